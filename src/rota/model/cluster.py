@@ -1,0 +1,153 @@
+"""The cluster: nodes and devices as columns, named levels above them, and how to write one down.
+
+`80x8:V100` is 80 nodes of 8 V100s; parts are joined by commas (`8x4:v100,16x4:p100`); `FILE.yaml`
+describes racks, CPU, memory and tenants as well (see `docs/cluster.md`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.columns import Array, Floats, Ints, read_only
+from rota.model.tenants import Tenants
+
+ANY_TYPE = "GPU"
+"""Name of the device type when nobody gave one."""
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """Some equal nodes, as a person writes them down."""
+
+    count: int
+    gpus: int
+    gpu_type: str = ANY_TYPE
+    gpu_memory_gib: float = 0.0
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    names: tuple[str, ...] = ()
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """Level name -> name of the unit these nodes are in, for instance rack -> r1."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes and devices as read-only columns; device ids are consecutive node by node.
+
+    CPU and memory of 0 mean unlimited (most traces do not record them).
+    """
+
+    node_names: tuple[str, ...]
+    first_device: Ints
+    """First device id of each node, and one past the last: node n owns first[n] .. first[n+1]-1."""
+    node_type: Ints
+    """Type code of each node's devices (index into `type_names`)."""
+    node_cpus: Floats
+    node_memory_gib: Floats
+    device_node: Ints
+    device_type: Ints
+    device_memory_gib: Floats
+    type_names: tuple[str, ...]
+    levels: Mapping[str, Array] = field(default_factory=dict)
+    """Named levels above the node, widest first: code of the unit each node is in."""
+    level_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tenants: Tenants = field(default_factory=Tenants.none)
+
+    @property
+    def nodes(self) -> int:
+        return len(self.node_names)
+
+    @property
+    def gpus(self) -> int:
+        return len(self.device_node)
+
+    @property
+    def node_gpus(self) -> Ints:
+        """GPUs of each node."""
+        return np.diff(self.first_device)
+
+    def gpus_of_type(self, type_code: int) -> int:
+        return int((self.device_type == type_code).sum())
+
+    def describe(self) -> str:
+        """`80x8:V100 (640 GPUs in 80 nodes)`."""
+        runs: list[list[object]] = []
+        for node in range(self.nodes):
+            shape = [int(self.node_gpus[node]), self.type_names[int(self.node_type[node])]]
+            if runs and runs[-1][1:] == shape:
+                runs[-1][0] = int(str(runs[-1][0])) + 1
+            else:
+                runs.append([1, *shape])
+        text = ",".join(f"{n}x{g}" + ("" if t == ANY_TYPE else f":{t}") for n, g, t in runs[:4])
+        return f"{text}{',...' if len(runs) > 4 else ''} ({self.gpus} GPUs in {self.nodes} nodes)"
+
+    @classmethod
+    def build(cls, shapes: Sequence[NodeShape], tenants: Tenants | None = None) -> Cluster:
+        """A cluster from groups of equal nodes, in the given order."""
+        spread = [shape for shape in shapes for _ in range(shape.count)]
+        if not spread:
+            raise InputError("a cluster needs at least one node")
+        types = tuple(dict.fromkeys(shape.gpu_type for shape in shapes))
+        names: list[str] = []
+        for shape in shapes:
+            names += shape.names or [f"n{len(names) + i}" for i in range(shape.count)]
+        if len(set(names)) != len(names):
+            raise InputError("two nodes of the cluster have the same name; names must be unique")
+        gpus = np.array([shape.gpus for shape in spread], dtype=np.int64)
+        node_type = np.array([types.index(shape.gpu_type) for shape in spread], dtype=np.int64)
+        memory = np.array([shape.gpu_memory_gib for shape in spread], dtype=np.float64)
+        device_node = np.repeat(np.arange(len(spread)), gpus)
+        levels, level_names = _levels(spread)
+        return cls(
+            node_names=tuple(names),
+            first_device=read_only(np.concatenate(([0], np.cumsum(gpus)))),
+            node_type=read_only(node_type),
+            node_cpus=read_only(np.array([shape.cpus for shape in spread], dtype=np.float64)),
+            node_memory_gib=read_only(np.array([s.memory_gib for s in spread], dtype=np.float64)),
+            device_node=read_only(device_node),
+            device_type=read_only(node_type[device_node]),
+            device_memory_gib=read_only(memory[device_node]),
+            type_names=types,
+            levels=levels,
+            level_names=level_names,
+            tenants=tenants or Tenants.none(),
+        )
+
+
+def _levels(spread: Sequence[NodeShape]) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
+    """Codes and names of each level; a level must name a unit for every node or for none."""
+    codes: dict[str, Array] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    for level in dict.fromkeys(name for shape in spread for name in shape.levels):
+        missing = next((i for i, shape in enumerate(spread) if level not in shape.levels), None)
+        if missing is not None:
+            raise InputError(
+                f"node {missing} of the cluster is in no {level}, others are; expected all or none"
+            )
+        units = tuple(dict.fromkeys(shape.levels[level] for shape in spread))
+        names[level] = units
+        codes[level] = read_only(np.array([units.index(shape.levels[level]) for shape in spread]))
+    return codes, names
+
+
+_SHAPE = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.+-]+))?")
+
+
+def parse_cluster(text: str) -> Cluster:
+    """The cluster that `80x8:V100` or `8x4:v100,16x4:p100` describes."""
+    shapes = []
+    for part in text.split(","):
+        match = _SHAPE.fullmatch(part.strip())
+        if not match or int(match[1]) == 0:
+            raise InputError.at(
+                f"{part.strip()!r} does not describe nodes",
+                field="--cluster",
+                expected="NODESxGPUS[:TYPE] such as 80x8:V100, several joined by commas, auto, or a .yaml file",
+            )
+        shapes.append(NodeShape(count=int(match[1]), gpus=int(match[2]), gpu_type=match[3] or ANY_TYPE))
+    return Cluster.build(shapes)

@@ -1,0 +1,281 @@
+"""Jobs as columns: what was asked for, and what only the world knows.
+
+`JobTable` holds one NumPy column per attribute and one row per job, in order of submission.
+`Truth` holds what a policy must not see (how long a job really runs, how it will fail);
+`Observed` what a trace recorded of the real run.  `JobTable.job(row)` gives a row as an object
+for messages and displays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from rota.model.columns import Array, Bools, Floats, Ints, read_only
+
+
+class Kind(IntEnum):
+    """What sort of work a job is."""
+
+    TRAIN = 0
+    OPPORTUNISTIC = 1  # runs on what others leave, may be stopped at any time
+    SERVICE = 2  # does not end by itself
+
+
+class Counts(IntEnum):
+    """Which GPU counts between `gpus_min` and `gpus_max` an elastic job can use."""
+
+    ANY = 0
+    POWERS_OF_TWO = 1
+
+
+class Outcome(IntEnum):
+    """How a job ends if it is left to run (part of `Truth`)."""
+
+    COMPLETED = 0
+    FAILED = 1
+    CANCELLED = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """One row of an uneven job: so many tasks of one shape (a gang of 7 + 5, a parameter server)."""
+
+    tasks: int
+    gpus: int
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    role: str = "worker"
+
+
+# dtype and value of a column nobody gave; `gpus_min` and `gpus_max` follow `gpus`.
+_DEFAULTS: dict[str, tuple[type, Any]] = {
+    "submit_s": (np.float64, None),
+    "gpus": (np.int64, None),
+    "gpus_min": (np.int64, "gpus"),
+    "gpus_max": (np.int64, "gpus"),
+    "counts": (np.int8, int(Counts.ANY)),
+    "gpu_share": (np.float64, 1.0),
+    "gpu_memory_gib": (np.float64, 0.0),
+    "gpu_types": (np.int64, 0),
+    "cpus": (np.float64, 0.0),
+    "memory_gib": (np.float64, 0.0),
+    "gang": (np.bool_, True),
+    "kind": (np.int8, int(Kind.TRAIN)),
+    "priority": (np.int64, 0),
+    "deadline_s": (np.float64, np.nan),
+    "limit_s": (np.float64, np.nan),
+    "batch_size": (np.float64, np.nan),
+    "tenant": (np.int32, 0),
+    "group": (np.int32, -1),
+    "workload": (np.int32, -1),
+}
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """What was asked for: one read-only column per attribute, rows sorted by submission.
+
+    Codes (`tenant`, `group`, `workload`) index the tuples of names beside them; -1 means none.
+    """
+
+    ids: Sequence[str]
+    """Name of each job, unique."""
+    submit_s: Floats
+    """Moment of submission, seconds from the world's epoch."""
+    gpus: Ints
+    """GPUs requested; 0 is a CPU job."""
+    gpus_min: Ints
+    """Fewest GPUs an elastic job can use; equals `gpus` if the size is fixed."""
+    gpus_max: Ints
+    """Most GPUs an elastic job can use; equals `gpus` if the size is fixed."""
+    counts: Array
+    """`Counts`: which numbers between the two are allowed."""
+    gpu_share: Floats
+    """Share claimed of each GPU, in (0, 1]; below 1.0 only for single-GPU jobs."""
+    gpu_memory_gib: Floats
+    """Device memory needed on each GPU; 0 if unknown."""
+    gpu_types: Ints
+    """Bit mask over `type_names` of acceptable GPU types; 0 means any."""
+    cpus: Floats
+    """CPU cores needed in all; 0 if the trace does not say."""
+    memory_gib: Floats
+    """Host memory needed in all; 0 if the trace does not say."""
+    gang: Bools
+    """True if all GPUs must be held at once."""
+    kind: Array
+    """`Kind` of the job."""
+    priority: Ints
+    """Higher wins."""
+    deadline_s: Floats
+    """Moment by which it should have finished; NaN if none."""
+    limit_s: Floats
+    """Run time the user stated at submission, in seconds; NaN if none."""
+    batch_size: Floats
+    """Global batch size asked for; NaN if unknown."""
+    tenant: Array
+    """Code of the tenant, a path such as `vision/alice`."""
+    group: Array
+    """Code of the recurring series or app the job belongs to."""
+    workload: Array
+    """Code of the program it runs, a name that profiles know."""
+    tenant_names: tuple[str, ...] = ("default",)
+    group_names: tuple[str, ...] = ()
+    workload_names: tuple[str, ...] = ()
+    type_names: tuple[str, ...] = ()
+    after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Rows a job may start after."""
+    parts: Mapping[int, tuple[Part, ...]] = field(default_factory=dict)
+    """Rows whose tasks differ; most jobs have none."""
+
+    @classmethod
+    def build(
+        cls,
+        ids: Sequence[str],
+        *,
+        submit_s: Any,
+        gpus: Any,
+        tenant_names: tuple[str, ...] = ("default",),
+        group_names: tuple[str, ...] = (),
+        workload_names: tuple[str, ...] = (),
+        type_names: tuple[str, ...] = (),
+        after: Mapping[int, tuple[int, ...]] | None = None,
+        parts: Mapping[int, tuple[Part, ...]] | None = None,
+        **columns: Any,
+    ) -> JobTable:
+        """A table from the columns that are known; scalars are spread, the rest gets defaults."""
+        given: dict[str, Any] = {"submit_s": submit_s, "gpus": gpus, **columns}
+        unknown = set(given) - set(_DEFAULTS)
+        if unknown:
+            raise TypeError(f"JobTable has no column {sorted(unknown)[0]!r}")
+        n = len(ids)
+        filled: dict[str, Array] = {}
+        for name, (dtype, default) in _DEFAULTS.items():
+            value = given.get(name, filled["gpus"] if default == "gpus" else default)
+            filled[name] = read_only(np.array(np.broadcast_to(np.asarray(value, dtype=dtype), (n,))))
+        return cls(
+            ids=ids,
+            tenant_names=tenant_names,
+            group_names=group_names,
+            workload_names=workload_names,
+            type_names=type_names,
+            after=after or {},
+            parts=parts or {},
+            **filled,
+        )
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    def take(self, rows: Ints) -> JobTable:
+        """The table of `rows` in that order; dependencies on jobs left out are dropped."""
+        where = {int(old): new for new, old in enumerate(rows)}
+        after = {
+            where[row]: tuple(where[r] for r in rows_before if r in where)
+            for row, rows_before in self.after.items()
+            if row in where
+        }
+        parts = {where[row]: parts for row, parts in self.parts.items() if row in where}
+        columns = {name: read_only(getattr(self, name)[rows]) for name in _DEFAULTS}
+        names = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_names")}
+        ids = [self.ids[int(row)] for row in rows]
+        return JobTable(ids=ids, after=after, parts=parts, **columns, **names)
+
+    def name_of(self, column: str, row: int) -> str:
+        """Name behind the code in `tenant`, `group` or `workload` at `row`; empty if none."""
+        code = int(getattr(self, column)[row])
+        names: tuple[str, ...] = getattr(self, f"{column}_names")
+        return names[code] if 0 <= code < len(names) else ""
+
+    def job(self, row: int) -> Job:
+        """Row `row` as an object, for messages and displays."""
+        values = {name: getattr(self, name)[row].item() for name in _DEFAULTS}
+        for column in ("tenant", "group", "workload"):
+            values[column] = self.name_of(column, row)
+        return Job(id=self.ids[row], row=row, **values)
+
+
+JOB_COLUMNS: tuple[str, ...] = tuple(_DEFAULTS)
+"""Names of the columns of a `JobTable`, in their order."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of a `JobTable`, with names in place of codes."""
+
+    id: str
+    row: int
+    submit_s: float
+    gpus: int
+    gpus_min: int
+    gpus_max: int
+    counts: int
+    gpu_share: float
+    gpu_memory_gib: float
+    gpu_types: int
+    cpus: float
+    memory_gib: float
+    gang: bool
+    kind: int
+    priority: int
+    deadline_s: float
+    limit_s: float
+    batch_size: float
+    tenant: str
+    group: str
+    workload: str
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only a simulated world knows about each job.
+
+    `failures` maps a row to the run times (seconds of running) of the attempts that fail before
+    the one that ends as `outcome` says; a job without an entry has one attempt.
+    """
+
+    duration_s: Floats
+    """Seconds of uninterrupted running at the requested allocation."""
+    iterations: Floats
+    """Total iterations, for jobs whose speed comes from a table; NaN if unknown."""
+    outcome: Array
+    """`Outcome` of the last attempt."""
+    failures: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        duration_s: Any,
+        *,
+        iterations: Any = np.nan,
+        outcome: Any = Outcome.COMPLETED,
+        failures: Mapping[int, tuple[float, ...]] | None = None,
+    ) -> Truth:
+        duration = read_only(np.array(duration_s, dtype=np.float64))
+        n = len(duration)
+        return cls(
+            duration_s=duration,
+            iterations=read_only(np.array(np.broadcast_to(np.asarray(iterations, np.float64), (n,)))),
+            outcome=read_only(np.array(np.broadcast_to(np.asarray(outcome, np.int8), (n,)))),
+            failures=failures or {},
+        )
+
+    def take(self, rows: Ints) -> Truth:
+        where = {int(old): new for new, old in enumerate(rows)}
+        failures = {where[row]: runs for row, runs in self.failures.items() if row in where}
+        return Truth(self.duration_s[rows], self.iterations[rows], self.outcome[rows], failures)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a trace recorded of the real run; NaN where it did not."""
+
+    start_s: Floats
+    end_s: Floats
+
+    def take(self, rows: Ints) -> Observed:
+        return Observed(self.start_s[rows], self.end_s[rows])

@@ -1,0 +1,72 @@
+"""What a run leaves behind: two tidy tables and the facts around them.  Every figure comes from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.Int64,  # row in the trace
+    "job_id": pl.String,
+    "tenant": pl.String,
+    "group": pl.String,
+    "workload": pl.String,
+    "submit_s": pl.Float64,
+    "start_s": pl.Float64,  # first start; null if it never started
+    "finish_s": pl.Float64,  # null if it did not end
+    "state": pl.String,  # COMPLETED FAILED CANCELLED REJECTED PENDING RUNNING
+    "gpus": pl.Int64,  # requested
+    "gpu_share": pl.Float64,
+    "duration_s": pl.Float64,  # running alone at the request; null if unknown
+    "deadline_s": pl.Float64,  # null if none
+    "run_s": pl.Float64,  # wall seconds in which it held what it runs on (start-up included)
+    "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
+    "service_gpu_s": pl.Float64,  # GPU-seconds granted
+    "overhead_s": pl.Float64,  # wall seconds granted in which no work was done (starts, restores)
+    "lost_s": pl.Float64,  # work done and lost by failures and progress given up, in seconds of running
+    "starts": pl.Int64,
+    "preemptions": pl.Int64,
+    "migrations": pl.Int64,
+    "resizes": pl.Int64,
+    "failures": pl.Int64,  # attempts that failed
+    "wait_code": pl.String,  # dominant reason of the first wait; empty if it never waited
+    "wait_requested": pl.Float64,
+    "wait_provided": pl.Float64,
+}
+"""Columns of `Record.jobs`, one row per job of the trace, in its order."""
+
+INTERVALS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.Int64,
+    "job_id": pl.String,
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+    "gpus": pl.Int64,  # devices held
+    "share": pl.Float64,  # share of each
+    "role": pl.String,  # alone packed turns guaranteed opportunistic
+    "nodes": pl.List(pl.Int64),  # node of each device, same length as devices
+    "devices": pl.List(pl.Int64),
+    "end": pl.String,  # finished failed cancelled preempted migrated resized lost running
+}
+"""Columns of `Record.intervals`: one row per stretch of time in which a job held the same devices."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of one run of one policy over one trace."""
+
+    policy: str
+    jobs: pl.DataFrame
+    intervals: pl.DataFrame
+    cluster: Mapping[str, object]
+    """`gpus`, `nodes`, `describe`, `node_gpus` (list), `node_names` (list), `types` (GPUs by type name)."""
+    engine_seconds: float
+    """CPU seconds of the loop alone: no reading, no reporting."""
+    decisions: int
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    """Trace, format, cluster, policy parameters, providers, semantics, seed, version: enough to repeat it."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Other counters: events, guard refusals, ..."""
+    observed: bool = False
+    """True for the row that replays what the trace recorded."""

@@ -1,0 +1,57 @@
+"""Tenants: who shares the cluster, as a tree of paths (`vision/alice`) with quotas and weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """One team, user or virtual cluster; `path` names its parents, separated by slashes."""
+
+    path: str
+    quota_gpus: float = math.inf
+    """GPUs it is entitled to; infinite if nobody set a quota."""
+    hard: bool = False
+    """True if the quota is a cap that the guard enforces; False if it may borrow what is idle."""
+    weight: float = 1.0
+    """Share relative to its siblings under contention (tickets in Gandiva_fair's words)."""
+    quota_by_type: Mapping[str, float] = field(default_factory=dict)
+    """Quota per GPU type; types not named are bounded by `quota_gpus` alone."""
+
+    @property
+    def parent(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True)
+class Tenants:
+    """The tenants that someone configured; all others have no quota and weight 1."""
+
+    by_path: Mapping[str, Tenant] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls) -> Tenants:
+        return cls()
+
+    @classmethod
+    def of(cls, *tenants: Tenant) -> Tenants:
+        return cls({tenant.path: tenant for tenant in tenants})
+
+    def __bool__(self) -> bool:
+        return bool(self.by_path)
+
+    def get(self, path: str) -> Tenant:
+        """The tenant at `path`, or one without quota if nobody configured it."""
+        return self.by_path.get(path) or Tenant(path)
+
+    def lineage(self, path: str) -> tuple[Tenant, ...]:
+        """The configured tenants from `path` up to the root; a job counts against each of them."""
+        found = []
+        while path:
+            if path in self.by_path:
+                found.append(self.by_path[path])
+            path = path.rpartition("/")[0]
+        return tuple(found)

@@ -1,0 +1,54 @@
+"""A trace: a history of jobs, as a reader or a generator hands it to a world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rota.model.columns import Ints
+from rota.model.jobs import JobTable, Observed, Truth
+
+
+@dataclass(frozen=True)
+class OddRows:
+    """Rows of a file that are not ordinary jobs, and what was done with them."""
+
+    what: str
+    """The oddity, for instance `zero duration`."""
+    done: str
+    """What became of them: `dropped`, `kept`, `kept as CPU jobs`, ..."""
+    count: int
+    examples: tuple[str, ...] = ()
+    """Up to five of them, as `row 17 (job 4711)`."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Jobs with their truth, what was observed, and what the reader noticed.
+
+    All tables have one row per job, sorted by submission (stable: ties keep the file's order).
+    """
+
+    jobs: JobTable
+    truth: Truth
+    source: str
+    """File or generator it came from."""
+    format: str
+    observed: Observed | None = None
+    odd: tuple[OddRows, ...] = ()
+    facts: dict[str, object] = field(default_factory=dict)
+    """Anything else worth printing: time zone, reference GPU type, seed ..."""
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def take(self, rows: Ints) -> Trace:
+        """The trace of `rows` only."""
+        observed = self.observed.take(rows) if self.observed else None
+        return replace(self, jobs=self.jobs.take(rows), truth=self.truth.take(rows), observed=observed)
+
+    def by_submission(self) -> Trace:
+        """The same trace with rows sorted by submission, ties in their present order."""
+        order = np.argsort(self.jobs.submit_s, kind="stable")
+        return self if bool((order[1:] > order[:-1]).all()) else self.take(order)
