@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
@@ -76,22 +77,16 @@ class Cluster:
 
     def describe(self) -> str:
         """`80x8:V100 (640 GPUs in 80 nodes)`."""
-        runs: list[list[object]] = []
-        for node in range(self.nodes):
-            shape = [int(self.node_gpus[node]), self.type_names[int(self.node_type[node])]]
-            if runs and runs[-1][1:] == shape:
-                runs[-1][0] = int(str(runs[-1][0])) + 1
-            else:
-                runs.append([1, *shape])
-        text = ",".join(f"{n}x{g}" + ("" if t == ANY_TYPE else f":{t}") for n, g, t in runs[:4])
+        shapes = zip(self.node_gpus.tolist(), self.node_type.tolist(), strict=True)
+        runs = [(sum(1 for _ in run), *shape) for shape, run in groupby(shapes)]
+        text = ",".join(_shape_text(count, gpus, self.type_names[code]) for count, gpus, code in runs[:4])
         return f"{text}{',...' if len(runs) > 4 else ''} ({self.gpus} GPUs in {self.nodes} nodes)"
 
     @classmethod
     def build(cls, shapes: Sequence[NodeShape], tenants: Tenants | None = None) -> Cluster:
         """A cluster from groups of equal nodes, in the given order."""
+        _check(shapes)
         spread = [shape for shape in shapes for _ in range(shape.count)]
-        if not spread:
-            raise InputError("a cluster needs at least one node")
         types = tuple(dict.fromkeys(shape.gpu_type for shape in shapes))
         names: list[str] = []
         for shape in shapes:
@@ -119,6 +114,23 @@ class Cluster:
         )
 
 
+def _check(shapes: Sequence[NodeShape]) -> None:
+    """Refuse groups of nodes that do not describe nodes."""
+    if not shapes:
+        raise InputError("a cluster needs at least one node")
+    for number, shape in enumerate(shapes, start=1):
+        if shape.count < 1 or shape.gpus < 0:
+            raise InputError.at(
+                f"group {number} of the cluster has {shape.count} nodes of {shape.gpus} GPUs",
+                expected="at least 1 node, of 0 GPUs or more",
+            )
+        if shape.names and len(shape.names) != shape.count:
+            raise InputError.at(
+                f"group {number} of the cluster names {len(shape.names)} nodes but has {shape.count}",
+                expected="a name for each node, or none",
+            )
+
+
 def _levels(spread: Sequence[NodeShape]) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
     """Codes and names of each level; a level must name a unit for every node or for none."""
     codes: dict[str, Array] = {}
@@ -135,6 +147,11 @@ def _levels(spread: Sequence[NodeShape]) -> tuple[dict[str, Array], dict[str, tu
     return codes, names
 
 
+def _shape_text(count: int, gpus: int, gpu_type: str) -> str:
+    """`80x8:V100`: equal nodes as `parse_cluster` reads them."""
+    return f"{count}x{gpus}" + ("" if gpu_type == ANY_TYPE else f":{gpu_type}")
+
+
 _SHAPE = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.+-]+))?")
 
 
@@ -147,7 +164,9 @@ def parse_cluster(text: str) -> Cluster:
             raise InputError.at(
                 f"{part.strip()!r} does not describe nodes",
                 field="--cluster",
-                expected="NODESxGPUS[:TYPE] such as 80x8:V100, several joined by commas, auto, or a .yaml file",
+                expected=(
+                    "NODESxGPUS[:TYPE] such as 80x8:V100, several joined by commas, auto, or a .yaml file"
+                ),
             )
         shapes.append(NodeShape(count=int(match[1]), gpus=int(match[2]), gpu_type=match[3] or ANY_TYPE))
     return Cluster.build(shapes)

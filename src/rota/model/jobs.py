@@ -9,7 +9,7 @@ for messages and displays.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -173,17 +173,19 @@ class JobTable:
 
     def take(self, rows: Ints) -> JobTable:
         """The table of `rows` in that order; dependencies on jobs left out are dropped."""
-        where = {int(old): new for new, old in enumerate(rows)}
-        after = {
-            where[row]: tuple(where[r] for r in rows_before if r in where)
-            for row, rows_before in self.after.items()
-            if row in where
-        }
-        parts = {where[row]: parts for row, parts in self.parts.items() if row in where}
-        columns = {name: read_only(getattr(self, name)[rows]) for name in _DEFAULTS}
-        names = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_names")}
-        ids = [self.ids[int(row)] for row in rows]
-        return JobTable(ids=ids, after=after, parts=parts, **columns, **names)
+        where = _new_rows(rows) if self.after or self.parts else {}
+        columns: dict[str, Any] = {name: read_only(getattr(self, name)[rows]) for name in _DEFAULTS}
+        return replace(
+            self,
+            ids=[self.ids[row] for row in rows.tolist()],
+            after={
+                where[row]: tuple(where[before] for before in befores if before in where)
+                for row, befores in self.after.items()
+                if row in where
+            },
+            parts={where[row]: parts for row, parts in self.parts.items() if row in where},
+            **columns,
+        )
 
     def name_of(self, column: str, row: int) -> str:
         """Name behind the code in `tenant`, `group` or `workload` at `row`; empty if none."""
@@ -197,6 +199,11 @@ class JobTable:
         for column in ("tenant", "group", "workload"):
             values[column] = self.name_of(column, row)
         return Job(id=self.ids[row], row=row, **values)
+
+
+def _new_rows(rows: Ints) -> dict[int, int]:
+    """Old row -> new row of a selection."""
+    return {old: new for new, old in enumerate(rows.tolist())}
 
 
 JOB_COLUMNS: tuple[str, ...] = tuple(_DEFAULTS)
@@ -265,9 +272,20 @@ class Truth:
         )
 
     def take(self, rows: Ints) -> Truth:
-        where = {int(old): new for new, old in enumerate(rows)}
-        failures = {where[row]: runs for row, runs in self.failures.items() if row in where}
-        return Truth(self.duration_s[rows], self.iterations[rows], self.outcome[rows], failures)
+        where = _new_rows(rows) if self.failures else {}
+        return Truth(
+            duration_s=read_only(self.duration_s[rows]),
+            iterations=read_only(self.iterations[rows]),
+            outcome=read_only(self.outcome[rows]),
+            failures={where[row]: runs for row, runs in self.failures.items() if row in where},
+        )
+
+    def run_s(self) -> Floats:
+        """Seconds of running each job asks for in all: its failing attempts and the last one."""
+        total = self.duration_s.copy()
+        for row, runs in self.failures.items():
+            total[row] += sum(runs)
+        return total
 
 
 @dataclass(frozen=True)
@@ -278,4 +296,4 @@ class Observed:
     end_s: Floats
 
     def take(self, rows: Ints) -> Observed:
-        return Observed(self.start_s[rows], self.end_s[rows])
+        return Observed(read_only(self.start_s[rows]), read_only(self.end_s[rows]))

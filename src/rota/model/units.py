@@ -9,11 +9,17 @@ from rota.errors import InputError
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|min|s|m|h|d|w)")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+_PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)")
+_BYTES = {
+    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
+    **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
+}
+_MEMORY = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_BYTES)})")
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
-    """Seconds of `90s`, `2h`, `1h30m`, `0.5d` or `1-12:00:00`.
+    """Seconds of `90s`, `2h`, `1h30m`, `1h 30m`, `0.5d` or `1-12:00:00`.
 
     A bare number is refused: Slurm reads it as minutes, most other tools as seconds.
     """
@@ -21,12 +27,20 @@ def parse_duration(text: str, field: str = "duration") -> float:
     if clock := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = clock.groups(default="0")
         return int(days) * 86400 + int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-    parts = _PART.findall(text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if _PARTS.fullmatch(text):
+        return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
     hint = "a unit, since a bare number is minutes to some tools and seconds to others: "
     raise InputError.at(
         f"{text!r} is not a duration", field=field, expected=hint + "90s, 30m, 2h, 1h30m or 1-12:00:00"
+    )
+
+
+def parse_memory_gib(text: str, field: str = "memory") -> float:
+    """GiB of `16GiB` (16 x 2^30 bytes), `512000MiB` or `16GB` (16 x 10^9 bytes, 14.9 GiB)."""
+    if match := _MEMORY.fullmatch(text.strip()):
+        return float(match[1]) * _BYTES[match[2]] / 1024**3
+    raise InputError.at(
+        f"{text!r} is not an amount of memory", field=field, expected="a number with a unit: 16GiB or 16GB"
     )
 
 
@@ -35,9 +49,9 @@ def format_duration(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "-"
     sign, left = ("-", -seconds) if seconds < 0 else ("", seconds)
-    if left < 60:
-        return f"{sign}{left:.0f}s" if left >= 10 or left == int(left) else f"{sign}{left:.1f}s"
     whole = round(left)
+    if round(left, 1) < 10 and left != whole:
+        return f"{sign}{left:.1f}s"
     for unit, size, small, small_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if whole >= size:
             rest = (whole % size) // small_size
