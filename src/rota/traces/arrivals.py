@@ -1,0 +1,92 @@
+"""Bursty arrivals: users submit batches, batches come in bursts, nights and weekends are quieter.
+
+One virtual cluster is a renewal process of batches with lognormal gaps.  The jobs of a batch follow
+one another within seconds.  Times are made in three steps, so that a span can be chosen freely
+without turning scripts into slow typists: batch heads as fractions of the span, bent by the week's
+rhythm, then the seconds inside each batch on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.traces.philly_figures import HOUR_RATES, WEEKEND_RATE
+
+BATCH_GAP_S = (0.4, 60.0)
+"""Gaps inside a batch are log-uniform between these: half of them are under 5 seconds."""
+
+_HOUR_S = 3600.0
+_RATES = np.concatenate([np.array(HOUR_RATES) * rate for rate in [1.0] * 5 + [WEEKEND_RATE] * 2])
+_WEEK_S = np.arange(len(_RATES) + 1) * _HOUR_S
+_WORK = np.concatenate(([0.0], np.cumsum(_RATES))) * _HOUR_S  # expected submissions since Monday 00:00
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """Submissions of one virtual cluster, one row per job in order of its batches."""
+
+    batch: Ints
+    """Batch of each job, from 0."""
+    head: Floats
+    """Moment of the batch's first job, as a fraction of the span in [0, 1)."""
+    lag_s: Floats
+    """Seconds from the batch's first job to this one."""
+
+
+def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched: float) -> Submissions:
+    """Submissions whose gaps have about the given CV, a share `batched` of them inside a batch."""
+    first = rng.random(jobs) >= batched
+    first[0] = True
+    batch = np.cumsum(first) - 1
+    # Gaps inside a batch are short beside the others, so 1 + cv² = (1 + cv_of_heads²) (1 - batched).
+    heads = int(batch[-1]) + 1
+    spread = max((1 + gap_cv**2) * (1 - batched) - 1, 0.25)
+    gaps = _lognormal(rng, heads, float(np.sqrt(spread)))
+    # A circle cut at a random point: no virtual cluster need be awake when the trace begins.
+    head = np.sort((np.cumsum(gaps) / gaps.sum() + rng.random()) % 1.0)
+    low, high = np.log(BATCH_GAP_S)
+    since = np.cumsum(np.where(first, 0.0, np.exp(rng.uniform(low, high, jobs))))
+    return Submissions(batch, head[batch], since - since[first][batch])
+
+
+def _lognormal(rng: np.random.Generator, count: int, cv: float) -> Floats:
+    """Stratified lognormal values of the given CV *in this sample*.
+
+    Published CVs are those of samples, which lie well below a lognormal's own when it is large;
+    bisection finds the sigma that gives the wanted one here (or the widest, if they are too few).
+    """
+    from scipy.special import ndtri
+
+    normal = ndtri((rng.permutation(count) + rng.random(count)) / count)
+    low, high = 0.0, 5.0
+    for _ in range(24):
+        sigma = (low + high) / 2
+        values = np.exp(sigma * normal)
+        low, high = (sigma, high) if values.std() < cv * values.mean() else (low, sigma)
+    return np.asarray(np.exp(low * normal))
+
+
+def place_in_span(head: Floats, lag_s: Floats, span_s: float) -> Floats:
+    """Moments of submission in [0, span_s], the earliest at 0 and the latest at `span_s`.
+
+    Second 0 is a Monday's midnight.
+    """
+    moment_s = _at_work(head * _work_at(span_s)) + lag_s
+    moment_s -= moment_s.min()
+    last_s = moment_s.max()
+    return moment_s * (span_s / last_s) if last_s > 0 else moment_s
+
+
+def _work_at(second: float) -> float:
+    """Expected submissions before `second`, in submissions per average hour times 3600."""
+    weeks, rest = divmod(second, _WEEK_S[-1])
+    return float(weeks * _WORK[-1] + np.interp(rest, _WEEK_S, _WORK))
+
+
+def _at_work(work: Floats) -> Floats:
+    """The inverse of `_work_at`."""
+    weeks, rest = np.divmod(work, _WORK[-1])
+    return np.asarray(weeks * _WEEK_S[-1] + np.interp(rest, _WORK, _WEEK_S))

@@ -1,0 +1,100 @@
+"""How large a cluster a trace needs, and the cluster that a command line names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.cluster import ANY_TYPE, Cluster, NodeShape, parse_cluster
+from rota.model.cluster_file import load_cluster
+from rota.model.columns import Bools, Floats, Ints
+from rota.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class PeakDemand:
+    """The most GPUs of each type that jobs of a trace hold at one moment."""
+
+    gpus_by_type: Mapping[str, int]
+    why: str
+    """One sentence: what was swept."""
+
+
+def peak_demand(trace: Trace) -> PeakDemand:
+    """Most GPUs held at once, by type.
+
+    Uses the recorded starts and ends where the trace has them; otherwise every job runs from its
+    submission, as if nothing ever waited.  A job that may run on several types counts for the first.
+    """
+    jobs = trace.jobs
+    began_s, ended_s, held, why = _held(trace)
+    wanted_gpus = jobs.gpus * jobs.gpu_share
+    type_code, type_names = _types(trace)
+    peaks = {}
+    for code, name in enumerate(type_names):
+        of_type = held & (type_code == code) & (jobs.gpus > 0)
+        if of_type.any():
+            swept = sweep_peak(began_s[of_type], ended_s[of_type], wanted_gpus[of_type])
+            # A job that ends at once still has to fit.
+            peaks[name] = max(int(np.ceil(swept - 1e-9)), int(jobs.gpus[of_type].max()))
+    return PeakDemand(peaks, why)
+
+
+def sweep_peak(began_s: Floats, ended_s: Floats, amount: Floats) -> float:
+    """Largest sum of `amount` over intervals [began_s, ended_s) that overlap; all shapes (n,)."""
+    moment_s = np.concatenate((ended_s, began_s))
+    change = np.concatenate((-amount, amount))
+    order = np.argsort(moment_s, kind="stable")  # ends stand first, so equal moments free before they take
+    return float(max(np.cumsum(change[order]).max(initial=0.0), 0.0))
+
+
+def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
+    """Begin and end of each job, which jobs ran, and what was assumed."""
+    run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
+    if trace.observed is not None:
+        began_s = trace.observed.start_s
+        ended_s = np.where(np.isfinite(trace.observed.end_s), trace.observed.end_s, began_s + run_s)
+        ran = np.isfinite(began_s) & np.isfinite(ended_s)
+        if ran.any():
+            return began_s, np.maximum(ended_s, began_s), ran, "peak of GPUs held in the recorded run"
+    began_s = trace.jobs.submit_s
+    everyone = np.ones(len(trace), dtype=np.bool_)
+    return began_s, began_s + run_s, everyone, "peak of GPUs held if every job started at its submission"
+
+
+def _types(trace: Trace) -> tuple[Ints, tuple[str, ...]]:
+    """Type code of each job, the lowest it accepts, and the names of the codes."""
+    names = trace.jobs.type_names or (ANY_TYPE,)
+    masks = trace.jobs.gpu_types
+    lowest_bit = masks & -masks
+    return np.log2(np.maximum(lowest_bit, 1)).astype(np.int64), names
+
+
+def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
+    """A cluster of equal nodes that holds the trace's peak demand; `peak_demand` says why."""
+    if gpus_per_node < 1:
+        raise InputError(f"a node of {gpus_per_node} GPUs cannot hold jobs; expected at least 1 per node")
+    peak = peak_demand(trace)
+    if not peak.gpus_by_type:
+        raise InputError(f"{trace.source} has no job with GPUs; give a cluster instead of auto")
+    return Cluster.build(
+        [
+            NodeShape(count=-(-gpus // gpus_per_node), gpus=gpus_per_node, gpu_type=name)
+            for name, gpus in peak.gpus_by_type.items()
+        ]
+    )
+
+
+def cluster_from(text: str, trace: Trace | None = None) -> Cluster:
+    """The cluster that `text` names: `80x8:V100`, `auto` (as large as `trace` needs) or a YAML file."""
+    if text == "auto":
+        if trace is None:
+            raise InputError("the cluster auto is sized by a trace; give a trace, or name the cluster")
+        return auto_cluster(trace)
+    if text.endswith((".yaml", ".yml")):
+        return load_cluster(Path(text))
+    return parse_cluster(text)

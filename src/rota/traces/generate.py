@@ -1,0 +1,325 @@
+"""Philly-like traces of any size, from published figures and one seed (see docs/generator.md).
+
+    virtual clusters -> submissions in batches -> series of similar jobs (user, size, program)
+                     -> runtimes -> outcomes and attempts -> span that gives the wanted load
+
+Everything is drawn from one NumPy generator in this order, so a seed names a trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.cluster import Cluster
+from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.jobs import JobTable, Outcome, Truth
+from rota.model.trace import Trace
+from rota.traces.arrivals import Submissions, draw_submissions, place_in_span
+from rota.traces.philly_figures import (
+    ATTEMPTS_MEAN,
+    BUCKET_LIMITS,
+    BUCKETS,
+    MAX_ATTEMPTS,
+    OUTCOME_JOB_SHARES,
+    PAPER_DAYS,
+    PAPER_JOBS,
+    PERCENTS,
+    RUNTIME_MIN,
+    RUNTIME_TAIL_MIN,
+    SIZES,
+    TAIL_PERCENTS,
+    VIRTUAL_CLUSTERS,
+)
+
+# Choices of ours: the published figures do not settle them.
+WORKLOADS = {
+    "resnet50": 0.22, "resnet152": 0.08, "inception3": 0.10, "googlenet": 0.05, "bert": 0.15,
+    "gpt2": 0.10, "deepspeech2": 0.10, "vgg16": 0.10, "vgg19": 0.05, "alexnet": 0.05,
+}  # fmt: skip
+"""Program -> share of series; the VGGs and AlexNet have skewed tensors, the others do not."""
+
+BATCHES_PER_SERIES = 4.0
+SERIES_RECALL = 8.0
+"""How many batches back, on average, a batch picks up an older series of its virtual cluster."""
+USERS_PER_VC = (4, 60)
+SERIES_SIMILARITY = 0.9
+"""Share of the variance of a runtime's (normal) score that belongs to its series."""
+KILLED_POWER = 1.9
+"""The chance to be killed grows with this power of the job's rank by GPU-time."""
+ATTEMPT_JITTER = 0.1
+LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
+"""Time limits people type, in hours."""
+
+
+@dataclass(frozen=True)
+class _Population:
+    """Who submits what: one row per job in order of virtual clusters, then codes of its series."""
+
+    head: Floats
+    lag_s: Floats
+    series: Ints
+    series_gpus: Ints
+    series_tenant: Ints
+    series_names: tuple[str, ...]
+    tenant_names: tuple[str, ...]
+
+
+def generate(
+    jobs: int,
+    *,
+    seed: int = 0,
+    load: float | None = None,
+    cluster: Cluster | int | None = None,
+    days: float | None = None,
+) -> Trace:
+    """A trace of `jobs` jobs with Philly's mix, runtimes, bursts and failures.
+
+    The span between first and last submission is `days`, or the one that offers `load` to `cluster`
+    (a cluster or its number of GPUs): GPU-seconds of all attempts / (GPUs x span) = `load`.
+    Without either it follows the paper's rate, 96,260 jobs in 75 days.  Given a cluster, no job
+    asks for more than it has.
+
+    Raises `InputError` for sizes that make no trace.
+    """
+    gpus_in_all = cluster.gpus if isinstance(cluster, Cluster) else cluster
+    _check(jobs, load, gpus_in_all, days)
+    rng = np.random.default_rng(seed)
+    people = _draw_population(rng, jobs, gpus_in_all)
+    gpus = people.series_gpus[people.series]
+    runtime_s = _draw_runtimes(rng, gpus, people.series)
+    outcome = _draw_outcomes(rng, runtime_s * gpus)
+    attempts_s = _draw_attempts(rng, runtime_s, outcome)
+    limit_s = _draw_limits(rng, runtime_s, people.series)
+    workload = rng.choice(len(WORKLOADS), size=len(people.series_names), p=list(WORKLOADS.values()))
+    span_s = _span_s(jobs, float(runtime_s @ gpus), load, gpus_in_all, days)
+    submit_s = np.round(place_in_span(people.head, people.lag_s, span_s), 3)
+    order = np.argsort(submit_s, kind="stable")
+    series = people.series[order]
+    width = len(str(jobs))
+    table = JobTable.build(
+        [f"j{number:0{width}d}" for number in range(1, jobs + 1)],
+        submit_s=submit_s[order],
+        gpus=gpus[order],
+        limit_s=limit_s[order],
+        tenant=people.series_tenant[series],
+        group=series,
+        workload=workload[series],
+        tenant_names=people.tenant_names,
+        group_names=people.series_names,
+        workload_names=tuple(WORKLOADS),
+    )
+    facts: dict[str, object] = {"seed": seed, "span_s": span_s, "second 0": "Monday 00:00"}
+    if load is not None:
+        facts |= {"load": load, "gpus": gpus_in_all}
+    return Trace(table, _truth(attempts_s[order], outcome[order]), _source(jobs, seed), "rota", facts=facts)
+
+
+def _source(jobs: int, seed: int) -> str:
+    return f"generated (Philly-like, {jobs} jobs, seed {seed})"
+
+
+def _check(jobs: int, load: float | None, gpus: int | None, days: float | None) -> None:
+    if jobs < 1:
+        raise InputError(f"cannot generate a trace of {jobs} jobs; expected at least 1")
+    if load is not None and days is not None:
+        raise InputError("load and days both set the span of a generated trace; expected one of them")
+    if load is not None and gpus is None:
+        raise InputError("a load is relative to a cluster; expected a cluster or its number of GPUs too")
+    if load is not None and jobs < 2:
+        raise InputError("one job has no span and so no load; expected at least 2 jobs")
+    for name, value in (("load", load), ("days", days), ("number of GPUs", gpus)):
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"the {name} of a generated trace is {value}; expected a number above 0")
+
+
+def _span_s(
+    jobs: int, demand_gpu_s: float, load: float | None, gpus: int | None, days: float | None
+) -> float:
+    """Seconds between the first and the last submission."""
+    if load is not None and gpus is not None:
+        return demand_gpu_s / (gpus * load)
+    return 86400.0 * (days if days is not None else jobs * PAPER_DAYS / PAPER_JOBS)
+
+
+def apportion(total: int, weights: Floats) -> Ints:
+    """Whole numbers that add up to `total` in proportion to `weights` (largest remainders)."""
+    exact = total * weights / weights.sum()
+    counts: Ints = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
+    return counts
+
+
+def _draw_population(rng: np.random.Generator, jobs: int, gpus_in_all: int | None) -> _Population:
+    """Submissions of every virtual cluster with their series, numbered through."""
+    counts = apportion(jobs, np.array([vc.jobs for vc in VIRTUAL_CLUSTERS], dtype=np.float64))
+    users = _users_per_vc()
+    drawn: list[Submissions] = []
+    series: list[Ints] = []
+    sizes: list[Ints] = []
+    tenants: list[Ints] = []
+    names: list[str] = []
+    for code, (vc, count) in enumerate(zip(VIRTUAL_CLUSTERS, counts.tolist(), strict=True)):
+        if count == 0:
+            continue
+        drawn.append(draw_submissions(rng, count, vc.gap_cv, vc.batched))
+        of_job = _draw_series(rng, drawn[-1].batch)
+        jobs_each = np.bincount(of_job)
+        user = _draw_users(rng, len(jobs_each), int(users[code]))
+        series.append(of_job + len(names))
+        sizes.append(_draw_sizes(rng, jobs_each, np.array(vc.mix, dtype=np.float64)))
+        tenants.append(user + int(users[:code].sum()))
+        names += [f"{vc.name}/u{u + 1}/s{s + 1}" for s, u in enumerate(user.tolist())]
+    largest = max(size for size in SIZES if size <= (gpus_in_all or SIZES[-1]))
+    return _Population(
+        head=np.concatenate([part.head for part in drawn]),
+        lag_s=np.concatenate([part.lag_s for part in drawn]),
+        series=np.concatenate(series),
+        series_gpus=np.minimum(np.concatenate(sizes), largest),
+        series_tenant=np.concatenate(tenants),
+        series_names=tuple(names),
+        tenant_names=_tenant_names(users),
+    )
+
+
+def _users_per_vc() -> Ints:
+    """Users grow with the root of a virtual cluster's jobs."""
+    jobs = np.array([vc.jobs for vc in VIRTUAL_CLUSTERS], dtype=np.float64)
+    users: Ints = np.rint(USERS_PER_VC[1] * np.sqrt(jobs / jobs.max())).astype(np.int64)
+    return np.clip(users, *USERS_PER_VC)
+
+
+def _tenant_names(users: Ints) -> tuple[str, ...]:
+    vcs = zip(VIRTUAL_CLUSTERS, users.tolist(), strict=True)
+    return tuple(f"{vc.name}/u{user + 1}" for vc, count in vcs for user in range(count))
+
+
+def _draw_series(rng: np.random.Generator, batch: Ints) -> Ints:
+    """Series of each job: batches near one another in time often continue the same one."""
+    batches = int(batch[-1]) + 1
+    begins = np.sort(rng.uniform(0, batches, size=int(np.ceil(batches / BATCHES_PER_SERIES))))
+    recalled = np.arange(batches) - rng.exponential(SERIES_RECALL, batches)
+    of_batch = np.searchsorted(begins, recalled)
+    code: Ints = np.unique(of_batch, return_inverse=True)[1]
+    return code[batch]
+
+
+def _draw_users(rng: np.random.Generator, series: int, users: int) -> Ints:
+    """User of each series; the k-th user is 1/k as busy as the first."""
+    weight = 1.0 / np.arange(1, users + 1)
+    return np.asarray(rng.choice(users, size=series, p=weight / weight.sum()))
+
+
+def _draw_sizes(rng: np.random.Generator, jobs_each: Ints, mix: Floats) -> Ints:
+    """GPUs of each series, so that jobs (not series) follow `mix`."""
+    order = rng.permutation(len(jobs_each))
+    upto = np.cumsum(jobs_each[order])
+    middle = (upto - jobs_each[order] * rng.random(len(order))) / upto[-1]
+    sizes = np.empty(len(order), dtype=np.int64)
+    sizes[order] = np.array(SIZES)[np.searchsorted(np.cumsum(mix)[:-1] / mix.sum(), middle)]
+    return sizes
+
+
+def bucket_of(gpus: Ints) -> Ints:
+    """Index into `BUCKETS` of each GPU count."""
+    return np.searchsorted(BUCKET_LIMITS, gpus)
+
+
+def _draw_runtimes(rng: np.random.Generator, gpus: Ints, series: Ints) -> Floats:
+    """Seconds from first start to last end, following each bucket's published quantiles.
+
+    A job's score is normal, mostly its series' own; only its rank in the bucket matters, so that
+    series are alike and the quantiles hold whatever the series.
+    """
+    from_series = rng.standard_normal(int(series.max()) + 1)[series] * np.sqrt(SERIES_SIMILARITY)
+    score = from_series + rng.standard_normal(len(gpus)) * np.sqrt(1 - SERIES_SIMILARITY)
+    within = rng.random(len(gpus))
+    runtime_s = np.empty(len(gpus))
+    bucket = bucket_of(gpus)
+    for code in range(len(BUCKETS)):
+        rows = np.flatnonzero(bucket == code)
+        rows = rows[np.argsort(score[rows], kind="stable")]
+        percent = 100.0 * (np.arange(len(rows)) + within[rows]) / max(len(rows), 1)
+        runtime_s[rows] = runtime_quantile_s(code, percent)
+    return np.round(runtime_s, 3)
+
+
+def runtime_quantile_s(bucket: int, percent: Floats) -> Floats:
+    """Runtime in seconds at each percent of a bucket; its logarithm is linear between the figures."""
+    body = RUNTIME_MIN[bucket]
+    shortest = body[0] ** 2 / body[1]  # continues the slope between 5 and 10 % down to 0
+    minutes = np.log([shortest, *body, *RUNTIME_TAIL_MIN[bucket]])
+    return np.asarray(60.0 * np.exp(np.interp(percent, [0, *PERCENTS, *TAIL_PERCENTS], minutes)))
+
+
+def _draw_outcomes(rng: np.random.Generator, gpu_s: Floats) -> Array:
+    """`Outcome` of each job: long jobs are killed more often, failing has little to do with length."""
+    order = np.argsort(gpu_s, kind="stable")
+    rank = (np.arange(len(order)) + 0.5) / len(order)
+    chance_killed = OUTCOME_JOB_SHARES["killed"] * (1 + KILLED_POWER) * rank**KILLED_POWER
+    killed = _systematic(rng, chance_killed)
+    chance_failed = np.where(killed, 0.0, OUTCOME_JOB_SHARES["unsuccessful"] / (1 - chance_killed))
+    outcome = np.full(len(order), int(Outcome.COMPLETED), dtype=np.int8)
+    outcome[order[killed]] = Outcome.CANCELLED
+    outcome[order[_systematic(rng, chance_failed)]] = Outcome.FAILED
+    return outcome
+
+
+def _systematic(rng: np.random.Generator, chance: Floats) -> Bools:
+    """True with each given chance, as evenly spread along the row as chances below 1 allow."""
+    steps = np.floor(np.cumsum(chance) + rng.random())
+    return np.diff(steps, prepend=0.0) > 0
+
+
+def _draw_attempts(rng: np.random.Generator, runtime_s: Floats, outcome: Array) -> Floats:
+    """Seconds of each attempt, shape (jobs, `MAX_ATTEMPTS`), the last one first; 0 is no attempt.
+
+    A failing job breaks again and again after about the same time; its attempts add up to its runtime.
+    """
+    attempts_s = np.zeros((len(runtime_s), MAX_ATTEMPTS))
+    attempts_s[:, 0] = runtime_s
+    failed = np.flatnonzero(outcome == Outcome.FAILED)
+    chances = attempt_chances()
+    count = 1 + rng.choice(MAX_ATTEMPTS, size=len(failed), p=chances)
+    weight = np.exp(ATTEMPT_JITTER * rng.standard_normal((len(failed), MAX_ATTEMPTS)))
+    weight *= np.arange(MAX_ATTEMPTS) < count[:, None]
+    attempts_s[failed] = runtime_s[failed, None] * weight / weight.sum(axis=1, keepdims=True)
+    return np.round(attempts_s, 3)
+
+
+def attempt_chances() -> Floats:
+    """Chance of 1, 2 ... `MAX_ATTEMPTS` attempts: truncated geometric with mean `ATTEMPTS_MEAN`."""
+    from scipy.optimize import brentq
+
+    numbers = np.arange(1, MAX_ATTEMPTS + 1)
+
+    def excess(ratio: float) -> float:
+        chances = ratio**numbers
+        return float(chances @ numbers / chances.sum()) - ATTEMPTS_MEAN
+
+    chances = brentq(excess, 1e-6, 1.0) ** numbers
+    return np.asarray(chances / chances.sum())
+
+
+def _truth(attempts_s: Floats, outcome: Array) -> Truth:
+    retried = np.flatnonzero(attempts_s[:, 1] > 0)
+    earlier = attempts_s[retried, 1:].tolist()
+    failures = {
+        row: tuple(run for run in runs if run > 0)
+        for row, runs in zip(retried.tolist(), earlier, strict=True)
+    }
+    return Truth.build(attempts_s[:, 0], outcome=outcome, failures=failures)
+
+
+def _draw_limits(rng: np.random.Generator, runtime_s: Floats, series: Ints) -> Floats:
+    """Time limit of each job in seconds: one per series, enough for its longest job, then rounded up.
+
+    People copy a script with its limit and leave room: one plus an exponential of mean 1, times.
+    """
+    longest_s = np.zeros(int(series.max()) + 1)
+    np.maximum.at(longest_s, series, runtime_s)
+    stated_s = longest_s * (1.0 + rng.exponential(1.0, len(longest_s)))
+    menu_s = 3600.0 * np.array(LIMIT_MENU_H)
+    return menu_s[np.minimum(np.searchsorted(menu_s, stated_s), len(menu_s) - 1)][series]

@@ -1,0 +1,107 @@
+"""Published figures of the Philly cluster, as data for the generator and for its calibration.
+
+Sources
+  paper     Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
+            Workloads", USENIX ATC 2019: totals, outcomes and the table of failures.
+  notebook  The analysis published with the trace: runtimes by size, digitised (read error up to 5 %).
+  vc traces Jobs of each virtual cluster as published with Gavel (OSDI 2020), at most 2,000 each:
+            GPU mix, CV of the gaps between submissions, share of gaps under a minute.
+  list      The 82,247 jobs of the list published with Pollux (OSDI 2021): share of each virtual
+            cluster, tails of the runtimes, rates by hour and weekday.  Measured from the file.
+  runtimes  83,154 runtimes of all sizes, published with Alibaba's PAI analysis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VirtualCluster:
+    """One team's part of the cluster."""
+
+    name: str
+    jobs: int
+    """Jobs in the list; sets its share of all submissions."""
+    mix: tuple[float, ...]
+    """Percent of jobs that ask for each of `SIZES` (vc traces; odd sizes left out)."""
+    gap_cv: float
+    """Standard deviation of the gaps between submissions over their mean (vc traces)."""
+    batched: float
+    """Share of gaps under a minute: jobs submitted together (vc traces; list for two clusters)."""
+
+
+SIZES = (1, 2, 4, 8, 16, 32)
+"""GPU counts that the mixes distinguish."""
+
+VIRTUAL_CLUSTERS = (
+    VirtualCluster("0e4a51", 1435, (37, 19, 38, 6, 0, 0), 6.8, 0.919),
+    VirtualCluster("103959", 1934, (51, 4, 45, 0, 0, 0), 2.9, 0.270),
+    VirtualCluster("11cb48", 16091, (78, 4, 13, 1, 3.5, 0.4), 12.1, 0.410),
+    VirtualCluster("2869ce", 422, (12, 1, 2, 71, 0.4, 13), 2.8, 0.318),
+    VirtualCluster("6214e9", 41226, (96, 1, 2, 1, 0, 0), 9.4, 0.813),
+    VirtualCluster("6c71a0", 9953, (90, 0, 2, 7.5, 0.2, 0.1), 5.5, 0.750),
+    VirtualCluster("7f04ca", 723, (41, 0, 24, 32, 2.5, 0.7), 3.2, 0.435),
+    VirtualCluster("b436b2", 7423, (82, 1, 7, 9, 2, 0), 5.9, 0.873),
+    VirtualCluster("e13805", 374, (38, 1, 19, 39, 2, 0), 2.9, 0.045),
+    VirtualCluster("ed69ec", 1137, (100, 0, 0, 0, 0, 0), 8.7, 0.712),
+    VirtualCluster("ee9e8c", 1511, (49, 2, 16, 27, 5, 0.2), 4.5, 0.278),
+)
+
+BUCKETS = ("1 GPU", "2-4 GPUs", "5-8 GPUs", ">8 GPUs")
+BUCKET_LIMITS = (1, 4, 8)
+"""Largest GPU count of each bucket but the last."""
+
+PERCENTS = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95)
+RUNTIME_MIN = (
+    (0.64, 0.93, 1.2, 3.6, 10, 19, 31, 44, 91, 238, 690),
+    (0.22, 0.29, 0.58, 2.8, 12, 29, 199, 589, 1456, 3470, 6637),
+    (0.58, 1.3, 7.4, 20, 61, 196, 430, 1213, 2731, 5783, 10000),
+    (0.55, 0.81, 3.8, 15, 39, 130, 273, 653, 1171, 2924, 6242),
+)
+"""Minutes from first start to last end at each of `PERCENTS`, per bucket (notebook).
+
+The 95 % of 5-8 GPUs is published only as "over 10,000".
+"""
+
+TAIL_PERCENTS = (99, 99.9, 100)
+RUNTIME_TAIL_MIN = (
+    (2257, 14428, 54267),
+    (12455, 36187, 45845),
+    (17675, 44275, 77137),
+    (15377, 26875, 28511),
+)
+"""Minutes at each of `TAIL_PERCENTS`, per bucket (list)."""
+
+LIST_BUCKET_SHARES = (0.9317, 0.0448, 0.0200, 0.0035)
+"""Share of each bucket in the list, to weigh generated runtimes like the published ones."""
+
+ALL_RUNTIMES_S = {
+    5: 48, 10: 61, 20: 76, 30: 229, 40: 630, 50: 1186, 60: 1871, 70: 2590, 80: 4699, 90: 12859, 95: 49948,
+    99: 287283,
+}  # fmt: skip
+"""Seconds at each percent, jobs of all sizes together (runtimes)."""
+
+PAPER_JOBS, PAPER_DAYS = 96_260, 75.0
+"""Jobs and days of the paper's window; their ratio is the generator's natural rate."""
+
+OUTCOME_JOB_SHARES = {"passed": 0.693, "killed": 0.135, "unsuccessful": 0.172}
+OUTCOME_TIME_SHARES = {"passed": 0.4453, "killed": 0.3769, "unsuccessful": 0.1776}
+"""Shares of jobs and of GPU-time (paper)."""
+
+MAX_ATTEMPTS = 4
+"""One attempt and three retries; the number of retries is inferred, the paper says it is fixed."""
+ATTEMPTS_MEAN = 1.87
+"""Failing attempts per failing job (paper's table of failures).
+
+Without the class of 65 jobs that ran out of host memory 12,076 times: 27,700 attempts of 14,778 jobs.
+"""
+
+HOUR_RATES = (
+    1.11, 0.98, 1.04, 0.94, 0.98, 1.11, 1.32, 1.32, 1.25, 1.18, 0.98, 0.84,
+    0.73, 0.77, 0.70, 0.70, 0.77, 1.04, 1.04, 1.01, 0.91, 1.04, 1.04, 1.18,
+)  # fmt: skip
+"""Submissions by hour of the log's day over their mean; medians over days (list)."""
+
+WEEKEND_RATE = 0.48
+"""Submissions of a Saturday or Sunday over those of a working day (list)."""
