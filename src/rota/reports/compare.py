@@ -1,0 +1,166 @@
+"""Several runs beside each other: ratios against a baseline, the best of each column, the calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rota.errors import InputError
+from rota.model.record import Record
+from rota.reports.metrics import METRICS, Metric
+from rota.reports.summary import Spread, Summary, spread, summarise
+from rota.reports.window import Window
+from rota.reports.wording import words
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric of one policy: mean over seeds, ratio to the baseline (None where it means nothing)."""
+
+    metric: Metric
+    spread: Spread | None
+    ratio: float | None
+    best: bool
+
+    @property
+    def value(self) -> float | None:
+        return self.spread.mean if self.spread else None
+
+    @property
+    def text(self) -> str:
+        return words(self.value, self.metric.unit)
+
+    @property
+    def margin(self) -> str:
+        """`± 4m` over seeds; empty for one run."""
+        if not self.spread or self.spread.runs < 2:
+            return ""
+        return f"± {words(self.spread.std, self.metric.unit)}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One policy: all its cells by key."""
+
+    policy: str
+    observed: bool
+    runs: int
+    partial: bool
+    """Finished fewer jobs than another policy: its means leave out what the others count."""
+    cells: dict[str, Cell]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All policies over one trace, the baseline's name, and the summaries behind them."""
+
+    lines: tuple[Line, ...]
+    baseline: str
+    summaries: tuple[Summary, ...]
+
+    @property
+    def contenders(self) -> tuple[Line, ...]:
+        """The simulated ones: what was observed is no competitor."""
+        return tuple(line for line in self.lines if not line.observed)
+
+
+def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Comparison:
+    """Policies in the order given, several seeds of one in one line; `baseline` is the first unless named."""
+    if not summaries:
+        raise InputError("there is no run to report on; expected at least one")
+    groups: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        groups.setdefault(summary.policy, []).append(summary)
+    simulated = [name for name, group in groups.items() if not group[0].observed]
+    chosen = baseline or (simulated or list(groups))[0]
+    if chosen not in groups:
+        raise InputError.at(
+            f"no run of policy {chosen!r}", field="--baseline", expected=f"one of {', '.join(groups)}"
+        )
+    spreads = {name: spread(group) for name, group in groups.items()}
+    rivals = {name: spreads[name] for name in simulated}
+    most = max((_mean(of["finished"]) or 0 for of in rivals.values()), default=0)
+    whole = [name for name, of in rivals.items() if (_mean(of["finished"]) or 0) == most]
+    best = {key: _best(metric, {n: spreads[n][key] for n in whole}) for key, metric in METRICS.items()}
+    lines = tuple(
+        Line(
+            policy=name,
+            observed=group[0].observed,
+            runs=len(group),
+            partial=name in rivals and name not in whole,
+            cells={
+                key: Cell(metric, of, _ratio(metric, of, spreads[chosen][key]), name in best[key])
+                for (key, metric), of in zip(METRICS.items(), spreads[name].values(), strict=True)
+            },
+        )
+        for name, group in groups.items()
+    )
+    return Comparison(lines, chosen, tuple(summaries))
+
+
+def _mean(of: Spread | None) -> float | None:
+    return of.mean if of else None
+
+
+def _ratio(metric: Metric, of: Spread | None, base: Spread | None) -> float | None:
+    """Only times, work and ratios are compared by division; shares and counts speak for themselves."""
+    comparable = metric.unit in ("s", "times", "gpu_s") and metric.better != "neither"
+    return of.mean / base.mean if comparable and of and base and base.mean > 0 else None
+
+
+def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:
+    """Names with the best value; nobody if all are equal or there is no better and worse."""
+    values = {name: spread.mean for name, spread in of.items() if spread}
+    if metric.better == "neither" or metric.scope == "run" or len(set(values.values())) < 2:
+        return frozenset()
+    target = min(values.values()) if metric.better == "lower" else max(values.values())
+    return frozenset(name for name, value in values.items() if value == target)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far the site's own policy, simulated, is from what the trace observed."""
+
+    text: str
+    site_policy: str | None = None
+    errors: dict[str, float | None] | None = None
+    """Relative difference (simulated / observed − 1) of each metric compared; None if uncalibrated."""
+
+    @property
+    def calibrated(self) -> bool:
+        return self.errors is not None
+
+
+COMPARED = {"mean_jct_s": "mean JCT", "mean_delay_s": "mean queueing delay", "utilisation": "utilisation"}
+"""What a calibration compares."""
+
+
+def calibration(
+    records: Sequence[Record], site_policy: str | None = None, window: Window | None = None
+) -> Calibration:
+    """Compare the run of `site_policy` with the observed row among `records`."""
+    observed = next((record for record in records if record.observed), None)
+    site = [record for record in records if record.policy == site_policy and not record.observed]
+    if observed is None:
+        return Calibration("Uncalibrated: no row of what the trace observed to compare with.", site_policy)
+    if not site_policy:
+        return Calibration("Uncalibrated: nobody named the policy that the site itself ran.")
+    if not site:
+        return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
+    truth, ours = summarise(observed, window), spread([summarise(record, window) for record in site])
+    errors = {key: _error(_mean(ours[key]), truth[key]) for key in COMPARED}
+    parts = [
+        f"{name} {words(_mean(ours[key]), METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
+        f" ({_signed(errors[key])})"
+        for key, name in COMPARED.items()
+    ]
+    text = f"Calibration: the site's own policy {site_policy!r}, simulated against observed: "
+    return Calibration(text + ", ".join(parts) + ".", site_policy, errors)
+
+
+def _error(ours: float | None, truth: float | None) -> float | None:
+    return ours / truth - 1 if ours is not None and truth else None
+
+
+def _signed(error: float | None) -> str:
+    return "not comparable" if error is None else f"{100 * error:+.1f}%"

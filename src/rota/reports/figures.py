@@ -1,0 +1,169 @@
+"""The line charts of a report: distributions of waits and completion times, and the cluster over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.model.record import Record
+from rota.model.units import format_duration
+from rota.reports.chart import (
+    Axis,
+    Chart,
+    Curve,
+    log_time_axis,
+    names_of,
+    number_axis,
+    share_axis,
+    staircase,
+    time_axis,
+)
+from rota.reports.metrics import delay_s, jct_s
+from rota.reports.occupancy import cluster_gpus, granted, waiting, whole_run
+from rota.reports.sample import Sample
+from rota.reports.series import Steps, binned, cdf
+from rota.reports.svg import draw
+from rota.reports.window import Span, Window
+
+BINS = 500
+"""Points of a curve over time; more steps than this are averaged, with their extremes as a band."""
+
+
+def one_per_policy(records: Sequence[Record]) -> list[Record]:
+    """The first run of each policy: curves of several seeds would hide each other."""
+    first: dict[str, Record] = {}
+    for record in records:
+        first.setdefault(record.policy, record)
+    return list(first.values())
+
+
+def common_span(records: Sequence[Record]) -> Span:
+    """From the first submission to the end of the longest run."""
+    spans = [whole_run(record) for record in records]
+    return Span(min(span.start_s for span in spans), max(span.end_s for span in spans))
+
+
+def jct_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Cumulative distribution of JCT, logarithmic time."""
+    values = [_known(jct_s(Sample.of(record, window))) for record in records]
+    return _cdf_chart("jct", "Job completion time", "time from submission to finish", records, values)
+
+
+def delay_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Cumulative distribution of the queueing delay, logarithmic time."""
+    values = [_known(delay_s(Sample.of(record, window))) for record in records]
+    return _cdf_chart("delay", "Queueing delay", "time from submission to first start", records, values)
+
+
+def _cdf_chart(
+    key: str, title: str, label: str, records: Sequence[Record], values: Sequence[Floats]
+) -> Chart:
+    longest = max((float(v.max()) for v in values if len(v)), default=10.0)
+    shortest = min((float(v.min()) for v in values if len(v)), default=1.0)
+    x = log_time_axis(shortest, longest, label)
+    curves = tuple(
+        _cdf_curve(record, i, of, x) for i, (record, of) in enumerate(zip(records, values, strict=True))
+    )
+    medians = [
+        f"{r.policy} {format_duration(float(np.median(v)))}"
+        for r, v in zip(records, values, strict=True)
+        if len(v)
+    ]
+    text = (
+        f"{title}, cumulative share of finished jobs for {names_of(curves)}. Medians: {', '.join(medians)}."
+    )
+    caption = f"At or below each time; logarithmic, {format_duration(x.low)} and less at the left edge."
+    return Chart(key, title, caption, text, x, share_axis("share of finished jobs"), curves)
+
+
+def _cdf_curve(record: Record, colour: int, values: Floats, x: Axis) -> Curve:
+    """A staircase from the left edge up to 100 % at the right."""
+    points = cdf(values)
+    below = float((values <= x.low).mean()) if len(values) else 0.0
+    above = points.value > x.low
+    times = np.concatenate(([x.low], points.value[above]))
+    corners = staircase(times, np.concatenate(([below], points.share[above])), x.high)
+    return Curve(record.policy, colour, *corners, dashed=record.observed)
+
+
+def utilisation_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Share of the cluster granted, over time."""
+    span = common_span(records)
+    steps = [_scaled(granted(record), 1 / max(cluster_gpus(record), 1)) for record in records]
+    y = share_axis("share of GPUs granted")
+    peaks = [f"{r.policy} {100 * _mean(s, span):.0f}%" for r, s in zip(records, steps, strict=True)]
+    text = (
+        f"Utilisation over {format_duration(span.length_s)}. Mean over the whole figure: {', '.join(peaks)}."
+    )
+    return _time_chart("utilisation", "Utilisation", text, records, steps, y, window)
+
+
+def queue_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Number of jobs waiting, over time."""
+    steps = [waiting(record) for record in records]
+    highest = max((float(s.value.max()) for s in steps if len(s.value)), default=1.0)
+    peaks = [
+        f"{r.policy} {s.value.max() if len(s.value) else 0:,.0f}" for r, s in zip(records, steps, strict=True)
+    ]
+    length = format_duration(common_span(records).length_s)
+    text = f"Jobs waiting over {length}. Longest queue: {', '.join(peaks)}."
+    return _time_chart(
+        "queue", "Queue length", text, records, steps, number_axis(highest, "jobs waiting"), window
+    )
+
+
+def _time_chart(
+    key: str,
+    title: str,
+    text: str,
+    records: Sequence[Record],
+    steps: Sequence[Steps],
+    y: Axis,
+    window: Window | None,
+) -> Chart:
+    span = common_span(records)
+    x = time_axis(span.length_s, "time since the first submission")
+    curves = tuple(
+        _time_curve(record, i, of, span) for i, (record, of) in enumerate(zip(records, steps, strict=True))
+    )
+    averaged = any(curve.band for curve in curves)
+    caption = "Exact steps."
+    if averaged:
+        width = format_duration(span.length_s / BINS)
+        caption = f"Lines are means over {width}; the pale band spans the lowest and highest value in each."
+    shaded = None
+    if window:
+        measured = Sample.of(records[0], window).span
+        shaded = (measured.start_s - span.start_s, measured.end_s - span.start_s)
+        caption += " Unshaded: the measured window."
+    return Chart(key, title, caption, text, x, y, curves, shaded)
+
+
+def _time_curve(record: Record, colour: int, steps: Steps, span: Span) -> Curve:
+    """Exact steps if they can be shown, else means with a band."""
+    part = steps.within(span.start_s, span.end_s)
+    if len(part.time_s) <= 2 * BINS or span.length_s == 0:
+        x, y = staircase(part.time_s - span.start_s, part.value, span.length_s)
+        return Curve(record.policy, colour, x, y, dashed=record.observed)
+    bins = binned(steps, span.start_s, span.end_s, BINS)
+    middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
+    return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), record.observed)
+
+
+def _known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _scaled(steps: Steps, factor: float) -> Steps:
+    return Steps(steps.time_s, steps.value * factor)
+
+
+def _mean(steps: Steps, span: Span) -> float:
+    return steps.integral(span.start_s, span.end_s) / span.length_s if span.length_s else 0.0
+
+
+def figure_jct_cdf(records: Sequence[Record]) -> str:
+    """The JCT distribution as a stand-alone SVG for a README; follows the reader's light or dark mode."""
+    return draw(jct_chart(one_per_policy(records)))

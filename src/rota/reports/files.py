@@ -1,0 +1,181 @@
+"""A run on disk: `DIR/POLICY/{jobs,intervals}.parquet` and `summary.json`, `DIR/report.html`.
+
+The two tables and the `run` entry of `summary.json` are the whole record; `load` reads them back.
+`summary.json` is written last: a folder without one is not a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
+from rota.reports.atomic import replacing
+from rota.reports.html import Notes, write_report
+from rota.reports.summary import summarise
+from rota.reports.window import Window
+
+FORMAT = 1
+"""Version of the layout; a reader refuses a newer one."""
+_NAME_MAX = 100
+
+
+def folder_name(policy: str, seed: object = None) -> str:
+    """A folder name for a policy's specification, different for different ones: `fifo~backfill=easy`."""
+    name = policy if seed is None else f"{policy}~seed={seed}"
+    safe = quote(name, safe="=,+:").replace("~", "%7E").replace(":", "~").lstrip(".") or "%"
+    if len(safe) <= _NAME_MAX and not policy.startswith("."):
+        return safe
+    return f"{safe[: _NAME_MAX - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def write_results(
+    records: Sequence[Record],
+    folder: Path,
+    *,
+    baseline: str | None = None,
+    window: Window | None = None,
+    notes: Notes | None = None,
+    csv: bool = False,
+) -> list[Path]:
+    """Write every record and the report into `folder`; gives the runs' folders, in order."""
+    written = []
+    for place, (record, name) in enumerate(zip(records, _folder_names(records), strict=True)):
+        save(record, folder / name, place=place, window=window, csv=csv)
+        written.append(folder / name)
+    write_report(records, folder / "report.html", baseline=baseline, window=window, notes=notes)
+    return written
+
+
+def _folder_names(records: Sequence[Record]) -> list[str]:
+    """One per record; the seed tells several runs of a policy apart, a number if that does not."""
+    policies = [record.policy for record in records]
+    names: list[str] = []
+    for record in records:
+        several = policies.count(record.policy) > 1
+        name = folder_name(record.policy, record.provenance.get("seed", 0) if several else None)
+        again = sum(other.partition("#")[0] == name for other in names)
+        names.append(f"{name}#{again + 1}" if again else name)
+    return names
+
+
+def save(
+    record: Record, folder: Path, *, place: int = 0, window: Window | None = None, csv: bool = False
+) -> None:
+    """Write one record into `folder`; `place` is its turn when a report lists several."""
+    with replacing(folder / "jobs.parquet") as path:
+        record.jobs.write_parquet(path)
+    with replacing(folder / "intervals.parquet") as path:
+        record.intervals.write_parquet(path)
+    if csv:
+        _write_csv(record, folder)
+    summary = summarise(record, window).to_dict() | {"run": _facts(record, place)}
+    with replacing(folder / "summary.json") as path:
+        text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, default=str)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _facts(record: Record, place: int) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "place": place,
+        "policy": record.policy,
+        "cluster": dict(record.cluster),
+        "engine_seconds": record.engine_seconds,
+        "decisions": record.decisions,
+        "provenance": dict(record.provenance),
+        "counts": dict(record.counts),
+        "observed": record.observed,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows neither infinity nor NaN: both become null."""
+    if isinstance(value, dict):
+        return {str(key): _finite(of) for key, of in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(of) for of in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def load(folder: Path) -> list[Record]:
+    """The records below `folder` (or in it), in the order they were written in."""
+    summaries = [folder / "summary.json", *sorted(folder.glob("*/summary.json"))]
+    found = [_read(path) for path in summaries if path.is_file()]
+    if not found:
+        raise InputError.at("no results here", file=folder, expected="POLICY/summary.json as a run writes it")
+    return [record for _, record in sorted(found, key=lambda entry: entry[0])]
+
+
+def _read(path: Path) -> tuple[int, Record]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))["run"]
+        version, place = int(facts.pop("format")), int(facts.pop("place"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError.at("not a summary of a run", file=path, expected="JSON with `run` in it") from error
+    if version > FORMAT:
+        raise InputError.at(
+            f"format {version} is newer than this Rota", file=path, expected=f"up to {FORMAT}"
+        )
+    facts["engine_seconds"] = math.nan if facts["engine_seconds"] is None else facts["engine_seconds"]
+    jobs = _table(path.with_name("jobs.parquet"), JOBS_SCHEMA)
+    intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA)
+    return place, Record(jobs=jobs, intervals=intervals, **facts)
+
+
+def _table(path: Path, schema: dict[str, Any]) -> pl.DataFrame:
+    try:
+        table = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError.at("cannot be read", file=path, expected="a table that a run wrote") from error
+    if missing := [name for name in schema if name not in table.columns]:
+        raise InputError.at("is missing", file=path, field=missing[0])
+    return table.cast(schema)  # type: ignore[arg-type]
+
+
+def _write_csv(record: Record, folder: Path) -> None:
+    """Both tables as CSV; lists of nodes and devices are joined by spaces."""
+    with replacing(folder / "jobs.csv") as path:
+        record.jobs.write_csv(path)
+    lists = pl.col("nodes", "devices").cast(pl.List(pl.String)).list.join(" ")
+    with replacing(folder / "intervals.csv") as path:
+        record.intervals.with_columns(lists).write_csv(path)
+
+
+_BATSIM_STATES = {"COMPLETED": "COMPLETED_SUCCESSFULLY", "FAILED": "COMPLETED_FAILED"}
+_BATSIM_STATES |= {"CANCELLED": "COMPLETED_KILLED", "REJECTED": "REJECTED"}
+
+
+def batsim_jobs(record: Record) -> pl.DataFrame:
+    """`jobs` under Batsim's column names: those that ended; times in seconds, stretch by running time."""
+    ended = record.jobs.filter(pl.col("state").is_in(list(_BATSIM_STATES)))
+    turnaround, run = pl.col("finish_s") - pl.col("submit_s"), pl.col("run_s")
+    return ended.select(
+        job_id="job_id",
+        workload_name=pl.lit("rota"),
+        profile="workload",
+        submission_time="submit_s",
+        requested_number_of_resources="gpus",
+        success=(pl.col("state") == "COMPLETED").cast(pl.Int64),
+        final_state=pl.col("state").replace_strict(_BATSIM_STATES),
+        starting_time="start_s",
+        execution_time="run_s",
+        finish_time="finish_s",
+        waiting_time=pl.col("start_s") - pl.col("submit_s"),
+        turnaround_time=turnaround,
+        stretch=pl.when(run > 0).then(turnaround / run),
+    )
+
+
+def write_batsim_csv(record: Record, path: Path) -> None:
+    """Write `batsim_jobs` to `path`."""
+    with replacing(path) as partial:
+        batsim_jobs(record).write_csv(partial)

@@ -1,0 +1,349 @@
+"""Every number of a report, defined once: key, unit, which way is better, and in words.
+
+A function below is a metric; its docstring is the definition that `docs/metrics.md` and the HTML
+report print.  A *distribution* gives one value per job and becomes four metrics: `mean_`, `p50_`,
+`p90_` and `p99_` (percentiles by linear interpolation), over all jobs that finished.  A metric
+that does not apply is None, never 0.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats
+from rota.reports.occupancy import free_and_stranded, granted, has_placement, waiting
+from rota.reports.sample import Sample
+from rota.reports.series import Steps
+
+Value = float | int | None
+Unit = Literal["s", "gpu_s", "share", "times", "count"]
+Better = Literal["lower", "higher", "neither"]
+Scope = Literal["jobs", "cluster", "run"]
+
+BRIEF_JOB_S = 10.0
+"""Jobs shorter than this do not blow up the slowdown (the usual bound of the literature)."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number: `of` computes it from a sample; `scope` says whether it makes sense per group."""
+
+    key: str
+    label: str
+    unit: Unit
+    better: Better
+    scope: Scope
+    definition: str
+    of: Callable[[Sample], Value]
+
+
+METRICS: dict[str, Metric] = {}
+"""All metrics by key, in the order of reports."""
+
+DISTRIBUTIONS: dict[str, str] = {}
+"""Definition of each distribution by the stem of its keys (`jct_s`)."""
+
+
+def metric(
+    label: str, unit: Unit, better: Better = "neither", scope: Scope = "jobs"
+) -> Callable[[Callable[[Sample], Value]], Callable[[Sample], Value]]:
+    """Register the function as the metric of its name."""
+
+    def register(of: Callable[[Sample], Value]) -> Callable[[Sample], Value]:
+        key = of.__name__
+        METRICS[key] = Metric(key, label, unit, better, scope, inspect.getdoc(of) or "", of)
+        return of
+
+    return register
+
+
+def distribution(
+    label: str, unit: Unit, better: Better
+) -> Callable[[Callable[[Sample], Floats]], Callable[[Sample], Floats]]:
+    """Register the mean and three percentiles of what the function gives per job (NaN: does not count)."""
+
+    def register(of: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
+        stem, words = of.__name__, inspect.getdoc(of) or ""
+        DISTRIBUTIONS[stem] = words
+        for prefix, reduce in _REDUCTIONS.items():
+            METRICS[f"{prefix}_{stem}"] = Metric(
+                f"{prefix}_{stem}", f"{prefix} {label}", unit, better, "jobs", words, _reduced(of, reduce)
+            )
+        return of
+
+    return register
+
+
+_REDUCTIONS: dict[str, Callable[[Floats], float]] = {
+    "mean": lambda values: float(np.mean(values)),
+    "p50": lambda values: float(np.percentile(values, 50)),
+    "p90": lambda values: float(np.percentile(values, 90)),
+    "p99": lambda values: float(np.percentile(values, 99)),
+}
+
+
+def _reduced(of: Callable[[Sample], Floats], reduce: Callable[[Floats], float]) -> Callable[[Sample], Value]:
+    def value(sample: Sample) -> Value:
+        values = of(sample)
+        values = values[~np.isnan(values)]
+        return reduce(values) if len(values) else None
+
+    return value
+
+
+@metric("jobs", "count")
+def jobs(sample: Sample) -> Value:
+    """Jobs submitted inside the window (all jobs of the trace without one)."""
+    return len(sample)
+
+
+@metric("finished", "count", "higher")
+def finished(sample: Sample) -> Value:
+    """Jobs that ran and ended, in whatever way; every mean and percentile below is over these."""
+    return int(sample.finished.sum())
+
+
+@metric("failed", "count", "lower")
+def failed(sample: Sample) -> Value:
+    """Jobs whose last attempt failed."""
+    return _in_state(sample, "FAILED")
+
+
+@metric("cancelled", "count")
+def cancelled(sample: Sample) -> Value:
+    """Jobs that their owner cancelled, running or waiting."""
+    return _in_state(sample, "CANCELLED")
+
+
+@metric("rejected", "count", "lower")
+def rejected(sample: Sample) -> Value:
+    """Jobs refused at submission, by admission control or because the cluster can never hold them."""
+    return _in_state(sample, "REJECTED")
+
+
+@metric("unfinished", "count", "lower")
+def unfinished(sample: Sample) -> Value:
+    """Jobs still waiting or running when the run ended; no mean includes them."""
+    return _in_state(sample, "PENDING") + _in_state(sample, "RUNNING")
+
+
+def _in_state(sample: Sample, state: str) -> int:
+    return int((sample.state == state).sum())
+
+
+@distribution("JCT", "s", "lower")
+def jct_s(sample: Sample) -> Floats:
+    """Job completion time: finish − submission, in seconds."""
+    return sample.jct_s
+
+
+@distribution("queueing delay", "s", "lower")
+def delay_s(sample: Sample) -> Floats:
+    """Queueing delay: *first* start − submission, in seconds.
+
+    Time spent waiting after a preemption is not in it; see `waiting_s`.
+    """
+    delay = sample.column("start_s") - sample.column("submit_s")
+    return np.where(sample.finished, delay, np.nan)
+
+
+@distribution("waiting", "s", "lower")
+def waiting_s(sample: Sample) -> Floats:
+    """Total waiting: all seconds between submission and end in which the job held nothing."""
+    return np.where(sample.finished, sample.column("waiting_s"), np.nan)
+
+
+@distribution("slowdown", "times", "lower")
+def slowdown(sample: Sample) -> Floats:
+    """Bounded slowdown (stretch): JCT / execution, with execution at least 10 s and the result at least 1.
+
+    Execution is the time the job takes alone at the size it asked for; where the record does not
+    know it, the time it ran.
+    """
+    duration_s = sample.column("duration_s")
+    execution_s = np.where(np.isnan(duration_s), sample.column("run_s"), duration_s)
+    stretch: Floats = np.maximum(sample.jct_s / np.maximum(execution_s, BRIEF_JOB_S), 1.0)
+    return stretch
+
+
+@distribution("finish-time fairness ρ", "times", "lower")
+def rho(sample: Sample) -> Floats:
+    """Finish-time fairness ρ as in Themis: JCT / (JCT alone on 1/N of the cluster).
+
+    N is the number of tenants with a job in the window, the same at every moment (key
+    `rho_tenants`).  A job that asked for more than its 1/N of the GPUs is taken to run slower in
+    proportion there.  Only finished GPU jobs whose duration is known count.
+    """
+    duration_s, gpus = sample.column("duration_s"), sample.column("gpus")
+    asked = gpus * np.nan_to_num(sample.column("gpu_share"), nan=1.0)
+    stretch = np.maximum(asked * sample.tenants / max(sample.gpus_of_cluster, 1), 1.0)
+    known: Bools = (duration_s > 0) & (gpus > 0)
+    ratio: Floats = np.divide(
+        sample.jct_s, duration_s * stretch, out=np.full(len(sample), np.nan), where=known
+    )
+    return ratio
+
+
+@metric("max finish-time fairness ρ", "times", "lower")
+def max_rho(sample: Sample) -> Value:
+    """The largest ρ of any job: how unfair it was to the one treated worst."""
+    values = rho(sample)
+    return None if np.isnan(values).all() else float(np.nanmax(values))
+
+
+@metric("N of ρ", "count")
+def rho_tenants(sample: Sample) -> Value:
+    """N in ρ: tenants with a job in the window."""
+    return sample.tenants
+
+
+@metric("makespan", "s", "lower", "cluster")
+def makespan_s(sample: Sample) -> Value:
+    """Last finish − first submission, in seconds, over the finished jobs that count."""
+    if not sample.finished.any():
+        return None
+    return float(np.nanmax(sample.column("finish_s")) - sample.column("submit_s").min())
+
+
+@metric("utilisation", "share", "higher", "cluster")
+def utilisation(sample: Sample) -> Value:
+    """GPU-seconds granted, times the share of each GPU, / GPU-seconds available.
+
+    Both inside the window; without one from the first submission to the end of the run.  This is
+    what schedulers can move; how busy a granted GPU is they cannot see.  Every job of the trace
+    counts, also those submitted outside the window.
+    """
+    available = sample.gpus_of_cluster * sample.span.length_s
+    if available == 0:
+        return None
+    return granted(sample.record).integral(sample.span.start_s, sample.span.end_s) / available
+
+
+@metric("fragmentation", "share", "lower", "cluster")
+def fragmentation(sample: Sample) -> Value:
+    """Share of the free GPUs that stand in partly used nodes, while at least one job waits.
+
+    GPU-seconds free in nodes of which another GPU is held / all GPU-seconds free, both over those
+    moments of the window in which the queue is not empty.  None if nothing was free then, or if
+    the record does not say which devices were held.
+    """
+    if not has_placement(sample.record):
+        return None
+    free, stranded = free_and_stranded(sample.record)
+    queue = waiting(sample.record)
+    start_s, end_s = sample.span.start_s, sample.span.end_s
+    total = _while_positive(free, queue).integral(start_s, end_s)
+    return _while_positive(stranded, queue).integral(start_s, end_s) / total if total > 0 else None
+
+
+def _while_positive(steps: Steps, condition: Steps) -> Steps:
+    """`steps` where `condition` is above 0, and 0 elsewhere."""
+    times = np.union1d(steps.time_s, condition.time_s)
+    return Steps(times, np.where(condition.at(times) > 0, steps.at(times), 0.0))
+
+
+@metric("granted", "gpu_s")
+def granted_gpu_s(sample: Sample) -> Value:
+    """GPU-seconds granted to the jobs that count, over their whole lives."""
+    return sample.total("service_gpu_s")
+
+
+@metric("overhead", "gpu_s", "lower")
+def overhead_gpu_s(sample: Sample) -> Value:
+    """GPU-seconds granted in which no work was done: starts, restores, migrations.
+
+    Seconds of overhead times the GPUs the job held on average.
+    """
+    return float(np.nansum(sample.column("overhead_s") * sample.gpus_held))
+
+
+@metric("lost", "gpu_s", "lower")
+def lost_gpu_s(sample: Sample) -> Value:
+    """GPU-seconds of work that was done and lost: failures, progress given up at a preemption.
+
+    Seconds lost times the GPUs the job held on average.
+    """
+    return float(np.nansum(sample.column("lost_s") * sample.gpus_held))
+
+
+@metric("goodput", "share", "higher")
+def goodput(sample: Sample) -> Value:
+    """(GPU-seconds granted − overhead − lost) / GPU-seconds granted.
+
+    What a job did before it failed for good, or was cancelled, counts as work.
+    """
+    service = sample.total("service_gpu_s")
+    if service <= 0:
+        return None
+    wasted = float(overhead_gpu_s(sample) or 0) + float(lost_gpu_s(sample) or 0)
+    return (service - wasted) / service
+
+
+@metric("preemptions", "count", "lower")
+def preemptions(sample: Sample) -> Value:
+    """Times a running job was made to release what it held, to run again later."""
+    return int(sample.total("preemptions"))
+
+
+@metric("migrations", "count", "lower")
+def migrations(sample: Sample) -> Value:
+    """Times a running job moved to other devices without waiting."""
+    return int(sample.total("migrations"))
+
+
+@metric("resizes", "count")
+def resizes(sample: Sample) -> Value:
+    """Times a running job got more or fewer GPUs."""
+    return int(sample.total("resizes"))
+
+
+@metric("restarts", "count", "lower")
+def restarts(sample: Sample) -> Value:
+    """Starts beyond the first of each job, whatever ended the attempt before."""
+    starts = sample.column("starts")
+    return int(np.nansum(np.maximum(starts - 1, 0)))
+
+
+@metric("failed attempts", "count", "lower")
+def failures(sample: Sample) -> Value:
+    """Attempts that failed, whether or not the job was tried again."""
+    return int(sample.total("failures"))
+
+
+@metric("with deadline", "count")
+def deadlines(sample: Sample) -> Value:
+    """Jobs that have a deadline."""
+    return int((~np.isnan(sample.column("deadline_s"))).sum())
+
+
+@metric("deadlines met", "count", "higher")
+def deadlines_met(sample: Sample) -> Value:
+    """Jobs with a deadline that completed by then; one rejected, failed or unfinished missed it."""
+    in_time = sample.column("finish_s") <= sample.column("deadline_s")
+    return int((in_time & (sample.state == "COMPLETED")).sum())
+
+
+@metric("deadlines met, share", "share", "higher")
+def deadline_share(sample: Sample) -> Value:
+    """Deadlines met / jobs with a deadline; None if no job has one."""
+    number = deadlines(sample)
+    return float(deadlines_met(sample) or 0) / number if number else None
+
+
+@metric("engine time", "s", "lower", "run")
+def engine_seconds(sample: Sample) -> Value:
+    """CPU seconds of the scheduling loop alone, without reading and reporting; of the whole run."""
+    seconds = sample.record.engine_seconds
+    return seconds if math.isfinite(seconds) else None
+
+
+@metric("decisions", "count", scope="run")
+def decisions(sample: Sample) -> Value:
+    """Times the policy was asked what to do; of the whole run."""
+    return sample.record.decisions

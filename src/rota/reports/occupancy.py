@@ -1,0 +1,153 @@
+"""Who held what, when: utilisation, queue length and free GPUs as exact step functions of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import polars as pl
+
+from rota.model.columns import Array, Floats, Ints
+from rota.model.record import Record
+from rota.reports.series import Steps
+from rota.reports.window import Span
+
+
+def cluster_gpus(record: Record) -> int:
+    return int(cast(int, record.cluster["gpus"]))
+
+
+def node_gpus(record: Record) -> Ints:
+    """GPUs of each node."""
+    return np.asarray(cast(Sequence[int], record.cluster.get("node_gpus", ())), dtype=np.int64)
+
+
+def node_names(record: Record) -> list[str]:
+    return [str(name) for name in cast(Sequence[object], record.cluster.get("node_names", ()))]
+
+
+def whole_run(record: Record) -> Span:
+    """From the first submission to the last thing that happened."""
+    first = record.jobs["submit_s"].min()
+    if first is None:
+        return Span(0.0, 0.0)
+    columns = [record.jobs["submit_s"], record.jobs["finish_s"].fill_nan(None)]
+    columns.append(record.intervals["end_s"].fill_nan(None))
+    ends = [cast(float, column.max()) for column in columns if column.max() is not None]
+    return Span(cast(float, first), max(ends))
+
+
+def has_placement(record: Record) -> bool:
+    """Whether every interval says which devices it held; what a trace observed often does not."""
+    held = record.intervals.select(pl.col("devices").list.len().fill_null(0).sum()).item()
+    return int(held or 0) == int(record.intervals["gpus"].sum() or 0)
+
+
+def closed_intervals(record: Record) -> pl.DataFrame:
+    """The intervals; one that the run cut off ends with the run."""
+    end = whole_run(record).end_s
+    return record.intervals.with_columns(pl.col("end_s").fill_nan(None).fill_null(end))
+
+
+def granted(record: Record) -> Steps:
+    """GPUs granted, times the share of each.
+
+    A device counts once at most: opportunistic jobs on a device that others fill add nothing.
+    """
+    rows = closed_intervals(record)
+    if (rows["role"] == "opportunistic").any() and has_placement(record):
+        return _granted_by_device(rows)
+    amount = (rows["gpus"] * rows["share"]).to_numpy().astype(np.float64)
+    return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
+
+
+def _granted_by_device(rows: pl.DataFrame) -> Steps:
+    """As `granted`, device by device, so that shares beyond a whole device can be cut off."""
+    held = rows.select("devices", "start_s", "end_s", "share").explode("devices")
+    edges = pl.concat(
+        [
+            held.select("devices", at=pl.col("start_s"), delta=pl.col("share")),
+            held.select("devices", at=pl.col("end_s"), delta=-pl.col("share")),
+        ]
+    )
+    edges = edges.group_by("devices", "at").agg(pl.col("delta").sum()).sort("devices", "at")
+    capped = pl.col("delta").cum_sum().over("devices").clip(0.0, 1.0)
+    edges = edges.with_columns(level=capped)
+    change = edges.select(pl.col("level") - pl.col("level").shift(1, fill_value=0.0).over("devices"))
+    return Steps.from_events(edges["at"].to_numpy(), change.to_series().to_numpy())
+
+
+def waiting(record: Record) -> Steps:
+    """Jobs that are submitted, have not ended and hold nothing; rejected jobs never wait."""
+    jobs = record.jobs.filter(pl.col("state") != "REJECTED").select(
+        "job", "submit_s", pl.col("start_s", "finish_s").fill_nan(None)
+    )
+    held = closed_intervals(record).select("job", "start_s", "end_s").join(jobs, on="job", how="semi")
+    # CPU jobs may leave no interval; they hold what they run on all the same.
+    unseen = jobs.filter(pl.col("start_s").is_not_null()).join(held, on="job", how="anti")
+    end = whole_run(record).end_s
+    unseen = unseen.select("job", "start_s", end_s=pl.col("finish_s").fill_null(end))
+    held = pl.concat([held, unseen])
+    finish = jobs["finish_s"].drop_nulls().to_numpy()
+    columns = [(jobs["submit_s"].to_numpy(), 1.0), (finish, -1.0)]
+    columns += [(held["start_s"].to_numpy(), -1.0), (held["end_s"].to_numpy(), 1.0)]
+    times = np.concatenate([times for times, _ in columns])
+    return Steps.from_events(times, np.concatenate([np.full(len(t), sign) for t, sign in columns]))
+
+
+def held_devices(record: Record) -> pl.DataFrame:
+    """Stretches in which a device was held by anybody: `node`, `start_s`, `end_s`, merged per device."""
+    rows = closed_intervals(record).select("start_s", "end_s", "nodes", "devices")
+    rows = rows.explode("nodes", "devices").drop_nulls("devices").sort("devices", "start_s")
+    reach = pl.col("end_s").cum_max().shift(1).over("devices")
+    fresh = (pl.col("start_s") > reach).fill_null(True)
+    rows = rows.with_columns(stretch=fresh.cum_sum())
+    merged = rows.group_by("stretch", maintain_order=True).agg(
+        pl.col("nodes").first(), pl.col("start_s").first(), pl.col("end_s").max()
+    )
+    return merged.select(node="nodes", start_s="start_s", end_s="end_s")
+
+
+def free_and_stranded(record: Record) -> tuple[Steps, Steps]:
+    """GPUs nobody holds, and those of them that stand in nodes where another GPU is held."""
+    size = node_gpus(record)
+    held = held_devices(record)
+    node = np.concatenate([held["node"].to_numpy()] * 2)
+    at = np.concatenate([held["start_s"].to_numpy(), held["end_s"].to_numpy()])
+    delta = np.repeat([1, -1], len(held))
+    node, at, busy = _levels(node, at, delta)
+    free_of_node = size[node] - busy
+    stranded = np.where(busy > 0, free_of_node, 0)
+    total = int(size.sum())
+    start = whole_run(record).start_s
+    begin = np.array([min(start, at.min())] if len(at) else [start])
+    times = np.concatenate((begin, at))
+    changes_free = np.concatenate(([total], -_changes(node, busy)))
+    changes_stranded = np.concatenate(([0], _changes(node, stranded)))
+    return (
+        Steps.from_events(times, changes_free.astype(np.float64)),
+        Steps.from_events(times, changes_stranded.astype(np.float64)),
+    )
+
+
+def _levels(node: Ints, at: Floats, delta: Ints) -> tuple[Ints, Floats, Ints]:
+    """Per node the level after each moment; every node ends where it began, at 0."""
+    if len(node) == 0:
+        return node, at, delta
+    order = np.lexsort((at, node))
+    node, at, delta = node[order], at[order], delta[order]
+    new = np.ones(len(node), dtype=bool)
+    new[1:] = (node[1:] != node[:-1]) | (at[1:] != at[:-1])
+    return node[new], at[new], np.cumsum(delta)[np.append(np.flatnonzero(new)[1:], len(node)) - 1]
+
+
+def _changes(node: Ints, level: Array) -> Array:
+    """Differences of `level` along each node's rows, from 0."""
+    before = np.concatenate(([0], level))[:-1]
+    before[1:][node[1:] != node[:-1]] = 0
+    return level - before
+
+
+def _open_close(start_s: Floats, end_s: Floats, amount: Floats) -> Steps:
+    return Steps.from_events(np.concatenate((start_s, end_s)), np.concatenate((amount, -amount)))

@@ -1,0 +1,13 @@
+"""Colours that stay apart for colour-blind readers, on white and on dark; after Okabe & Ito and Tol."""
+
+from __future__ import annotations
+
+LIGHT = ("#2f6db3", "#d55e00", "#12876a", "#a03c86", "#b58900", "#3aa0c9", "#6b6b6b", "#7a4b2a")
+DARK = ("#6ea8ea", "#ff8f45", "#41c79f", "#dc86c6", "#e6bd3f", "#7fd0f2", "#a9a9a9", "#c99a72")
+DASHES = ("", "7 3", "2 3")
+"""One more for each round through the colours."""
+
+
+def dash(colour: int, dashed: bool = False) -> str:
+    """Dash pattern of curve number `colour`; `dashed` for what is observed rather than simulated."""
+    return "1 3" if dashed else DASHES[min(colour // len(LIGHT), len(DASHES) - 1)]

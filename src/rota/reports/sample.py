@@ -1,0 +1,111 @@
+"""The jobs of a record that count, as columns that metric functions read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.record import Record
+from rota.reports.occupancy import cluster_gpus, whole_run
+from rota.reports.window import Span, Window
+
+SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
+    ("CPU only", 0, 0),
+    ("1 GPU", 1, 1),
+    ("2-4 GPUs", 2, 4),
+    ("5-8 GPUs", 5, 8),
+    (">8 GPUs", 9, 2**62),
+)
+"""Name, fewest and most GPUs requested."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some jobs of a record (those inside the window, those of one tenant) and the span measured."""
+
+    record: Record
+    span: Span
+    rows: Ints
+    """Rows of `record.jobs`."""
+    tenants: int
+    """N of finish-time fairness: tenants with a job in the window."""
+
+    @classmethod
+    def of(cls, record: Record, window: Window | None = None) -> Sample:
+        """The jobs submitted inside `window`; all of them without one."""
+        span = whole_run(record)
+        submit_s = record.jobs["submit_s"].to_numpy()
+        if window is not None and len(submit_s):
+            axis = float(submit_s.min()), float(submit_s.max())
+            end_s = window.end.resolve(*axis) if window.end else span.end_s
+            span = Span(window.start.resolve(*axis), end_s)
+        rows = np.flatnonzero((submit_s >= span.start_s) & (submit_s <= span.end_s))
+        return cls(record, span, rows, tenants=record.jobs["tenant"][rows].n_unique())
+
+    def at(self, rows: Ints) -> Sample:
+        """The same sample, of other rows of the record."""
+        return replace(self, rows=rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def gpus_of_cluster(self) -> int:
+        return cluster_gpus(self.record)
+
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        return self.record.jobs[self.rows]
+
+    def column(self, name: str) -> Floats:
+        """A numeric column; NaN where the record has null."""
+        return self._table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    def total(self, name: str) -> float:
+        return float(self._table[name].sum() or 0)
+
+    @cached_property
+    def state(self) -> Array:
+        return self._table["state"].to_numpy()
+
+    @cached_property
+    def finished(self) -> Bools:
+        """Ran, and ended in whatever way."""
+        ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))
+        return ended
+
+    @cached_property
+    def jct_s(self) -> Floats:
+        """Of every job; NaN unless it finished."""
+        jct = self.column("finish_s") - self.column("submit_s")
+        return np.where(self.finished, jct, np.nan)
+
+    @cached_property
+    def gpus_held(self) -> Floats:
+        """GPUs (times share) each job held on average while it ran; 0 if it never did."""
+        run_s = self.column("run_s")
+        return np.divide(self.column("service_gpu_s"), run_s, out=np.zeros(len(run_s)), where=run_s > 0)
+
+
+def by_tenant(sample: Sample) -> Iterator[tuple[str, Sample]]:
+    """Each tenant's jobs, in the order of tenant names."""
+    names = sample.record.jobs["tenant"][sample.rows].fill_null("").to_numpy()
+    tenants, code = np.unique(names.astype(str), return_inverse=True)
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(np.bincount(code, minlength=len(tenants)))
+    for tenant, rows in zip(tenants, np.split(order, ends[:-1]), strict=True):
+        yield str(tenant), sample.at(sample.rows[rows])
+
+
+def by_size(sample: Sample) -> Iterator[tuple[str, Sample]]:
+    """The jobs of each size class that occurs, smallest first."""
+    gpus = sample.column("gpus")
+    for name, fewest, most in SIZE_CLASSES:
+        inside = (gpus >= fewest) & (gpus <= most)
+        if inside.any():
+            yield name, sample.at(sample.rows[inside])

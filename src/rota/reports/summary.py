@@ -1,0 +1,91 @@
+"""All numbers of one run, and how they spread over several runs of one policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rota.model.record import Record
+from rota.reports.metrics import METRICS, Value
+from rota.reports.sample import Sample, by_size, by_tenant
+from rota.reports.window import Span, Window
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in numbers.  `summary["mean_jct_s"]`; keys and definitions in `metrics.METRICS`."""
+
+    policy: str
+    observed: bool
+    """True if these are the trace's own starts and ends, not a simulation."""
+    window: str
+    """The window as it was asked for, `all` without one."""
+    span: Span
+    """What it came to, in seconds from the world's epoch."""
+    values: Mapping[str, Value]
+    tenants: Mapping[str, Mapping[str, Value]]
+    """Values per tenant; only metrics that make sense for a group of jobs."""
+    sizes: Mapping[str, Mapping[str, Value]]
+    """Values per size class: `1 GPU`, `2-4 GPUs`, `5-8 GPUs`, `>8 GPUs`, and `CPU only`."""
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Value:
+        return self.values[key]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data for `summary.json`: the values at the top level, the groups below them."""
+        return {
+            "policy": self.policy,
+            "observed": self.observed,
+            "window": {"asked": self.window, "start_s": self.span.start_s, "end_s": self.span.end_s},
+            **self.values,
+            "tenants": {name: dict(values) for name, values in self.tenants.items()},
+            "sizes": {name: dict(values) for name, values in self.sizes.items()},
+            "provenance": dict(self.provenance),
+        }
+
+
+def summarise(record: Record, window: Window | None = None) -> Summary:
+    """Every metric of `record`, over the jobs submitted inside `window`."""
+    sample = Sample.of(record, window)
+    return Summary(
+        policy=record.policy,
+        observed=record.observed,
+        window=str(window) if window else "all",
+        span=sample.span,
+        values={key: metric.of(sample) for key, metric in METRICS.items()},
+        tenants=_groups(by_tenant(sample)),
+        sizes=_groups(by_size(sample)),
+        provenance=record.provenance,
+    )
+
+
+def _groups(groups: Iterable[tuple[str, Sample]]) -> dict[str, dict[str, Value]]:
+    of_jobs = [metric for metric in METRICS.values() if metric.scope == "jobs"]
+    return {name: {metric.key: metric.of(part) for metric in of_jobs} for name, part in groups}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One metric over several seeds; `std` is the sample standard deviation, 0 for one run."""
+
+    runs: int
+    mean: float
+    low: float
+    high: float
+    std: float
+
+
+def spread(summaries: Sequence[Summary]) -> dict[str, Spread | None]:
+    """Per metric the mean, the extremes and the deviation over runs; None where no run has a value."""
+    return {key: _spread([summary[key] for summary in summaries]) for key in METRICS}
+
+
+def _spread(values: Sequence[Value]) -> Spread | None:
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if len(known) == 0:
+        return None
+    std = float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    return Spread(len(known), float(known.mean()), float(known.min()), float(known.max()), std)

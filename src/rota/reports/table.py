@@ -1,0 +1,137 @@
+"""The comparison in a terminal: one row per policy, as many columns as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rota.reports.compare import Calibration, Cell, Comparison, Line
+from rota.reports.wording import ratio_words
+
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("mean_jct_s", "mean JCT"),
+    ("mean_delay_s", "mean wait"),
+    ("utilisation", "util"),
+    ("finished", "finished"),
+    ("p99_jct_s", "p99 JCT"),
+    ("p50_jct_s", "p50 JCT"),
+    ("p99_delay_s", "p99 wait"),
+    ("makespan_s", "makespan"),
+    ("mean_slowdown", "slowdown"),
+    ("preemptions", "preempt"),
+    ("mean_rho", "mean ρ"),
+    ("goodput", "goodput"),
+    ("deadline_share", "deadlines"),
+    ("fragmentation", "fragm"),
+    ("engine_seconds", "engine"),
+)
+"""Keys and heads, the most important first: a narrow terminal loses the last ones."""
+_PLACES = (0, 5, 4, 1, 6, 8, 10, 7, 2, 13, 11, 9, 12, 3, 14)
+"""Order in which the columns that fit are shown: times first, then the cluster, then counts."""
+_GAP = 2
+_RATIO_OF = frozenset({"mean_jct_s", "p50_jct_s", "p99_jct_s", "mean_delay_s", "p99_delay_s", "makespan_s"})
+
+
+def comparison_table(comparison: Comparison, width: int) -> Table:
+    """A rich table no wider than `width` characters (the first column and mean JCT are always there)."""
+    chosen = fitting(comparison, width)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=_name_width(width))
+    for key in chosen:
+        table.add_column(dict(COLUMNS)[key], justify="right", no_wrap=True)
+    for line in comparison.lines:
+        cells = [_cell(line, key, comparison) for key in chosen]
+        table.add_row(Text(_name(line), style="italic" if line.observed else "bold"), *cells)
+    return table
+
+
+def print_comparison(
+    comparison: Comparison, console: Console, calibration: Calibration | None = None
+) -> None:
+    """The table, what its marks mean, the numbers that no mean includes, and the calibration."""
+    console.print(comparison_table(comparison, console.width), highlight=False)
+    for sentence in _footnotes(comparison):
+        console.print(sentence, style="dim", highlight=False)
+    if calibration:
+        style = "dim" if calibration.calibrated else "yellow"
+        console.print(calibration.text, style=style, highlight=False, markup=False)
+
+
+def comparison_text(comparison: Comparison, width: int, calibration: Calibration | None = None) -> str:
+    """What `print_comparison` prints, without colour."""
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=False, no_color=True, legacy_windows=False)
+    print_comparison(comparison, console, calibration)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def fitting(comparison: Comparison, width: int) -> list[str]:
+    """Keys of the columns that fit into `width`, in the order they are shown."""
+    left = width - min(max(len(_name(line)) for line in comparison.lines), _name_width(width))
+    chosen: set[str] = set()
+    for key, head in COLUMNS:
+        texts = [_cell(line, key, comparison).plain for line in comparison.lines]
+        if key not in _ALWAYS and not any(line.cells[key].value for line in comparison.lines):
+            continue
+        left -= max(len(head), *map(len, texts)) + _GAP
+        if left < 0 and chosen:
+            break
+        chosen.add(key)
+    return [COLUMNS[i][0] for i in _PLACES if COLUMNS[i][0] in chosen]
+
+
+_ALWAYS = frozenset({"mean_jct_s", "mean_delay_s", "utilisation", "finished"})
+
+
+def _name_width(width: int) -> int:
+    return max(width // 3, 12)
+
+
+def _name(line: Line) -> str:
+    return line.policy + (" !" if line.partial else "")
+
+
+def _cell(line: Line, key: str, comparison: Comparison) -> Text:
+    """`5h 12m 0.62x*`: value, ratio to the baseline, and a star if it is the best."""
+    cell = line.cells[key]
+    text = cell.text if key != "finished" else _finished(line, cell)
+    if cell.margin and key in _RATIO_OF:
+        text += f" {cell.margin}"
+    if key in _RATIO_OF and cell.ratio is not None and line.policy != comparison.baseline:
+        text += f" {ratio_words(cell.ratio)}"
+    return Text(text + ("*" if cell.best else " "), style="bold green" if cell.best else "")
+
+
+def _finished(line: Line, cell: Cell) -> str:
+    return f"{cell.text}/{line.cells['jobs'].text}"
+
+
+def _footnotes(comparison: Comparison) -> list[str]:
+    notes = [f"Ratios are to {comparison.baseline}; * is the best of a column."]
+    if window := _window(comparison):
+        notes[0] = f"Measured: {window}. " + notes[0]
+    notes += [
+        f"{line.policy}: {', '.join(lost)}; no mean includes them."
+        for line in comparison.lines
+        if (lost := _not_finished(line))
+    ]
+    partial = [line.policy for line in comparison.lines if line.partial]
+    if partial:
+        notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")
+    if any(line.runs > 1 for line in comparison.lines):
+        notes.append("± is the standard deviation over seeds.")
+    return notes
+
+
+def _window(comparison: Comparison) -> str:
+    asked = comparison.summaries[0].window
+    return "" if asked == "all" else f"jobs submitted in {asked}"
+
+
+def _not_finished(line: Line) -> Sequence[str]:
+    counted = [(line.cells[key], key) for key in ("unfinished", "rejected")]
+    return [f"{cell.text} {key}" for cell, key in counted if cell.value]
