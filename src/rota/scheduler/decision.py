@@ -1,0 +1,73 @@
+"""What a policy wants: desired grants, and when it wants to be asked again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag
+from typing import Any
+
+from rota.model.grants import Constraint, Grant, Leave, Reservation
+
+Memory = dict[str, Any]
+"""What a policy remembers between calls: JSON values and NumPy arrays, nothing else.
+
+A policy may write into the memory it was given and hand it back; whoever needs the old one (a replay,
+a shadow, a transaction) takes a copy before the call.
+"""
+
+
+class Event(IntFlag):
+    """What can happen in a world; a policy names those that should wake it."""
+
+    NONE = 0
+    ARRIVAL = 1
+    END = 2  # a job left: completed, failed for good, cancelled
+    FAILURE = 4  # an attempt failed and the job waits again
+    CAPACITY = 8  # a node was lost or came back
+    TIMER = 16  # the moment the policy asked for
+    ROUND = 32  # a round of the world's semantics ended
+    PROFILE = 64  # a measurement is ready
+    ANY = 127
+
+
+@dataclass(slots=True)
+class Wake:
+    """When to call the policy again."""
+
+    at_s: float = math.inf
+    """At this moment, whatever happens."""
+    on: Event = Event.ANY
+    """On these events."""
+    if_waiting: bool = False
+    """Only while some job waits; without waiting jobs even `at_s` does not wake it."""
+
+
+@dataclass(slots=True)
+class Decision:
+    """Desired state: a job it does not name keeps what it has.
+
+    A job may be named once: in `grants`, `preempt`, `reject` or `cancel`.
+    """
+
+    memory: Memory
+    grants: Sequence[Grant] = ()
+    """What each named job shall hold from now on."""
+    preempt: Sequence[int] = ()
+    """Running jobs that shall hold nothing."""
+    leave: Leave = Leave.CHECKPOINT
+    """How the preempted jobs leave."""
+    reject: Mapping[int, str] = field(default_factory=dict)
+    """Waiting jobs that are refused, with the reason."""
+    cancel: Mapping[int, str] = field(default_factory=dict)
+    """Jobs that are ended, with the reason."""
+    offers: Mapping[int, float] = field(default_factory=dict)
+    """Counter-offers: the deadline that could be met instead, by job."""
+    reservations: Sequence[Reservation] | None = None
+    """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
+    wake: Wake = field(default_factory=Wake)
+    reasons: Mapping[int, Constraint] = field(default_factory=dict)
+    """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
+    is_cut: bool = False
+    """True if a time limit ended the computation early."""

@@ -1,0 +1,132 @@
+"""Wholly free devices, indexed so that best fit is a few integer operations.
+
+Sets of nodes and of a node's devices are Python integers used as bit masks: the lowest set bit is the
+lowest id, copying is copying a list, and no operation depends on how many devices are busy.
+"""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+
+
+class Free:
+    """Which devices nobody holds, and which nodes have how many of them."""
+
+    __slots__ = ("buckets", "count", "devices", "first", "node_of", "nonempty", "size", "total")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.first: list[int] = cluster.first_device.tolist()
+        self.node_of: list[int] = cluster.device_node.tolist()
+        self.size: list[int] = cluster.node_gpus.tolist()
+        self.count: list[int] = list(self.size)
+        """Free devices of each node."""
+        self.devices: list[int] = [(1 << n) - 1 for n in self.size]
+        """Per node, bit i is set if its i-th device is free."""
+        self.buckets: list[int] = [0] * (max(self.size) + 1)
+        """Per number of free devices, the nodes that have exactly so many."""
+        self.nonempty = 0
+        """Bit f is set if some node has exactly f free devices."""
+        self.total = sum(self.size)
+        for node, n in enumerate(self.size):
+            self.buckets[n] |= 1 << node
+            self.nonempty |= 1 << n
+
+    def copy(self) -> Free:
+        """An independent copy, for trying things out."""
+        twin = Free.__new__(Free)
+        twin.first, twin.node_of, twin.size = self.first, self.node_of, self.size
+        twin.count, twin.devices = self.count.copy(), self.devices.copy()
+        twin.buckets, twin.nonempty, twin.total = self.buckets.copy(), self.nonempty, self.total
+        return twin
+
+    def best_fit(self, gpus: int, within: int = -1) -> int:
+        """The node of the mask `within` with the fewest free devices, but at least `gpus`; -1 if none.
+
+        Ties go to the lowest node.
+        """
+        counts = self.nonempty >> gpus
+        while counts:
+            low = counts & -counts
+            nodes = self.buckets[gpus + low.bit_length() - 1] & within
+            if nodes:
+                return (nodes & -nodes).bit_length() - 1
+            counts ^= low
+        return -1
+
+    def emptiest(self, within: int = -1) -> int:
+        """The node of the mask with the most free devices, lowest id first; -1 if none has any."""
+        counts = self.nonempty & ~1
+        while counts:
+            top = counts.bit_length() - 1
+            nodes = self.buckets[top] & within
+            if nodes:
+                return (nodes & -nodes).bit_length() - 1
+            counts ^= 1 << top
+        return -1
+
+    def take(self, node: int, gpus: int) -> tuple[int, ...]:
+        """Take the `gpus` lowest free devices of `node`; it must have them."""
+        bits = self.devices[node]
+        base = self.first[node] - 1
+        taken = []
+        for _ in range(gpus):
+            low = bits & -bits
+            taken.append(base + low.bit_length())
+            bits ^= low
+        self.devices[node] = bits
+        self._recount(node, self.count[node] - gpus)
+        return tuple(taken)
+
+    def is_free(self, device: int) -> bool:
+        node = self.node_of[device]
+        return bool(self.devices[node] >> (device - self.first[node]) & 1)
+
+    def remove(self, device: int) -> None:
+        """`device`, which is free, is free no longer."""
+        node = self.node_of[device]
+        self.devices[node] ^= 1 << (device - self.first[node])
+        self._recount(node, self.count[node] - 1)
+
+    def put(self, device: int) -> None:
+        """`device`, which is not free, is free again."""
+        node = self.node_of[device]
+        self.devices[node] |= 1 << (device - self.first[node])
+        self._recount(node, self.count[node] + 1)
+
+    def remove_all(self, devices: tuple[int, ...]) -> None:
+        for device in devices:
+            self.remove(device)
+
+    def put_all(self, devices: tuple[int, ...]) -> None:
+        for device in devices:
+            self.put(device)
+
+    def _recount(self, node: int, count: int) -> None:
+        before = self.count[node]
+        bit = 1 << node
+        left = self.buckets[before] ^ bit
+        self.buckets[before] = left
+        if not left:
+            self.nonempty ^= 1 << before
+        self.buckets[count] |= bit
+        self.nonempty |= 1 << count
+        self.count[node] = count
+        self.total += count - before
+
+
+def mask_of(nodes: list[int]) -> int:
+    """The bit mask of some node ids."""
+    mask = 0
+    for node in nodes:
+        mask |= 1 << node
+    return mask
+
+
+def nodes_in(mask: int) -> list[int]:
+    """The node ids of a bit mask, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

@@ -1,0 +1,254 @@
+"""The one loop that drives every world: events → state → snapshot → decide → guard → apply → record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rota.errors import GuardError, PolicyError
+from rota.model.grants import Grant, Leave
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.guard import Breach, check
+from rota.scheduler.needs import Knowledge, Known, Provider
+from rota.scheduler.policy import Policy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase, State
+from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, World
+
+
+class Recorder(Protocol):
+    """Listens to what the loop does; observing changes no decision."""
+
+    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
+        """A stretch of holding the same devices is over."""
+        ...
+
+    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
+        """`row` was left waiting by the first decision that saw it wait."""
+        ...
+
+    def left(self, row: int, phase: Phase, now: float) -> None:
+        """`row` has ended."""
+        ...
+
+
+class Loop:
+    """Drives `world` with `policy` until nothing more happens, or until `until_s`."""
+
+    def __init__(
+        self,
+        world: World,
+        policy: Policy,
+        recorder: Recorder,
+        *,
+        providers: Mapping[Knowledge, Provider] | None = None,
+        memory: Memory | None = None,
+        seed: int = 0,
+        strict: bool = True,
+    ) -> None:
+        self.world = world
+        self.policy = policy
+        self.recorder = recorder
+        self.memory: Memory = memory if memory is not None else {}
+        self.seed = seed
+        self.strict = strict
+        self.state = State(world.jobs, world.cluster, world.progress)
+        self.counts = Counts()
+        self.wake = Wake()
+        self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
+        _refuse_missing(policy, self.providers)
+        for provider in self.providers.values():
+            provider.attach(self.state)
+        world.attach(self.state)
+
+    # -- one pass --------------------------------------------------------------------------------
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Until the world has nothing left to tell or `until_s` is reached."""
+        while self.step(until_s):
+            pass
+
+    def step(self, until_s: float = math.inf) -> bool:
+        """One moment: what happened, and the decision if the policy wants to be asked."""
+        batch = self.world.next(min(self._alarm(), until_s))
+        if batch is None or batch.now > until_s:
+            return False
+        self.counts.events += 1
+        self._absorb(batch)
+        if self._is_due(batch.cause):
+            self._decide(batch)
+        return batch.now < until_s
+
+    def _alarm(self) -> float:
+        """When the policy wants to be woken, come what may."""
+        if self.wake.if_waiting and not self.state.waiting.n:
+            return math.inf
+        return self.wake.at_s
+
+    def _is_due(self, cause: Event) -> bool:
+        wake = self.wake
+        if wake.if_waiting and not self.state.waiting.n:
+            return False
+        return bool(cause & wake.on) or self.state.now >= wake.at_s
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def _absorb(self, batch: Batch) -> None:
+        """Completions, then losses, then what came back, then withdrawals and arrivals."""
+        state = self.state
+        state.now = batch.now
+        for ended in batch.ended:
+            self._end(ended)
+        for node in batch.lost:
+            self._lose(node)
+        for node in batch.back:
+            state.occupancy.regain(node)
+        for row in batch.withdrawn:
+            state.withdraw(row, Phase.CANCELLED)
+            self.recorder.left(row, Phase.CANCELLED, state.now)
+        for row in batch.arrived:
+            if not state.submit(row):
+                self.recorder.left(row, Phase.REJECTED, state.now)
+            for provider in self.providers.values():
+                provider.submitted(row)
+
+    def _end(self, ended: Ended) -> None:
+        row, state = ended.row, self.state
+        if ended.how is How.FAILED:
+            state.failures[row] += 1
+        self._stop(row, ended.how, ended.phase)
+        if ended.phase is Phase.COMPLETED:
+            for provider in self.providers.values():
+                provider.ended(row, state.run_s.item(row))
+
+    def _stop(self, row: int, how: How, phase: Phase) -> Grant:
+        """The job gives everything back; its interval is recorded."""
+        state = self.state
+        start = state.since_s.item(row)
+        lost = self.world.stopped(row, how)
+        state.free(row)
+        grant = state.stop(row, phase)
+        self.recorder.interval(grant, start, state.now, how, lost)
+        if phase is not Phase.PENDING:
+            self.recorder.left(row, phase, state.now)
+        return grant
+
+    def _lose(self, node: int) -> None:
+        """Jobs on the node are thrown back into the queue, then the node is gone."""
+        occupancy = self.state.occupancy
+        for row in self.state.running.sorted().tolist():
+            if any(part == node for part, _ in occupancy.parts(self.state.grants[row])):
+                self._stop(row, How.LOST, Phase.PENDING)
+        occupancy.lose(node)
+
+    # -- decisions -------------------------------------------------------------------------------
+
+    def snapshot(self, cause: Event = Event.NONE) -> Snapshot:
+        """What the policy sees now."""
+        known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
+        return Snapshot(self.state, cause, known, self.policy.needs, self.seed)
+
+    def _decide(self, batch: Batch) -> None:
+        snapshot = self.snapshot(batch.cause)
+        decision = self.policy.decide(snapshot, self.memory)
+        if not isinstance(decision, Decision):
+            raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
+        self.counts.decisions += 1
+        breaches = check(self.state, decision)
+        if breaches:
+            decision = self._handle(breaches, decision)
+        self._note_waits(batch, snapshot, decision)
+        if decision.wake.at_s <= self.state.now:
+            raise PolicyError(
+                f"{type(self.policy).__name__} asks to be woken at {decision.wake.at_s:g} s, "
+                f"which is not after now ({self.state.now:g} s)"
+            )
+        self.memory = decision.memory
+        self.wake = decision.wake
+        self._adopt(decision)
+
+    def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:
+        """In a simulation a breach is an error; live, the whole decision is refused and everyone keeps."""
+        if self.strict:
+            first = breaches[0]
+            more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
+            raise GuardError(first.rule, f"at {self.state.now:g} s, {first.message}{more}")
+        self.counts.refused += len(breaches)
+        for breach in breaches:
+            self.counts.by_rule[breach.rule] = self.counts.by_rule.get(breach.rule, 0) + 1
+        return Decision(decision.memory, wake=decision.wake)
+
+    def _note_waits(self, batch: Batch, snapshot: Snapshot, decision: Decision) -> None:
+        """Why jobs wait is recorded when the wait begins, not at every event."""
+        if not batch.arrived:
+            return
+        started = {grant.job for grant in decision.grants} if decision.grants else ()
+        for row in batch.arrived:
+            if row not in started and row in self.state.waiting:
+                self.recorder.waits(snapshot, decision, row)
+
+    def _adopt(self, decision: Decision) -> None:
+        """Make the state what the decision says: release first, then acquire."""
+        state = self.state
+        changes: list[Change] = []
+        for row in decision.preempt:
+            state.preemptions[row] += 1
+            changes.append(Change(row, self._stop(row, How.PREEMPTED, Phase.PENDING), None, decision.leave))
+        for row in (*decision.reject, *decision.cancel):
+            self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
+        if decision.reservations is not None:
+            state.reservations = tuple(decision.reservations)
+        if decision.grants:
+            self._acquire(decision.grants, changes)
+        if changes:
+            for refusal in self.world.apply(changes):
+                self.counts.refused += 1
+                if refusal.row in state.running:
+                    self._stop(refusal.row, How.LOST, Phase.PENDING)
+
+    def _remove(self, row: int, phase: Phase, changes: list[Change]) -> None:
+        if row in self.state.running:
+            changes.append(Change(row, self._stop(row, How.CANCELLED, phase), None))
+        else:
+            self.state.withdraw(row, phase)
+            self.recorder.left(row, phase, self.state.now)
+
+    def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
+        """Moves release everything they hold before any of them, or any start, acquires."""
+        state = self.state
+        moves = [grant for grant in grants if grant.job in state.grants]
+        if moves:
+            moves = [grant for grant in moves if state.grants[grant.job] != grant]
+            for grant in moves:
+                self._record_move(grant)
+                state.free(grant.job)
+            for grant in moves:
+                changes.append(Change(grant.job, state.change(grant), grant))
+        for grant in grants:
+            if grant.job not in state.grants:
+                state.start(grant)
+                changes.append(Change(grant.job, None, grant))
+
+    def _record_move(self, grant: Grant) -> None:
+        state = self.state
+        old = state.grants[grant.job]
+        how = How.RESIZED if len(old.devices) != len(grant.devices) else How.MIGRATED
+        lost = self.world.stopped(grant.job, how)
+        self.recorder.interval(old, state.since_s.item(grant.job), state.now, how, lost)
+
+    def close(self) -> None:
+        """The run is over: record what is still held."""
+        for row in self.state.running.sorted().tolist():
+            lost = self.world.stopped(row, How.RUNNING)
+            grant, start = self.state.grants[row], self.state.since_s.item(row)
+            self.recorder.interval(grant, start, self.state.now, How.RUNNING, lost)
+
+
+def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> None:
+    missing = sorted(kind.value for kind in policy.needs if kind not in providers)
+    if missing:
+        raise PolicyError(
+            f"{type(policy).__name__} needs {', '.join(missing)}, which nobody provides; "
+            f"choose a provider with --knowledge {missing[0]}=oracle|user|predicted"
+        )

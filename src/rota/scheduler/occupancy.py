@@ -1,0 +1,156 @@
+"""Who holds which devices: the truth of the loop, and the scratch copy of a policy that tries things."""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
+from rota.scheduler.free import Free
+
+EPSILON = 1e-9
+
+
+class Occupancy:
+    """Claims on devices, CPU and memory by the grants in force.
+
+    A device is *free* if nobody but opportunistic jobs claims it; `spare` lists what is left of the
+    devices that are claimed in part.
+    """
+
+    __slots__ = (
+        "claimed", "cluster", "cpus_used", "down", "free", "gpu_memory_used", "jobs", "memory_used",
+        "sharers", "spare", "tenant_gpus",
+    )  # fmt: skip
+
+    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self.free = Free(cluster)
+        self.claimed: list[float] = [0.0] * cluster.gpus
+        """Sum of the shares claimed of each device, the opportunistic ones aside."""
+        self.spare: dict[int, float] = {}
+        """What is left of each device claimed in part."""
+        self.sharers: dict[int, list[int]] = {}
+        """Jobs on each device that is, or may be, shared; jobs alone on whole devices do not appear."""
+        self.gpu_memory_used: dict[int, float] = {}
+        """Device memory in use, GiB, where jobs state it."""
+        self.cpus_used: list[float] = [0.0] * cluster.nodes
+        self.memory_used: list[float] = [0.0] * cluster.nodes
+        self.down: set[int] = set()
+        """Devices that are not healthy."""
+        self.tenant_gpus: dict[tuple[str, int], float] = {}
+        """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
+
+    def copy(self) -> Occupancy:
+        """An independent copy."""
+        twin = Occupancy.__new__(Occupancy)
+        twin.cluster, twin.jobs, twin.free = self.cluster, self.jobs, self.free.copy()
+        twin.claimed, twin.spare = self.claimed.copy(), self.spare.copy()
+        twin.sharers = {device: rows.copy() for device, rows in self.sharers.items()}
+        twin.gpu_memory_used = self.gpu_memory_used.copy()
+        twin.cpus_used, twin.memory_used = self.cpus_used.copy(), self.memory_used.copy()
+        twin.down, twin.tenant_gpus = self.down.copy(), self.tenant_gpus.copy()
+        return twin
+
+    def hold(self, grant: Grant) -> None:
+        """Enter a grant that is known to fit."""
+        if grant.role is Role.ALONE and grant.share == 1.0:
+            free, claimed = self.free, self.claimed
+            for device in grant.devices:
+                claimed[device] = 1.0
+                free.remove(device)
+        else:
+            for device in grant.devices:
+                self._claim(device, grant, 1)
+        self._hosts(grant, 1.0)
+
+    def release(self, grant: Grant) -> None:
+        """Take a grant in force away."""
+        if grant.role is Role.ALONE and grant.share == 1.0:
+            free, claimed, down = self.free, self.claimed, self.down
+            for device in grant.devices:
+                claimed[device] = 0.0
+                if device not in down:
+                    free.put(device)
+        else:
+            for device in grant.devices:
+                self._claim(device, grant, -1)
+        self._hosts(grant, -1.0)
+
+    def _claim(self, device: int, grant: Grant, sign: int) -> None:
+        """Add or remove a claim that may leave the device shared."""
+        was_free = self.claimed[device] <= EPSILON
+        if grant.role is not Role.OPPORTUNISTIC:
+            self.claimed[device] += sign * grant.share
+            if abs(self.claimed[device]) <= EPSILON:
+                self.claimed[device] = 0.0
+        rows = self.sharers.setdefault(device, [])
+        if sign > 0:
+            rows.append(grant.job)
+        else:
+            rows.remove(grant.job)
+            if not rows:
+                del self.sharers[device]
+        self._index(device, was_free)
+
+    def _index(self, device: int, was_free: bool) -> None:
+        """Keep `free` and `spare` in step with `claimed`."""
+        left = 1.0 - self.claimed[device]
+        is_free = self.claimed[device] <= EPSILON
+        if device in self.down:
+            return
+        if is_free != was_free:
+            (self.free.put if is_free else self.free.remove)(device)
+        if is_free or left <= EPSILON:
+            self.spare.pop(device, None)
+        else:
+            self.spare[device] = left
+
+    def _hosts(self, grant: Grant, sign: float) -> None:
+        """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
+        jobs, row = self.jobs, grant.job
+        if self.cluster.tenants.by_path:
+            self._count_tenants(grant, sign)
+        need = jobs.gpu_memory_gib[row]
+        if need:
+            for device in grant.devices:
+                self.gpu_memory_used[device] = self.gpu_memory_used.get(device, 0.0) + sign * need
+        cpus, memory = jobs.cpus[row], jobs.memory_gib[row]
+        if cpus or memory:
+            for node, part in self.parts(grant):
+                self.cpus_used[node] += sign * part * cpus
+                self.memory_used[node] += sign * part * memory
+
+    def _count_tenants(self, grant: Grant, sign: float) -> None:
+        if grant.role is Role.OPPORTUNISTIC:
+            return
+        used = self.tenant_gpus
+        for tenant in self.cluster.tenants.lineage(self.jobs.name_of("tenant", grant.job)):
+            for device in grant.devices:
+                for kind in (-1, int(self.cluster.device_type[device])):
+                    used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
+
+    def parts(self, grant: Grant) -> list[tuple[int, float]]:
+        """Nodes of a grant and the part of the job on each; CPU and memory follow the GPUs."""
+        if not grant.devices:
+            return [(grant.node, 1.0)] if grant.node >= 0 else []
+        node_of, counts = self.free.node_of, dict[int, int]()
+        for device in grant.devices:
+            counts[node_of[device]] = counts.get(node_of[device], 0) + 1
+        return [(node, count / len(grant.devices)) for node, count in counts.items()]
+
+    def lose(self, node: int) -> None:
+        """`node` is down; the grants on it must have been released before."""
+        for device in range(self.free.first[node], self.free.first[node + 1]):
+            if device not in self.down:
+                if self.claimed[device] <= EPSILON:
+                    self.free.remove(device)
+                self.down.add(device)
+
+    def regain(self, node: int) -> None:
+        """`node` is back."""
+        for device in range(self.free.first[node], self.free.first[node + 1]):
+            if device in self.down:
+                self.down.remove(device)
+                if self.claimed[device] <= EPSILON:
+                    self.free.put(device)

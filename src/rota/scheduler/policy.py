@@ -1,0 +1,229 @@
+"""The policy protocol and the registry that lists every published system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from enum import StrEnum
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+from rota.errors import InputError
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.snapshot import Snapshot
+
+
+class Policy(Protocol):
+    """A function from what is to what should be."""
+
+    needs: frozenset[Knowledge]
+    """What it must be told; the harness refuses to run it without."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        """What each job should hold now.  `memory` is `{}` at first; the decision carries the new one."""
+        ...
+
+
+class Lever(StrEnum):
+    """What a policy may do to a job besides starting it."""
+
+    PREEMPT = "preempt"
+    MIGRATE = "migrate"
+    SHARE = "share"
+    RESIZE = "resize"
+    RESERVE = "reserve"
+    REJECT = "reject"
+
+
+class Status(StrEnum):
+    """How far a policy is checked."""
+
+    WORKING = "working"  # worked examples of its card and, where there are some, reference results
+    PROBE = "probe"  # real but small: shows that the interface carries it
+    BOUND = "bound"  # no system: a floor or a ceiling to compare with
+
+
+@dataclass(frozen=True)
+class System:
+    """One registered policy with the facts about it."""
+
+    name: str
+    summary: str
+    """One line, without a full stop."""
+    paper: str
+    scale: str
+    needs: frozenset[Knowledge]
+    levers: frozenset[Lever]
+    status: Status
+    make: Callable[..., Policy]
+    parameters: type[Any]
+    """A frozen dataclass with the paper's names, units and defaults."""
+    rotates: bool
+    """True if jobs take turns by design, so that something moves while nothing happens."""
+    work_conserving: bool
+    """True if it never leaves a GPU idle that a waiting job could use for long: every job ends."""
+
+
+_SYSTEMS: dict[str, System] = {}
+_T = TypeVar("_T", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """For policies that have none."""
+
+
+def register(
+    name: str,
+    summary: str,
+    *,
+    paper: str = "",
+    scale: str = "cluster",
+    needs: frozenset[Knowledge] | set[Knowledge] = frozenset(),
+    levers: set[Lever] | None = None,
+    status: Status = Status.WORKING,
+    parameters: type[Any] = NoParameters,
+    rotates: bool = False,
+    work_conserving: bool = True,
+) -> Callable[[_T], _T]:
+    """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
+
+    `needs` states what any variant may need; an instance's own `needs` is what it reads.
+    """
+
+    def enter(cls: _T) -> _T:
+        if name in _SYSTEMS and _SYSTEMS[name].make is not cls:
+            raise InputError(f"two policies are named {name!r}; names must be unique")
+        _SYSTEMS[name] = System(
+            name=name,
+            summary=summary,
+            paper=paper,
+            scale=scale,
+            needs=frozenset(needs),
+            levers=frozenset(levers or ()),
+            status=status,
+            make=cls,
+            parameters=parameters,
+            rotates=rotates,
+            work_conserving=work_conserving,
+        )
+        return cls
+
+    return enter
+
+
+def systems() -> dict[str, System]:
+    """All registered policies by name: Rota's own, then those of installed packages."""
+    package = import_module("rota.policies")
+    for module in iter_modules(package.__path__):
+        import_module(f"rota.policies.{module.name}")
+    for entry in entry_points(group="rota.policies"):
+        entry.load()
+    return dict(sorted(_SYSTEMS.items()))
+
+
+def system(name: str) -> System:
+    """The registered policy `name`."""
+    if name not in _SYSTEMS:
+        known = systems()
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "`rota systems` lists them"
+            raise InputError(f"there is no policy {name!r}; {hint}")
+    return _SYSTEMS[name]
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """A policy by name with the parameters that differ from the defaults."""
+
+    name: str
+    options: Mapping[str, str]
+
+    def __str__(self) -> str:
+        options = ",".join(f"{key}={value}" for key, value in self.options.items())
+        return f"{self.name}:{options}" if options else self.name
+
+    def make(self) -> Policy:
+        """A fresh instance."""
+        entry = system(self.name)
+        if entry.parameters is NoParameters:
+            if self.options:
+                raise InputError(f"policy {self.name!r} has no parameters; got {next(iter(self.options))!r}")
+            return entry.make()
+        return entry.make(parse_parameters(entry, self.options))
+
+
+def parse_policy(text: str) -> PolicySpec:
+    """`tiresias` or `tiresias:limits=3200,promote=2` as a spec; names are checked, values too."""
+    name, _, tail = text.strip().partition(":")
+    options: dict[str, str] = {}
+    for part in filter(None, tail.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"policy {text!r}: {part!r} is not a parameter; expected NAME:key=value,key=value")
+        options[key.strip()] = value.strip()
+    spec = PolicySpec(name, options)
+    parse_parameters(system(name), options)
+    return spec
+
+
+def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:
+    """The parameters of `entry` with `options` (text) in place of defaults."""
+    types = get_type_hints(entry.parameters)
+    known = {f.name: f for f in fields(entry.parameters)}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
+            raise InputError(f"policy {entry.name!r} has no parameter {key!r}; {hint}")
+        values[key] = _parse_value(entry.name, key, text, types[key])
+    missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+    for name in missing:
+        if name not in values:
+            raise InputError(f"policy {entry.name!r} needs a value for {name!r}")
+    return entry.parameters(**values)
+
+
+_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+
+
+def _parse_value(policy: str, key: str, text: str, kind: Any) -> Any:
+    """`text` as a value of the type `kind` (bool, int, float, str, an enum or a tuple of floats)."""
+    try:
+        if kind is bool:
+            if text.lower() not in _TRUE | _FALSE:
+                raise ValueError
+            return text.lower() in _TRUE
+        if kind is int:
+            return int(text)
+        if kind is float:
+            value = float(text)
+            if math.isnan(value):
+                raise ValueError
+            return value
+        if kind == tuple[float, ...]:
+            return tuple(float(part) for part in text.split("/"))
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return kind(text)
+    except ValueError:
+        raise InputError(f"policy {policy!r}: {key}={text} is not {_expected(kind)}") from None
+    return text
+
+
+def _expected(kind: Any) -> str:
+    if kind is bool:
+        return "yes or no"
+    if kind is int:
+        return "a whole number"
+    if kind is float:
+        return "a number"
+    if kind == tuple[float, ...]:
+        return "numbers joined by slashes, such as 3250/7200"
+    return "one of " + ", ".join(str(member) for member in kind)

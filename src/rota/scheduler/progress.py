@@ -1,0 +1,54 @@
+"""How far each job is: written by the world, read by everyone.
+
+Progress is stored as value, rate and moment, and evaluated when somebody looks: between two events
+nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or iterations.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+
+
+class Progress:
+    """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
+
+    __slots__ = ("base", "rate", "since")
+
+    def __init__(self, rows: int) -> None:
+        self.base = np.zeros(rows)
+        self.rate = np.zeros(rows)
+        self.since = np.zeros(rows)
+        """Moment from which work is done at `rate`; may lie ahead of now."""
+
+    @overload
+    def done(self, rows: int, now: float) -> float: ...
+    @overload
+    def done(self, rows: Ints, now: float) -> Floats: ...
+    def done(self, rows: int | Ints, now: float) -> float | Floats:
+        """Work done at `now` by a row or by several."""
+        if isinstance(rows, int):
+            elapsed = now - self.since.item(rows)
+            base = self.base.item(rows)
+            return base + self.rate.item(rows) * elapsed if elapsed > 0.0 else base
+        elapsed = now - self.since[rows]
+        np.maximum(elapsed, 0.0, out=elapsed)
+        elapsed *= self.rate[rows]
+        elapsed += self.base[rows]
+        return elapsed
+
+    def pace(self, row: int, rate: float, since: float, now: float) -> None:
+        """From `since` on, `row` works at `rate`; what it did until `now` is kept."""
+        self.base[row] = self.done(row, now)
+        self.rate[row] = rate
+        self.since[row] = since
+
+    def stop(self, row: int, now: float) -> float:
+        """`row` stands still from `now` on; returns the work it has done."""
+        done = self.done(row, now)
+        self.base[row] = done
+        self.rate[row] = 0.0
+        return done

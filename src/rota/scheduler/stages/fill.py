@@ -1,0 +1,70 @@
+"""Order and lease by counting: who runs when any free GPU is as good as another.
+
+`admit` starts waiting jobs beside the running ones; `running_set` rebuilds the whole set of running jobs
+in the order of the key, as preemptive policies do.  Both return what walking the complete order from an
+empty cluster would, without walking it.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from rota.scheduler.stages.lineup import Item, Lineup
+
+
+def admit(lineup: Lineup, free: int, *, strict: bool = False) -> list[int]:
+    """Rows to start, in order, on `free` GPUs; `strict` stops at the first job that does not fit."""
+    rows: list[int] = []
+    walk = lineup.walk()
+    while free > 0:
+        found = walk.peek(None if strict else free)
+        if found is None or found[1] > free:
+            break
+        (_, row), gpus = found
+        rows.append(row)
+        free -= gpus
+        walk.take(gpus)
+    return rows
+
+
+def running_set(
+    lineup: Lineup, running: list[Item], free: int, gpus_of: list[int]
+) -> tuple[list[int], list[int]]:
+    """Rows to start and rows to preempt so that the set is what a walk from an empty cluster admits.
+
+    `running` holds the running jobs in order of the key, at least those behind the first waiting job;
+    `free` is the number of GPUs nobody holds.  A job that does not fit is skipped, not waited for.
+    """
+    walk = lineup.walk()
+    start: list[int] = []
+    losers: list[int] = []
+    evicted: list[Item] = []
+    end = len(running)  # running[:end] keep their GPUs
+    while True:
+        found = walk.peek()
+        if evicted and (found is None or evicted[0] < found[0]):
+            # It gave way to a job before it; now it is its own turn to fit again.
+            item = heappop(evicted)
+            if gpus_of[item[1]] <= free:
+                free -= gpus_of[item[1]]
+            else:
+                losers.append(item[1])
+            continue
+        if found is None:
+            break
+        item, gpus = found
+        cut, room = end, free
+        while room < gpus and cut and running[cut - 1] > item:
+            cut -= 1
+            room += gpus_of[running[cut][1]]
+        if room >= gpus:
+            for loser in running[cut:end]:
+                heappush(evicted, loser)
+            end, free = cut, room - gpus
+            start.append(item[1])
+            walk.take(gpus)
+        elif room == 0:
+            break  # nothing free, nobody behind: no later job can be admitted either
+        else:
+            walk.close(gpus)
+    return start, losers + [row for _, row in evicted]

@@ -1,0 +1,151 @@
+"""Place one job under every rule of the cluster: types, shares, CPU, memory, quotas, reservations."""
+
+from __future__ import annotations
+
+import math
+
+from rota.model.grants import Grant, Role
+from rota.model.tenants import Tenant
+from rota.scheduler.free import mask_of
+from rota.scheduler.occupancy import EPSILON, Occupancy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.place import Place
+
+
+class Fitter:
+    """Tries to place jobs of one snapshot on a scratch occupancy, by one placement rule.
+
+    A gang gets GPUs of one type: the first acceptable one, in the cluster's order, on which it fits.
+    CPU and memory follow the GPUs; a node qualifies if it can feed as many GPUs as it may be given.
+    """
+
+    def __init__(self, snapshot: Snapshot, place: Place) -> None:
+        self.place = place
+        self.cluster = snapshot.cluster
+        self.jobs = snapshot.state.jobs
+        self.reserved = {r.job: r.devices for r in snapshot.state.reservations if r.until_s > snapshot.now}
+        self._type_nodes = [
+            mask_of([n for n in range(self.cluster.nodes) if self.cluster.node_type[n] == t])
+            for t in range(len(self.cluster.type_names))
+        ]
+        self._masks: dict[int, list[int]] = {}
+
+    def scratch(self, snapshot: Snapshot) -> Occupancy:
+        """A scratch occupancy on which what is reserved for others is not free."""
+        scratch = snapshot.scratch()
+        for devices in self.reserved.values():
+            for device in devices:
+                if scratch.free.is_free(device):
+                    scratch.free.remove(device)
+        return scratch
+
+    def __call__(self, scratch: Occupancy, row: int) -> Grant | None:
+        """The grant `row` would get; the scratch is left as it was."""
+        own = [d for d in self.reserved.get(row, ()) if scratch.claimed[d] <= EPSILON and d not in scratch.down]
+        own = [d for d in own if not scratch.free.is_free(d)]
+        for device in own:
+            scratch.free.put(device)
+        grant = self._fit(scratch, row)
+        for device in own:
+            scratch.free.remove(device)
+        return grant
+
+    def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
+        gpus = self.jobs.gpus.item(row)
+        if gpus == 0:
+            node = self._cpu_node(scratch, row)
+            return Grant(row, (), node=node) if node >= 0 else None
+        share = self.jobs.gpu_share.item(row)
+        for type_code, nodes in enumerate(self._nodes_by_type(row)):
+            if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
+                continue
+            nodes &= self._hosts(scratch, row, gpus)
+            devices = self._devices(scratch, row, gpus, share, nodes)
+            if devices is not None:
+                return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        return None
+
+    def _nodes_by_type(self, row: int) -> list[int]:
+        """Per type, the nodes acceptable to the job; 0 where the type is not."""
+        wanted = self.jobs.gpu_types.item(row)
+        if wanted not in self._masks:
+            names = {name for bit, name in enumerate(self.jobs.type_names) if wanted >> bit & 1}
+            accepts = [not wanted or name in names for name in self.cluster.type_names]
+            self._masks[wanted] = [m if ok else 0 for m, ok in zip(self._type_nodes, accepts, strict=True)]
+        return self._masks[wanted]
+
+    def _devices(
+        self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
+    ) -> tuple[int, ...] | None:
+        need = self.jobs.gpu_memory_gib.item(row)
+        if share < 1.0 and gpus == 1:
+            device = self._shared_device(scratch, share, need, nodes)
+            if device >= 0:
+                return (device,)
+        if need:
+            nodes &= mask_of(self._nodes_with_memory(need))
+        devices = self.place(scratch.free, gpus, nodes)
+        if devices is not None:
+            scratch.free.put_all(devices)
+        return devices
+
+    def _shared_device(self, scratch: Occupancy, share: float, need: float, nodes: int) -> int:
+        """The device claimed in part that leaves the least room: packing fractions keeps whole GPUs free."""
+        best, left = -1, math.inf
+        for device, spare in scratch.spare.items():
+            room = spare >= share - EPSILON and nodes >> scratch.free.node_of[device] & 1
+            if room and (spare, device) < (left, best) and self._has_memory(scratch, device, need):
+                best, left = device, spare
+        return best
+
+    def _has_memory(self, scratch: Occupancy, device: int, need: float) -> bool:
+        capacity = self.cluster.device_memory_gib.item(device)
+        return not need or not capacity or scratch.gpu_memory_used.get(device, 0.0) + need <= capacity + EPSILON
+
+    def _nodes_with_memory(self, need: float) -> list[int]:
+        first, memory = self.cluster.first_device, self.cluster.device_memory_gib
+        return [
+            n
+            for n in range(self.cluster.nodes)
+            if first[n] < first[n + 1] and (not memory[first[n]] or memory[first[n]] >= need)
+        ]
+
+    def _within_quota(self, scratch: Occupancy, row: int, gpus: float, type_code: int) -> bool:
+        if not self.cluster.tenants.by_path:
+            return True
+        lineage = self.cluster.tenants.lineage(self.jobs.name_of("tenant", row))
+        name = self.cluster.type_names[type_code]
+        return all(quota_left(scratch, t, type_code, name) >= gpus - EPSILON for t in lineage if t.hard)
+
+    def _hosts(self, scratch: Occupancy, row: int, gpus: int) -> int:
+        """Nodes with CPU and memory enough for the GPUs of the job that they may be given."""
+        cpus, memory = self.jobs.cpus.item(row), self.jobs.memory_gib.item(row)
+        if not (cpus and self.cluster.node_cpus.any()) and not (memory and self.cluster.node_memory_gib.any()):
+            return -1
+        count = scratch.free.count
+        return mask_of(
+            [n for n in range(len(count)) if host_room(scratch, n, min(gpus, max(count[n], 1)) / gpus, row)]
+        )
+
+    def _cpu_node(self, scratch: Occupancy, row: int) -> int:
+        """The first node with CPU and memory enough for a job without GPUs."""
+        return next((n for n in range(self.cluster.nodes) if host_room(scratch, n, 1.0, row)), -1)
+
+
+def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
+    """True if `node` has CPU and memory for `part` of the job; a capacity of 0 is unlimited."""
+    cluster, jobs = scratch.cluster, scratch.jobs
+    cpus, memory = cluster.node_cpus.item(node), cluster.node_memory_gib.item(node)
+    needs_cpus, needs_memory = part * jobs.cpus.item(row), part * jobs.memory_gib.item(row)
+    return (not cpus or scratch.cpus_used[node] + needs_cpus <= cpus + EPSILON) and (
+        not memory or scratch.memory_used[node] + needs_memory <= memory + EPSILON
+    )
+
+
+def quota_left(occupancy: Occupancy, tenant: Tenant, type_code: int, type_name: str) -> float:
+    """GPUs (of the type) that `tenant` may still be granted."""
+    used = occupancy.tenant_gpus
+    left = tenant.quota_gpus - used.get((tenant.path, -1), 0.0)
+    if type_name in tenant.quota_by_type:
+        left = min(left, tenant.quota_by_type[type_name] - used.get((tenant.path, type_code), 0.0))
+    return left

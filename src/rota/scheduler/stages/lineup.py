@@ -1,0 +1,159 @@
+"""Order: the waiting jobs in the order of a key, one sorted list per number of GPUs.
+
+Skipping what does not fit never looks at the same size twice: once a job of g GPUs has been skipped, every
+later job of g GPUs is skipped too, since room only shrinks along the walk.  So a walk touches the heads of
+a few lists instead of the queue.
+
+A `Lineup` is a cache: built from the snapshot when new, brought up to date from the rows that changed
+phase since.  Dropping it changes no decision.  The key of a job may not change while it waits (or, with
+`tracks_running`, while it runs) unless its owner says so with `move`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase
+
+Item = tuple[Any, int]
+"""Key and row: equal keys keep the order of submission."""
+
+
+class SortedItems:
+    """A sorted list that is cheap to consume from its head."""
+
+    __slots__ = ("head", "items")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.head = 0
+
+    def __len__(self) -> int:
+        return len(self.items) - self.head
+
+    def add(self, item: Item) -> None:
+        if not self.items or self.items[-1] < item:
+            self.items.append(item)
+        else:
+            insort(self.items, item, lo=self.head)
+
+    def remove(self, item: Item) -> None:
+        items, head = self.items, self.head
+        if items[head] == item:
+            self.head = head = head + 1
+            if head > 64 and 2 * head > len(items):
+                del items[:head]
+                self.head = 0
+            return
+        del items[bisect_left(items, item, head)]
+
+
+class Lineup:
+    """Waiting jobs by key; running ones too if `tracks_running`."""
+
+    def __init__(self, key: Callable[[Snapshot, int], Any], *, tracks_running: bool = False) -> None:
+        self.key = key
+        self.tracks_running = tracks_running
+        self.by_size: dict[int, SortedItems] = {}
+        """Waiting jobs by number of GPUs, ascending."""
+        self.running = SortedItems()
+        self._log: list[int] | None = None
+        self._read = 0
+        self._items: dict[int, tuple[SortedItems, Item]] = {}
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Bring the lists up to date with `snapshot`."""
+        log = snapshot.state.log
+        if log is not self._log:
+            self._rebuild(snapshot)
+        elif self._read < len(log):
+            changed = log[self._read :]
+            for row in changed if len(changed) == 1 else dict.fromkeys(changed):
+                self._place(snapshot, row)
+        self._read = len(log)
+
+    def _rebuild(self, snapshot: Snapshot) -> None:
+        self._log = snapshot.state.log
+        self.by_size.clear()
+        self._items.clear()
+        self.running = SortedItems()
+        for row in snapshot.waiting.tolist():
+            self._place(snapshot, row)
+        if self.tracks_running:
+            for row in snapshot.running.tolist():
+                self._place(snapshot, row)
+
+    def move(self, snapshot: Snapshot, row: int) -> None:
+        """The key of `row` has changed."""
+        if self._log is snapshot.state.log:
+            self._place(snapshot, row)
+
+    def _place(self, snapshot: Snapshot, row: int) -> None:
+        """Put `row` where its phase says, out of where it was."""
+        known = self._items.pop(row, None)
+        if known is not None:
+            known[0].remove(known[1])
+        phase = snapshot.state.phase.item(row)
+        if phase == Phase.PENDING:
+            items = self._of_size(snapshot.state.jobs.gpus.item(row))
+        elif phase == Phase.RUNNING and self.tracks_running:
+            items = self.running
+        else:
+            return
+        item = (self.key(snapshot, row), row)
+        items.add(item)
+        self._items[row] = (items, item)
+
+    def _of_size(self, gpus: int) -> SortedItems:
+        items = self.by_size.get(gpus)
+        if items is None:
+            items = self.by_size[gpus] = SortedItems()
+            self.by_size = dict(sorted(self.by_size.items()))
+        return items
+
+    def walk(self) -> Walk:
+        """A walk from the head of the order."""
+        return Walk(self)
+
+    def in_order(self) -> Iterator[Item]:
+        """All waiting jobs in order."""
+        walk = self.walk()
+        while (found := walk.peek()) is not None:
+            walk.take(found[1])
+            yield found[0]
+
+
+class Walk:
+    """One pass along a lineup; sizes are closed as jobs of them turn out not to fit."""
+
+    __slots__ = ("_at", "_lists")
+
+    def __init__(self, lineup: Lineup) -> None:
+        self._lists = {g: items.items for g, items in lineup.by_size.items() if len(items)}
+        self._at = {g: lineup.by_size[g].head for g in self._lists}
+
+    def peek(self, most: int | None = None) -> tuple[Item, int] | None:
+        """The first job left (of at most `most` GPUs) with its number of GPUs."""
+        best: Item | None = None
+        size = 0
+        at = self._at
+        for gpus, items in self._lists.items():
+            if most is not None and gpus > most:
+                break
+            item = items[at[gpus]]
+            if best is None or item < best:
+                best, size = item, gpus
+        return None if best is None else (best, size)
+
+    def take(self, gpus: int) -> None:
+        """The first job of `gpus` GPUs is dealt with."""
+        place = self._at[gpus] = self._at[gpus] + 1
+        if place == len(self._lists[gpus]):
+            del self._lists[gpus]
+
+    def close(self, gpus: int) -> None:
+        """No further job of `gpus` GPUs can be admitted."""
+        del self._lists[gpus]

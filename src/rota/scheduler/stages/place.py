@@ -1,0 +1,114 @@
+"""Place: which devices.  Every variant takes devices from a `Free` index and returns them, or None.
+
+Placements try nodes from the mask `within` only; equal choices go to the lowest id, so that the same
+snapshot gives the same devices.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from rota.scheduler.free import Free, nodes_in
+
+
+class Place(Protocol):
+    """A placement rule: takes `gpus` whole devices from `free`, or changes nothing and returns None."""
+
+    def __call__(self, free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None: ...
+
+
+def consolidate(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """On the fewest nodes that are possible now; on one node, the one with the least room to spare."""
+    node = free.best_fit(gpus, within)
+    if node >= 0:
+        return free.take(node, gpus)
+    return _fewest_nodes(free, gpus, within)
+
+
+def one_node(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """On one node, best fit; None if no node has enough free devices."""
+    node = free.best_fit(gpus, within)
+    return free.take(node, gpus) if node >= 0 else None
+
+
+def packed(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """On as few nodes as an empty cluster would need: whole nodes and one remainder; else None."""
+    largest = max((free.size[node] for node in nodes_in(within)), default=0) if within >= 0 else max(free.size)
+    if largest == 0:
+        return None
+    whole, rest = divmod(gpus, largest)
+    trial = free.copy()
+    taken: tuple[int, ...] = ()
+    for size in [largest] * whole + ([rest] if rest else []):
+        node = trial.best_fit(size, within)
+        if node < 0:
+            return None
+        taken += trial.take(node, size)
+    free.remove_all(taken)
+    return tuple(sorted(taken))
+
+
+def spread(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """One device at a time from the emptiest node: the opposite of consolidation."""
+    taken: list[int] = []
+    for _ in range(gpus):
+        node = free.emptiest(within)
+        if node < 0:
+            for device in taken:
+                free.put(device)
+            return None
+        taken += free.take(node, 1)
+    return tuple(sorted(taken))
+
+
+def fill_fragments(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """From the fullest nodes first, so that whole nodes stay free; as scattered as that makes it."""
+    node = free.best_fit(gpus, within)
+    if node >= 0 and free.count[node] == gpus:
+        return free.take(node, gpus)
+    taken: tuple[int, ...] = ()
+    while len(taken) < gpus:
+        node = free.best_fit(1, within)
+        if node < 0:
+            free.put_all(taken)
+            return None
+        taken += free.take(node, min(gpus - len(taken), free.count[node]))
+    return tuple(sorted(taken))
+
+
+def _fewest_nodes(free: Free, gpus: int, within: int) -> tuple[int, ...] | None:
+    """Emptiest nodes first, best fit for what remains: greedy is optimal for the number of nodes."""
+    taken: tuple[int, ...] = ()
+    while len(taken) < gpus:
+        rest = gpus - len(taken)
+        node = free.best_fit(rest, within)
+        if node < 0:
+            node = free.emptiest(within)
+            if node < 0:
+                free.put_all(taken)
+                return None
+        taken += free.take(node, min(rest, free.count[node]))
+    return tuple(sorted(taken))
+
+
+class Placement(StrEnum):
+    """Placement rules by the names that parameters use."""
+
+    CONSOLIDATE = "consolidate"
+    ONE_NODE = "one_node"
+    PACKED = "packed"
+    SPREAD = "spread"
+    FRAGMENTS = "fragments"
+
+
+PLACEMENTS: dict[Placement, Place] = {
+    Placement.CONSOLIDATE: consolidate,
+    Placement.ONE_NODE: one_node,
+    Placement.PACKED: packed,
+    Placement.SPREAD: spread,
+    Placement.FRAGMENTS: fill_fragments,
+}
+
+COUNT_ONLY = frozenset({Placement.CONSOLIDATE, Placement.SPREAD, Placement.FRAGMENTS})
+"""Rules that succeed whenever enough devices are free, wherever they are."""

@@ -1,0 +1,132 @@
+"""The common composition: order by a key, then admit or rebuild, then place.
+
+FIFO, SJF, SRTF, LAS, Tiresias and others are this with a key each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fill import admit, running_set
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.lineup import Item, Lineup
+from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.trial import admit_placed, running_set_placed
+
+Key = Callable[[Snapshot, Any], Any]
+"""Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
+
+
+class ByPriority:
+    """Who runs, by a key.
+
+    `preemptive` rebuilds the running set at each call; otherwise waiting jobs are added to it.
+    `strict` stops at the first job that does not fit instead of skipping it (not with `preemptive`).
+    `drifts` says that keys of running jobs change with time, so that they are read anew at each call.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        *,
+        preemptive: bool = False,
+        strict: bool = False,
+        drifts: bool = False,
+        placement: Placement = Placement.CONSOLIDATE,
+    ) -> None:
+        self.key = key
+        self.preemptive = preemptive
+        self.strict = strict
+        self.drifts = drifts
+        self.placement = placement
+        self.place = PLACEMENTS[placement]
+        self.lineup = Lineup(key, tracks_running=preemptive and not drifts)
+
+    def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
+        """The decision that the order implies."""
+        if not len(snapshot.state.waiting):
+            return Decision(memory, wake=wake or Wake(if_waiting=True))
+        grants, preempt = self.choose(snapshot)
+        return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True))
+
+    def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
+        """Grants to begin and rows to preempt."""
+        if snapshot.state.plain and self.placement in COUNT_ONLY:
+            return self._by_count(snapshot)
+        return self._by_place(snapshot)
+
+    # -- where counting GPUs is enough ----------------------------------------------------------
+
+    def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
+        state = snapshot.state
+        free = state.occupancy.free.total
+        losers: list[int] = []
+        if state.waiting_gpus <= free:
+            rows = self._all_waiting(snapshot)
+        elif not self.preemptive:
+            if free == 0:
+                return [], []
+            self.lineup.sync(snapshot)
+            rows = admit(self.lineup, free, strict=self.strict)
+        else:
+            self.lineup.sync(snapshot)
+            rows, losers = running_set(self.lineup, self._running(snapshot, free), free, state.gpus_of)
+        return self._placed(snapshot, rows, losers), losers
+
+    def _all_waiting(self, snapshot: Snapshot) -> list[int]:
+        """All waiting rows in order: everything fits."""
+        rows: list[int] = snapshot.waiting.tolist()
+        if len(rows) > 1:
+            rows.sort(key=lambda row: (self.key(snapshot, row), row))
+        return rows
+
+    def _running(self, snapshot: Snapshot, free: int) -> list[Item]:
+        """Running jobs in order of the key, at least those behind the first waiting job."""
+        if not self.drifts:
+            return self.lineup.running.items[self.lineup.running.head :]
+        found = self.lineup.walk().peek()
+        if found is None:
+            return []
+        rows = snapshot.state.running.rows
+        keys = self.key(snapshot, rows)
+        behind = np.flatnonzero(keys >= found[0][0])
+        return sorted(zip(keys[behind].tolist(), rows[behind].tolist(), strict=True))
+
+    def _placed(self, snapshot: Snapshot, rows: list[int], losers: list[int]) -> list[Grant]:
+        """Devices for `rows`, on what is free once the losers are gone."""
+        if not rows:
+            return []
+        state = snapshot.state
+        free = state.occupancy.free.copy()
+        for row in losers:
+            free.put_all(state.grants[row].devices)
+        gpus_of, place = state.gpus_of, self.place
+        grants = []
+        for row in rows:
+            devices = place(free, gpus_of[row])
+            assert devices is not None, "counting said that the job fits"
+            grants.append(Grant(row, devices))
+        return grants
+
+    # -- where it matters which GPUs ------------------------------------------------------------
+
+    def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
+        fit = self.fitter(snapshot)
+        scratch = fit.scratch(snapshot)
+        key = self.key
+        if not self.preemptive:
+            order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
+            return admit_placed(order, scratch, fit, strict=self.strict), []
+        rows = snapshot.waiting.tolist() + snapshot.running.tolist()
+        order = sorted(rows, key=lambda row: (key(snapshot, row), row))
+        return running_set_placed(order, dict(snapshot.grants), scratch, fit)
+
+    def fitter(self, snapshot: Snapshot) -> Fitter:
+        """How single jobs are placed; policies with rules of their own replace it."""
+        return Fitter(snapshot, self.place)

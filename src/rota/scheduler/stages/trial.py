@@ -1,0 +1,90 @@
+"""Order, place and lease together: who runs when it matters where.
+
+The general form of `fill`: types, shares, CPU and memory, quotas, reservations and placements that may
+refuse.  A job fits if its placement succeeds on a scratch copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rota.model.grants import Grant
+from rota.scheduler.occupancy import Occupancy
+
+Fit = Callable[[Occupancy, int], Grant | None]
+"""Tries to place a job on the scratch occupancy; returns the grant without entering it."""
+
+
+def admit_placed(
+    order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False
+) -> list[Grant]:
+    """Grants for waiting jobs in `order` beside the running ones; `strict` stops at the first misfit."""
+    grants: list[Grant] = []
+    for row in order:
+        grant = fit(scratch, row)
+        if grant is None:
+            if strict:
+                break
+            continue
+        scratch.hold(grant)
+        grants.append(grant)
+    return grants
+
+
+def running_set_placed(
+    order: Sequence[int], present: dict[int, Grant], scratch: Occupancy, fit: Fit
+) -> tuple[list[Grant], list[int]]:
+    """New grants and rows to preempt when the running set is rebuilt along `order`.
+
+    `order` holds waiting and running jobs; `present` what the running ones hold.  A running job keeps its
+    devices unless a job before it needs them; victims are taken from the end of the order, and what a
+    failed attempt evicted stays where it was.
+    """
+    keeping = [row for row in order if row in present]  # still on their devices, in order
+    evicted: set[int] = set()
+    grants: dict[int, Grant] = {}
+    place_of = {row: place for place, row in enumerate(order)}
+    for place, row in enumerate(order):
+        if row in present and row not in evicted:
+            continue
+        behind = [r for r in keeping if place_of[r] > place]
+        grant, losers = _fit_evicting(row, behind, present, scratch, fit, evicted)
+        if grant is None:
+            continue
+        scratch.hold(grant)
+        grants[row] = grant
+        evicted.update(losers)
+        gone = set(losers)
+        keeping = [r for r in keeping if r not in gone]
+    moved = [grant for row, grant in grants.items() if present.get(row) != grant]
+    return moved, [row for row in order if row in evicted and row not in grants]
+
+
+def _fit_evicting(
+    row: int,
+    behind: list[int],
+    present: dict[int, Grant],
+    scratch: Occupancy,
+    fit: Fit,
+    evicted: set[int],
+) -> tuple[Grant | None, list[int]]:
+    """Place `row`, evicting from the end of `behind` one by one until it fits; undo if it never does."""
+    if row in evicted and _is_free(scratch, present[row]):
+        return present[row], []
+    grant = fit(scratch, row)
+    losers: list[int] = []
+    while grant is None and behind:
+        loser = behind.pop()
+        scratch.release(present[loser])
+        losers.append(loser)
+        grant = fit(scratch, row)
+    if grant is None:
+        for loser in losers:
+            scratch.hold(present[loser])
+        return None, []
+    return grant, losers
+
+
+def _is_free(scratch: Occupancy, grant: Grant) -> bool:
+    """True if what a job held before is still nobody else's."""
+    return bool(grant.devices) and all(scratch.free.is_free(device) for device in grant.devices)

@@ -1,0 +1,112 @@
+"""What a world is: where decisions become true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant, Leave
+from rota.model.jobs import JobTable
+from rota.scheduler.decision import Event
+from rota.scheduler.progress import Progress
+from rota.scheduler.state import Phase, State
+
+
+class How(StrEnum):
+    """Why an interval of holding ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    MIGRATED = "migrated"
+    RESIZED = "resized"
+    LOST = "lost"
+    RUNNING = "running"  # the run ended before the job did
+
+
+class Ended(NamedTuple):
+    """A job, or one attempt of it, stopped by itself."""
+
+    row: int
+    how: How
+    phase: Phase
+    """PENDING if it is to be tried again."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Everything that happened at one moment."""
+
+    now: float
+    cause: Event
+    arrived: Sequence[int] = ()
+    """Rows submitted, ascending."""
+    ended: Sequence[Ended] = ()
+    lost: Sequence[int] = ()
+    """Nodes lost."""
+    back: Sequence[int] = ()
+    """Nodes that returned."""
+    withdrawn: Sequence[int] = ()
+    """Waiting jobs that their users cancelled."""
+
+
+class Change(NamedTuple):
+    """One step of carrying out a decision; stops come before starts."""
+
+    row: int
+    old: Grant | None
+    new: Grant | None
+    leave: Leave = Leave.CHECKPOINT
+
+
+@dataclass(slots=True)
+class Refusal:
+    """A change the world could not make; the job holds nothing afterwards."""
+
+    row: int
+    why: str
+
+
+class Lost(NamedTuple):
+    """What a stop cost: seconds of granted time without work, and work given up."""
+
+    overhead_s: float = 0.0
+    work_s: float = 0.0
+
+
+class World(Protocol):
+    """A place where jobs run.  The loop owns the state; the world owns time and progress."""
+
+    cluster: Cluster
+    jobs: JobTable
+    progress: Progress
+
+    def attach(self, state: State) -> None:
+        """The loop will drive this world with `state`."""
+        ...
+
+    def next(self, until_s: float) -> Batch | None:
+        """The next things that happen, or an empty TIMER batch at `until_s`; None if nothing ever will."""
+        ...
+
+    def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
+        """Carry out the changes, which the guard has passed and the state already shows."""
+        ...
+
+    def stopped(self, row: int, how: How) -> Lost:
+        """The attempt of `row` is over: settle its progress."""
+        ...
+
+
+@dataclass
+class Counts:
+    """What the loop counts while it runs."""
+
+    events: int = 0
+    decisions: int = 0
+    refused: int = 0
+    by_rule: dict[str, int] = field(default_factory=dict)

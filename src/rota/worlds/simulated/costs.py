@@ -1,0 +1,48 @@
+"""What starting, stopping and moving a job costs, in seconds of holding devices without doing work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds: a constant, plus so much per GPU, with other constants for some workloads."""
+
+    constant_s: float = 0.0
+    per_gpu_s: float = 0.0
+    by_workload: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, workload: str, gpus: int) -> float:
+        return self.by_workload.get(workload, self.constant_s) + self.per_gpu_s * gpus
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Overheads of a world.
+
+    A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
+    next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
+    """
+
+    start: Cost = Cost()
+    checkpoint: Cost = Cost()
+    restore: Cost = Cost()
+    migrate: Cost = Cost()
+    checkpoint_every_s: float = 0.0
+    """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
+
+    @property
+    def free(self) -> bool:
+        """True if nothing costs anything."""
+        return all(c == Cost() for c in (self.start, self.checkpoint, self.restore, self.migrate))
+
+    def first_start(self, workload: str, gpus: int) -> float:
+        return self.start.of(workload, gpus)
+
+    def resume(self, workload: str, gpus: int) -> float:
+        return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
+
+    def move(self, workload: str, gpus: int) -> float:
+        return self.resume(workload, gpus) + self.migrate.of(workload, gpus)

@@ -1,0 +1,178 @@
+"""What a simulated run leaves behind: collects intervals and endings, makes the two tidy tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Array, Floats
+from rota.model.grants import Constraint, Grant
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
+from rota.model.trace import Trace
+from rota.scheduler.decision import Decision
+from rota.scheduler.explain import first_reason
+from rota.scheduler.loop import Loop
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase
+from rota.scheduler.world import How, Lost
+
+_Interval = tuple[Grant, float, float, How, Lost]
+
+
+class RunRecorder:
+    """Keeps every interval of holding, every ending, and the reason of each job's first wait."""
+
+    def __init__(self) -> None:
+        self.intervals: list[_Interval] = []
+        self.ends: list[tuple[int, float]] = []
+        self.reasons: dict[int, Constraint] = {}
+
+    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
+        self.intervals.append((grant, start_s, end_s, how, lost))
+
+    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
+        self.reasons[row] = first_reason(snapshot, decision, row)
+
+    def left(self, row: int, phase: Phase, now: float) -> None:
+        self.ends.append((row, now))
+
+
+def make_record(
+    name: str,
+    loop: Loop,
+    recorder: RunRecorder,
+    trace: Trace,
+    engine_seconds: float,
+    provenance: Mapping[str, object],
+) -> Record:
+    """The record of a finished run."""
+    counts = {"events": loop.counts.events, "decisions": loop.counts.decisions, "refused": loop.counts.refused}
+    return Record(
+        policy=name,
+        jobs=_jobs_table(loop, recorder, trace),
+        intervals=_intervals_table(recorder, trace, loop.state.cluster),
+        cluster=cluster_facts(loop.state.cluster),
+        engine_seconds=engine_seconds,
+        decisions=loop.counts.decisions,
+        provenance=provenance,
+        counts=counts,
+    )
+
+
+def cluster_facts(cluster: Cluster) -> dict[str, object]:
+    """What a report needs to know of the cluster."""
+    types = {name: cluster.gpus_of_type(code) for code, name in enumerate(cluster.type_names)}
+    return {
+        "gpus": cluster.gpus,
+        "nodes": cluster.nodes,
+        "describe": cluster.describe(),
+        "node_gpus": cluster.node_gpus.tolist(),
+        "node_names": list(cluster.node_names),
+        "types": types,
+    }
+
+
+def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame:
+    state, jobs, n = loop.state, trace.jobs, len(trace)
+    sums = _sums(recorder, n)
+    finish = np.full(n, np.nan)
+    if recorder.ends:
+        rows, moments = zip(*recorder.ends, strict=True)
+        finish[list(rows)] = moments
+    absent = (state.phase == Phase.ABSENT) | (state.phase == Phase.HELD)
+    phase = np.where(absent, Phase.PENDING, state.phase)
+    end = np.where(np.isnan(finish), state.now, finish)
+    reasons = recorder.reasons
+    codes, requested, provided = [""] * n, np.full(n, np.nan), np.full(n, np.nan)
+    for row, reason in reasons.items():
+        codes[row], requested[row], provided[row] = str(reason.code), reason.requested, reason.provided
+    columns: dict[str, object] = {
+        "job": np.arange(n),
+        "job_id": list(jobs.ids),
+        "tenant": _names(jobs.tenant, jobs.tenant_names),
+        "group": _names(jobs.group, jobs.group_names),
+        "workload": _names(jobs.workload, jobs.workload_names),
+        "submit_s": jobs.submit_s,
+        "start_s": state.first_start_s,
+        "finish_s": finish,
+        "state": _names(phase, tuple(p.name for p in Phase)),
+        "gpus": jobs.gpus,
+        "gpu_share": jobs.gpu_share,
+        "duration_s": trace.truth.duration_s,
+        "deadline_s": jobs.deadline_s,
+        "run_s": sums["run_s"],
+        "waiting_s": np.maximum(end - jobs.submit_s - sums["run_s"], 0.0),
+        "service_gpu_s": sums["service_gpu_s"],
+        "overhead_s": sums["overhead_s"],
+        "lost_s": sums["lost_s"],
+        "starts": state.starts,
+        "preemptions": state.preemptions,
+        "migrations": sums["migrations"].astype(np.int64),
+        "resizes": sums["resizes"].astype(np.int64),
+        "failures": state.failures,
+        "wait_code": codes,
+        "wait_requested": requested,
+        "wait_provided": provided,
+    }
+    frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
+    nullable = [name for name in ("start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided")]
+    return frame.with_columns(pl.col(nullable).fill_nan(None))
+
+
+def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
+    """Per job: what its intervals add up to."""
+    intervals = recorder.intervals
+    rows = np.fromiter((i[0].job for i in intervals), np.int64, len(intervals))
+    length = np.fromiter((i[2] - i[1] for i in intervals), np.float64, len(intervals))
+    held = np.fromiter((len(i[0].devices) * i[0].share for i in intervals), np.float64, len(intervals))
+    overhead = np.fromiter((i[4].overhead_s for i in intervals), np.float64, len(intervals))
+    lost = np.fromiter((i[4].work_s for i in intervals), np.float64, len(intervals))
+    migrated = np.fromiter((i[3] is How.MIGRATED for i in intervals), np.float64, len(intervals))
+    resized = np.fromiter((i[3] is How.RESIZED for i in intervals), np.float64, len(intervals))
+    weights = {
+        "run_s": length,
+        "service_gpu_s": length * held,
+        "overhead_s": overhead,
+        "lost_s": lost,
+        "migrations": migrated,
+        "resizes": resized,
+    }
+    return {name: np.bincount(rows, weights=weight, minlength=n) for name, weight in weights.items()}
+
+
+def _names(codes: Array, names: tuple[str, ...]) -> pl.Series:
+    """Names behind codes; empty for -1."""
+    table = pl.Series([*names, ""], dtype=pl.String)
+    places = np.where((codes >= 0) & (codes < len(names)), codes, len(names)).astype(np.uint32)
+    return table.gather(places)
+
+
+def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster) -> pl.DataFrame:
+    intervals = recorder.intervals
+    counts = np.fromiter((len(i[0].devices) for i in intervals), np.int64, len(intervals))
+    flat = np.fromiter((d for i in intervals for d in i[0].devices), np.int64, int(counts.sum()))
+    owner = np.repeat(np.arange(len(intervals)), counts)
+    devices = pl.DataFrame({"i": owner, "devices": flat, "nodes": cluster.device_node[flat]})
+    lists = devices.group_by("i", maintain_order=True).agg("nodes", "devices")
+    rows = np.fromiter((i[0].job for i in intervals), np.int64, len(intervals))
+    frame = pl.DataFrame(
+        {
+            "i": np.arange(len(intervals)),
+            "job": rows,
+            "start_s": np.fromiter((i[1] for i in intervals), np.float64, len(intervals)),
+            "end_s": np.fromiter((i[2] for i in intervals), np.float64, len(intervals)),
+            "gpus": counts,
+            "share": np.fromiter((i[0].share for i in intervals), np.float64, len(intervals)),
+            "role": [i[0].role.name.lower() for i in intervals],
+            "end": [str(i[3]) for i in intervals],
+        },
+    )
+    ids = pl.Series(list(trace.jobs.ids), dtype=pl.String)
+    frame = frame.with_columns(ids.gather(rows.astype(np.uint32)).alias("job_id"))
+    joined = frame.join(lists, on="i", how="left", maintain_order="left")
+    empty = pl.lit([], dtype=pl.List(pl.Int64))
+    joined = joined.with_columns(pl.col("nodes").fill_null(empty), pl.col("devices").fill_null(empty))
+    return joined.select(*INTERVALS_SCHEMA).cast(INTERVALS_SCHEMA)  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""How fast a job works with what it holds.
+
+A speed model returns a rate and the progress at which it changes next, so that between two events every
+rate is constant.  Work is counted in the model's unit: seconds at the requested allocation here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Floats
+from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
+from rota.model.trace import Trace
+
+
+class Pace(NamedTuple):
+    """Work per second, and the work done at which it changes; infinite if it does not."""
+
+    rate: float
+    until_work: float = math.inf
+
+
+class SpeedModel(Protocol):
+    """Rate of a job, given what it holds and who is beside it."""
+
+    def total(self, trace: Trace) -> Floats:
+        """Work each job has to do."""
+        ...
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+        """Rate of `row` on `grant` with the grants `beside` it on its devices, after `done` work."""
+        ...
+
+
+@dataclass(frozen=True)
+class Slowdowns:
+    """What placement and company cost; all factors multiply the rate."""
+
+    spread: Mapping[str, float] = field(default_factory=dict)
+    """Rate of a workload on more nodes than it needs, relative to the fewest; `*` for all others."""
+    colocation: float = 1.0
+    """Rate of a packed job relative to its share of the device, for each job beside it."""
+
+    @property
+    def none(self) -> bool:
+        return not self.spread and self.colocation == 1.0
+
+
+class FixedDuration:
+    """Jobs take the time the trace says at the GPUs they asked for.
+
+    Given other numbers of GPUs, elastic jobs speed up in proportion; a job given less of a device than it
+    asked for slows down in proportion.
+    """
+
+    def __init__(self, jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns | None = None) -> None:
+        self.jobs = jobs
+        self.cluster = cluster
+        self.slowdowns = slowdowns or Slowdowns()
+        self._node_of: list[int] = cluster.device_node.tolist()
+        self._largest_node = int(cluster.node_gpus.max())
+
+    def total(self, trace: Trace) -> Floats:
+        return trace.truth.duration_s
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+        asked = self.jobs.gpus.item(row)
+        if not asked:
+            return Pace(1.0)
+        rate = len(grant.devices) / asked
+        if grant.role is not Role.ALONE or grant.share != 1.0:
+            rate *= self._shared(row, grant, beside)
+        if self.slowdowns.spread and asked > 1:
+            rate *= self._spread(row, grant)
+        return Pace(rate)
+
+    def _shared(self, row: int, grant: Grant, beside: Sequence[Grant]) -> float:
+        """A claim of the share asked for is full speed; opportunistic jobs get what others leave."""
+        if grant.role is Role.OPPORTUNISTIC:
+            left = 1.0 - sum(g.share for g in beside if g.role is not Role.OPPORTUNISTIC)
+            peers = 1 + sum(g.role is Role.OPPORTUNISTIC for g in beside)
+            return max(left, 0.0) / peers
+        rate = min(1.0, grant.share / self.jobs.gpu_share.item(row))
+        if grant.role is Role.PACKED:
+            rate *= self.slowdowns.colocation ** len(beside)
+        return rate
+
+    def _spread(self, row: int, grant: Grant) -> float:
+        nodes = len({self._node_of[device] for device in grant.devices})
+        fewest = -(-len(grant.devices) // self._largest_node)
+        if nodes <= fewest:
+            return 1.0
+        spread = self.slowdowns.spread
+        return spread.get(self.jobs.name_of("workload", row), spread.get("*", 1.0))

@@ -1,0 +1,267 @@
+"""The simulated world: jumps from event to event, exactly.
+
+Between two events every rate is constant, so the next finish of each running job is known when its rate
+is set.  Finishes lie in a heap; a number per job tells entries that a later change made void.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from rota.errors import InputError
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant, Leave
+from rota.model.jobs import Outcome
+from rota.model.trace import Trace
+from rota.scheduler.decision import Event
+from rota.scheduler.progress import Progress
+from rota.scheduler.state import Phase, State
+from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.semantics import Restart, Semantics
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+
+_PHASE_OF = {
+    Outcome.COMPLETED: Phase.COMPLETED,
+    Outcome.FAILED: Phase.FAILED,
+    Outcome.CANCELLED: Phase.CANCELLED,
+}
+_HOW_OF = {
+    Phase.COMPLETED: How.FINISHED,
+    Phase.FAILED: How.FAILED,
+    Phase.CANCELLED: How.CANCELLED,
+}
+
+
+class SimulatedWorld:
+    """Replays a trace on a cluster."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        cluster: Cluster,
+        *,
+        speed: SpeedModel | None = None,
+        costs: Costs | None = None,
+        semantics: Semantics | None = None,
+        faults: Sequence[Fault] = (),
+        retries: int | None = None,
+    ) -> None:
+        self.trace = trace
+        self.jobs = trace.jobs
+        self.cluster = cluster
+        self.costs = costs or Costs()
+        self.semantics = semantics or Semantics()
+        self.retries = retries
+        n = len(trace)
+        self.progress = Progress(n)
+        self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
+        self._plain_speed = isinstance(self.speed, FixedDuration) and self.speed.slowdowns.none
+        self._total: list[float] = self.speed.total(trace).tolist()
+        self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
+        self._next = 0
+        self._heap: list[tuple[float, int, int]] = []  # moment, row, version
+        self._version = [0] * n
+        self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
+        self._dirty: set[int] = set()
+        self._faults = timeline(faults)
+        self._fault = 0
+        _refuse_unknown_durations(trace, self._total)
+
+    def attach(self, state: State) -> None:
+        self.state = state
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _tick(self, moment: float) -> float:
+        """`moment`, rounded up to the clock of the semantics."""
+        clock = self.semantics.clock_s
+        return math.ceil(moment / clock) * clock if clock and moment != math.inf else moment
+
+    def next(self, until_s: float) -> Batch | None:
+        if self._dirty:
+            self._settle()
+        arrival = self._submit[self._next] if self._next < len(self._submit) else math.inf
+        finish = self._next_finish()
+        fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
+        until = self._tick(until_s)
+        now = min(arrival, finish, until)
+        if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
+            return self._fault_batch(fault)
+        if now == math.inf:
+            return None
+        batch = Batch(now, Event.NONE)
+        if finish == now:
+            batch.ended = self._finished(now)
+            for ended in batch.ended:
+                batch.cause |= Event.FAILURE if ended.phase is Phase.PENDING else Event.END
+        if arrival == now:
+            batch.arrived = self._arrived(now)
+            batch.cause |= Event.ARRIVAL
+        if until == now:
+            batch.cause |= Event.TIMER
+        return batch
+
+    def _next_finish(self) -> float:
+        heap, version = self._heap, self._version
+        while heap and heap[0][2] != version[heap[0][1]]:
+            heappop(heap)
+        return heap[0][0] if heap else math.inf
+
+    def _arrived(self, now: float) -> range:
+        first = last = self._next
+        submit = self._submit
+        while last < len(submit) and submit[last] == now:
+            last += 1
+        self._next = last
+        return range(first, last)
+
+    def _finished(self, now: float) -> list[Ended]:
+        """Attempts that end now, in order of rows; entries where only the rate changes are followed up."""
+        ended = []
+        while self._heap and self._heap[0][0] == now:
+            _, row, version = heappop(self._heap)
+            if version != self._version[row]:
+                continue
+            if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
+                ended.append(self._outcome(row))
+            else:
+                self._dirty.add(row)
+        return ended
+
+    def _outcome(self, row: int) -> Ended:
+        """What becomes of a job whose attempt has done its work."""
+        failures = self.trace.truth.failures.get(row, ())
+        failed = self._failed.get(row, 0)
+        if failed < len(failures):
+            self._failed[row] = failed + 1
+            spent = self.retries is not None and failed >= self.retries
+            return Ended(row, How.FAILED, Phase.FAILED if spent else Phase.PENDING)
+        phase = _PHASE_OF[Outcome(self.trace.truth.outcome.item(row))]
+        return Ended(row, _HOW_OF[phase], phase)
+
+    def _fault_batch(self, moment: float) -> Batch:
+        batch = Batch(self._tick(max(moment, self.state.now)), Event.CAPACITY, lost=[], back=[])
+        while self._fault < len(self._faults) and self._faults[self._fault][0] == moment:
+            _, node, returns = self._faults[self._fault]
+            (batch.back if returns else batch.lost).append(node)  # type: ignore[attr-defined]
+            self._fault += 1
+        return batch
+
+    # -- work --------------------------------------------------------------------------------------
+
+    def _target(self, row: int) -> float:
+        """Work at which the present attempt ends: by failing, or by being done."""
+        failures = self.trace.truth.failures
+        if row in failures and self._failed.get(row, 0) < len(failures[row]):
+            return failures[row][self._failed.get(row, 0)]
+        return self._total[row]
+
+    def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
+        now, progress = self.state.now, self.progress
+        for change in changes:
+            if change.new is None:
+                self._gave_up(change)
+                continue
+            row = change.row
+            if self._plain_speed and change.new.share == 1.0 and len(change.new.devices) == self.jobs.gpus.item(row):
+                rate = 1.0
+            else:
+                rate = self._rate(row, change.new)
+                self._dirty.update(self._beside(change.new))
+            since = now + self._overhead(change)
+            progress.rate[row] = rate
+            progress.since[row] = since
+            self._schedule(row, rate, since)
+        return ()
+
+    def _gave_up(self, change: Change) -> None:
+        """A job that left without a checkpoint starts over."""
+        if change.leave is Leave.ABANDON:
+            self.progress.base[change.row] = 0.0
+
+    def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
+        """Enter the moment at which the attempt ends or its rate changes."""
+        version = self._version[row] = self._version[row] + 1
+        if rate <= 0.0:
+            return
+        work = min(self._target(row), until_work) - self.progress.base.item(row)
+        moment = since + work / rate + self.semantics.lag_s
+        heappush(self._heap, (self._tick(moment), row, version))
+
+    def _rate(self, row: int, grant: Grant) -> float:
+        beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
+        return self.speed.pace(row, grant, beside, self.progress.done(row, self.state.now)).rate
+
+    def _beside(self, grant: Grant) -> list[int]:
+        """Other jobs on the devices of a grant, ascending."""
+        sharers = self.state.occupancy.sharers
+        if not sharers:
+            return []
+        return sorted({r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job})
+
+    def _settle(self) -> None:
+        """Set the rates of jobs whose company or progress regime has changed."""
+        now = self.state.now
+        for row in sorted(self._dirty):
+            grant = self.state.grants.get(row)
+            if grant is None:
+                continue
+            beside = [self.state.grants[r] for r in self._beside(grant)]
+            pace = self.speed.pace(row, grant, beside, self.progress.done(row, now))
+            since = max(now, self.progress.since.item(row))
+            self.progress.pace(row, pace.rate, since, now)
+            self._schedule(row, pace.rate, since, pace.until_work)
+        self._dirty.clear()
+
+    def _overhead(self, change: Change) -> float:
+        """Seconds of start-up that `change` costs."""
+        if self.costs.free or change.new is None:
+            return 0.0
+        row, gpus = change.row, len(change.new.devices)
+        workload = self.jobs.name_of("workload", row)
+        if change.old is not None:
+            restart = self.semantics.restart
+            same_shape = len(change.old.devices) == gpus
+            if restart is Restart.NEVER or (restart is Restart.SHAPE_CHANGE and same_shape):
+                return 0.0
+            if set(change.old.devices) == set(change.new.devices):
+                return 0.0  # only the share or a knob changed
+            return self.costs.move(workload, gpus)
+        if self.state.starts.item(row) == 1:
+            return self.costs.first_start(workload, gpus)
+        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus)
+
+    def stopped(self, row: int, how: How) -> Lost:
+        now, state = self.state.now, self.state
+        if state.occupancy.sharers:
+            self._dirty.update(self._beside(state.grants[row]))
+        start, since = state.since_s.item(row), self.progress.since.item(row)
+        overhead = min(since, now) - start
+        done = self.progress.stop(row, now)
+        self._version[row] += 1
+        lost = self._lost_work(row, how, done)
+        if lost:
+            self.progress.base[row] = done - lost
+        return Lost(max(overhead, 0.0), lost)
+
+    def _lost_work(self, row: int, how: How, done: float) -> float:
+        if how is How.FAILED:
+            return done
+        every = self.costs.checkpoint_every_s
+        if how is How.LOST and every:
+            return done % every
+        return 0.0
+
+
+def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
+    """A trace without durations needs a speed model that knows the work."""
+    for row, work in enumerate(total):
+        if not work >= 0.0:
+            raise InputError(
+                f"{trace.source}: job {trace.jobs.ids[row]} has no duration, and the speed model cannot tell it; "
+                f"{trace.facts.get('duration', 'give a throughput table')}"
+            )
