@@ -15,8 +15,9 @@ from rota.model.trace import Trace
 from rota.traces.arrivals import draw_submissions, place_in_span
 from rota.traces.calibration import EXAMPLE_JOBS, EXAMPLE_SEED, compare, markdown
 from rota.traces.describe import describe, gap_figures
-from rota.traces.generate import apportion, attempt_chances, generate, runtime_quantile_s
+from rota.traces.generate import attempt_chances, generate, runtime_quantile_s
 from rota.traces.philly_figures import ATTEMPTS_MEAN, BUCKETS, PERCENTS, RUNTIME_MIN
+from rota.traces.population import apportion
 
 DOCS = Path(__file__).parents[2] / "docs" / "generator.md"
 
