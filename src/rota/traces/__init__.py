@@ -1,1 +1,25 @@
+"""Traces: readers of every public format, one writer, generators.
 
+Reading   `read(path)` detects the format; `formats()` lists the known ones; one module per origin.
+Writing   `write(trace, path)` in our own `plain` format, as CSV or Parquet.
+Clusters  some traces come with a list of machines: `openb.read_nodes`, `lucid.read_vcs`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rota.traces.reading import read
+from rota.traces.registry import Format, formats
+from rota.traces.writing import write
+
+__all__ = ["Format", "formats", "read", "write"]
+
+_READERS = (
+    *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "philly_json"),
+    *("philly_list", "plain", "pollux", "sacct", "shockwave", "swf", "tiresias"),
+)
+"""Modules that hold a reader; importing one registers its format."""
+
+for _name in _READERS:
+    import_module(f"{__name__}.{_name}")

@@ -1,0 +1,155 @@
+"""From columns to a `Trace`: odd rows counted, rows sorted, wall-clock stamps shifted to start at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.columns import Array, Bools, Floats, read_only
+from rota.model.jobs import JobTable, Observed, Outcome, Truth
+from rota.model.trace import OddRows, Trace
+from rota.traces.table import Table, encode
+
+_EXAMPLES = 5
+
+
+@dataclass
+class Oddities:
+    """Collects what is odd about the rows of one file, and which of them are left out."""
+
+    table: Table
+    ids: Sequence[str]
+    """Job id of each row; where one comes again, `~2`, `~3` ... is appended, and that is noted."""
+    found: list[OddRows] = field(default_factory=list)
+    dropped: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dropped = np.zeros(len(self.table), dtype=np.bool_)
+        given = self.ids
+        self.ids = unique(given)
+        again = np.array([old != new for old, new in zip(given, self.ids, strict=True)], dtype=np.bool_)
+        self.note("job id used before", "kept under the id with ~2, ~3 ... appended", again)
+
+    def note(self, what: str, done: str, rows: Array) -> None:
+        """Count the rows marked in the boolean array `rows`, if any."""
+        at = np.flatnonzero(rows)
+        if len(at):
+            examples = tuple(f"row {self.table.row[i]} (job {self.ids[i]})" for i in at[:_EXAMPLES])
+            self.found.append(OddRows(what, done, len(at), examples))
+
+    def drop(self, what: str, why: str, rows: Array) -> None:
+        """Count the rows and leave them out of the trace."""
+        self.note(what, f"dropped: {why}", rows & ~self.dropped)
+        self.dropped |= rows
+
+
+def numbered(table: Table) -> list[str]:
+    """Ids for a format that has none: the place in the file from 0, as most simulators number them."""
+    return [str(i) for i in range(len(table))]
+
+
+def ids_of(table: Table, column: str) -> list[str]:
+    """The job ids in `column`; empty ones are an error."""
+    cells = table.text(column).str.strip_chars()
+    table.reject((cells == "").to_numpy(), column, "the cell is empty", "a job id")
+    return cells.to_list()
+
+
+def unique(ids: Sequence[str]) -> list[str]:
+    """`ids` with `~2`, `~3` ... appended where one comes again; names that exist already are passed over."""
+    if len(set(ids)) == len(ids):
+        return list(ids)
+    taken, used, times = set(ids), set[str](), dict.fromkeys(ids, 1)
+    names = []
+    for id in ids:
+        name = id
+        while name in used or (name != id and name in taken):
+            times[id] += 1
+            name = f"{id}~{times[id]}"
+        used.add(name)
+        names.append(name)
+    return names
+
+
+def finish(
+    format: str,
+    odd: Oddities,
+    *,
+    jobs: Mapping[str, Any],
+    truth: Truth,
+    observed: Observed | None = None,
+    facts: Mapping[str, object] | None = None,
+    zone: str | None = None,
+) -> Trace:
+    """The trace of all rows not dropped, sorted by submission.
+
+    `jobs` are the arguments of `JobTable.build` without ids.  `zone` says that all times are
+    wall-clock stamps, in seconds since 1970, and of which zone: then they are shifted to start at 0.
+    Oddities that any format can have (zero duration, zero GPUs, duplicates, order) are noted here.
+    """
+    _note_common(odd, np.asarray(jobs["submit_s"]), np.asarray(jobs["gpus"]), truth)
+    if odd.dropped.all():
+        reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in odd.found)
+        raise InputError.at(f"no job is left: {reasons}", file=odd.table.file, expected="jobs that ran")
+    trace = Trace(
+        jobs=JobTable.build(odd.ids, **jobs),
+        truth=truth,
+        observed=observed,
+        source=odd.table.file,
+        format=format,
+        odd=tuple(odd.found),
+        facts=dict(facts or {}),
+    )
+    if odd.dropped.any():
+        trace = trace.take(np.flatnonzero(~odd.dropped))
+    return (trace if zone is None else _from_zero(trace, zone)).by_submission()
+
+
+def _from_zero(trace: Trace, zone: str) -> Trace:
+    """The trace with wall-clock stamps shifted so that the first submission is at 0."""
+    epoch = float(trace.jobs.submit_s.min())
+    stamp = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    seen = trace.observed
+    return replace(
+        trace,
+        jobs=replace(trace.jobs, submit_s=read_only(trace.jobs.submit_s - epoch)),
+        observed=seen and Observed(seen.start_s - epoch, seen.end_s - epoch),
+        facts={**trace.facts, "epoch": stamp, "time_zone": zone},
+    )
+
+
+def _note_common(odd: Oddities, submit_s: Floats, gpus: Array, truth: Truth) -> None:
+    kept = ~odd.dropped
+    ran = truth.outcome != Outcome.CANCELLED
+    odd.note("zero duration", "kept", kept & ran & (truth.duration_s == 0))
+    odd.note("no GPU asked for", "kept as CPU jobs", kept & (gpus == 0))
+    first = pl.struct(*odd.table.frame.columns).is_first_distinct()
+    again = ~odd.table.frame.select(first).to_series().to_numpy()
+    odd.note("exact duplicate of an earlier row", "kept", kept & again)
+    late = np.concatenate(([False], submit_s[1:] < submit_s[:-1]))
+    odd.note("submitted before the row above it", "sorted by submission", kept & late)
+
+
+def tenant_paths(table: Table, *columns: str) -> dict[str, Any]:
+    """The `JobTable` arguments for a tenant whose path is the names in `columns`, widest first."""
+    cells = [table.text(column).str.strip_chars() for column in columns]
+    for column, names in zip(columns, cells, strict=True):
+        table.reject((names == "").to_numpy(), column, "the cell is empty", "a name")
+    paths = pl.select(pl.concat_str([pl.lit(names) for names in cells], separator="/")).to_series()
+    tenant, tenant_names = encode(paths)
+    return {"tenant": tenant, "tenant_names": tenant_names}
+
+
+def type_masks(cells: pl.Series, known: Sequence[str] = ()) -> dict[str, Any]:
+    """The `JobTable` arguments for GPU types written as `A100|V100`; an empty cell means any type."""
+    lists = {cell: [name.strip() for name in cell.split("|") if name.strip()] for cell in cells.unique()}
+    names = tuple(dict.fromkeys([*known, *sorted({name for found in lists.values() for name in found})]))
+    bit = {name: 1 << i for i, name in enumerate(names)}
+    masks = {cell: sum(bit[name] for name in set(found)) for cell, found in lists.items()}
+    return {"gpu_types": np.array([masks[cell] for cell in cells], dtype=np.int64), "type_names": names}

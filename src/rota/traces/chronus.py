@@ -1,0 +1,93 @@
+"""Chronus workloads: Philly jobs to which its authors added strict and soft deadlines.
+
+From      S-Lab-System-Group/ChronusArtifact, `trace_job_Philly_*.csv`
+Columns   job_id, user (VC), num_gpu, submit_time, iterations, model_name, duration, interval,
+          expect_time_list (after submission), expect_value_list, best_effort, job_type
+          (strict, soft, best); lists are joined by `-`
+Units     all times are minutes
+Times     minutes become seconds; the origin is kept
+Odd       not sorted; about 200 rows ask for no GPU; a soft job has four steps, worth 10, 8, 5 and 2 in
+          turn; the expected time of a best-effort job means nothing
+Handling  sorted; zero GPUs counted and kept as CPU jobs.  `deadline_s` is the first step (full value);
+          the steps of soft jobs are in `facts["soft_deadlines"]` by job id, as [seconds, value] pairs;
+          best-effort jobs have no deadline
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, ids_of
+from rota.traces.registry import has_header, trace_format
+from rota.traces.source import Source
+from rota.traces.table import Table, read_table
+
+MINUTE_S = 60.0
+KINDS = {kind: kind for kind in ("strict", "soft", "best")}
+
+
+@trace_format(
+    "chronus",
+    description="Chronus workloads: Philly jobs with strict and soft deadlines, in minutes",
+    recognised="a header with expect_time_list and expect_value_list",
+    matches=has_header("expect_time_list", "expect_value_list"),
+    example="job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,"
+    "expect_time_list,expect_value_list,best_effort,job_type\n"
+    "0,vc_a,2,5,900,vgg16,30,1,40-60-80-120,10-8-5-2,0,soft\n",
+)
+def read(source: Source) -> Trace:
+    table = read_table(source)
+    submit_s = table.floats("submit_time") * MINUTE_S
+    kinds = np.array(table.one_of("job_type", KINDS))
+    steps = _steps(table, submit_s)
+    odd = Oddities(table, ids_of(table, "job_id"))
+    tenant, tenant_names = table.codes("user")
+    workload, workload_names = table.codes("model_name")
+    first = np.array([deadlines[0][0] for deadlines in steps])
+    soft = {odd.ids[i]: steps[i] for i in np.flatnonzero(kinds == "soft").tolist()}
+    return finish(
+        "chronus",
+        odd,
+        jobs={
+            "submit_s": submit_s,
+            "gpus": table.whole("num_gpu"),
+            "deadline_s": np.where(kinds == "best", np.nan, first),
+            "tenant": tenant,
+            "tenant_names": tenant_names,
+            "workload": workload,
+            "workload_names": workload_names,
+        },
+        truth=Truth.build(table.floats("duration") * MINUTE_S, iterations=table.floats("iterations")),
+        facts={"duration": "minutes as recorded, times 60"} | ({"soft_deadlines": soft} if soft else {}),
+    )
+
+
+def _steps(table: Table, submit_s: Floats) -> list[list[list[float]]]:
+    """Per job the [deadline in seconds, value] pairs of its two lists."""
+    times = [_numbers(cell) for cell in table.text("expect_time_list")]
+    values = [_numbers(cell) for cell in table.text("expect_value_list")]
+    for name, lists in (("expect_time_list", times), ("expect_value_list", values)):
+        table.reject(_empty(lists), name, "{!r} is not a list", "numbers joined by -")
+    uneven = np.array([len(t) != len(v) for t, v in zip(times, values, strict=True)])
+    table.reject(
+        uneven, "expect_value_list", "{!r} is not as long as expect_time_list", "a value for each time"
+    )
+    return [
+        [[float(start + minutes * MINUTE_S), value] for minutes, value in zip(t, v, strict=True)]
+        for start, t, v in zip(submit_s, times, values, strict=True)
+    ]
+
+
+def _numbers(cell: str) -> list[float]:
+    """Numbers joined by `-`; empty if anything is not a number."""
+    try:
+        return [float(part) for part in cell.split("-")]
+    except ValueError:
+        return []
+
+
+def _empty(lists: list[list[float]]) -> Bools:
+    return np.array([not numbers for numbers in lists], dtype=np.bool_)

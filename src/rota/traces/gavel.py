@@ -1,0 +1,127 @@
+"""Gavel traces: jobs as a type, a number of steps and a scale factor.
+
+From      stanford-futuredata/gavel, `scheduler/traces/**/*.trace`; tab-separated, no header
+Columns   10: job type, command, working directory, step argument, needs-data flag, total steps,
+          scale factor (GPUs), priority weight, SLO (-1: none), arrival (s)
+          7 (older, Philly VCs): job type, command, step argument, needs-data flag, total steps,
+          arrival (s), scale factor
+          a CSV with a header of job_type, scale_factor, total_steps, arrival_s is read as well
+Times     kept as they are
+Odd       no durations: steps per second come from a table of throughputs by type, scale and GPU type.
+          The SLO is a factor on the duration, so without the table there is no deadline.  Philly VCs
+          contain scale factors (7, 12, 20, 24, up to 64) for which no throughput was measured.  The
+          batch size in a job type is per worker and stays part of the name
+Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps.  SLO factors and
+          priority weights other than 1 are kept by job id in `facts["slo_factor"]` and
+          `facts["priority_weight"]`.  Scale factors outside 1, 2, 4, 8 are counted and kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.columns import Array, Floats
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, ids_of, numbered
+from rota.traces.registry import trace_format
+from rota.traces.source import Source
+from rota.traces.table import Table, read_table
+
+CURRENT = (
+    "job_type",
+    "command",
+    "working_directory",
+    "steps_argument",
+    "needs_data",
+    "total_steps",
+    "scale_factor",
+    "priority_weight",
+    "SLO",
+    "arrival_s",
+)
+OLD = ("job_type", "command", "steps_argument", "needs_data", "total_steps", "arrival_s", "scale_factor")
+NEEDED = ("job_type", "scale_factor", "total_steps", "arrival_s")
+MEASURED_SCALES = (1, 2, 4, 8)
+
+
+def tabs_of(source: Source) -> int:
+    """Tab-separated fields of the first line; 0 if there is no tab."""
+    tabs = source.opening[0].count("\t") if source.opening else 0
+    return tabs + 1 if tabs else 0
+
+
+def _matches(source: Source) -> bool:
+    header = set(source.header())
+    return tabs_of(source) in (len(OLD), len(CURRENT)) or (set(NEEDED) <= header and "mode" not in header)
+
+
+@trace_format(
+    "gavel",
+    description="Gavel traces: job type, steps, scale factor",
+    recognised="7 or 10 tab-separated fields without header, or a CSV header with " + ", ".join(NEEDED),
+    matches=_matches,
+    example="LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t1200\t2\t1\t-1.000000\t30\n",
+)
+def read(source: Source) -> Trace:
+    table = _table(source)
+    odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
+    scale = table.whole("scale_factor")
+    unmeasured = ~np.isin(scale, MEASURED_SCALES)
+    odd.note("scale factor without measured throughput", "kept", unmeasured)
+    workload, workload_names = table.codes("job_type")
+    steps = table.floats("total_steps")
+    return finish(
+        "gavel",
+        odd,
+        jobs={
+            "submit_s": table.floats("arrival_s"),
+            "gpus": scale,
+            "workload": workload,
+            "workload_names": workload_names,
+        },
+        truth=Truth.build(np.full(len(table), np.nan), iterations=steps),
+        facts={
+            "duration": "steps / throughput table",
+            **weight_facts(table, odd.ids),
+            **by_id("slo_factor", odd.ids, slo_factors(table)),
+        },
+    )
+
+
+def _table(source: Source) -> Table:
+    fields = tabs_of(source)
+    if fields == 0:
+        table = read_table(source)
+        table.require(*NEEDED)
+        return table
+    names = {len(OLD): OLD, len(CURRENT): CURRENT}.get(fields)
+    if names is None:
+        expected = f"{len(OLD)} or {len(CURRENT)} tab-separated fields"
+        raise InputError.at(f"the line has {fields} fields", file=source.file, row=1, expected=expected)
+    return read_table(source, names, separator="\t", quoted=False)
+
+
+def slo_factors(table: Table) -> Floats:
+    """Deadline as a multiple of the duration; NaN where the trace says -1 or nothing."""
+    if not table.has("SLO"):
+        return np.full(len(table), np.nan)
+    factors = table.floats("SLO", low=-1.0, blank=-1.0)
+    return np.where(factors < 0, np.nan, factors)
+
+
+def weight_facts(table: Table, ids: Sequence[str]) -> dict[str, object]:
+    """Priority weights other than 1 by job id, if there are any."""
+    if not table.has("priority_weight"):
+        return {}
+    weights = table.floats("priority_weight", blank=1.0)
+    return by_id("priority_weight", ids, np.where(weights == 1.0, np.nan, weights))
+
+
+def by_id(name: str, ids: Sequence[str], values: Array) -> dict[str, object]:
+    """The fact `name`: value by job id, for rows whose value is not NaN; no fact if there is none."""
+    found = {ids[i]: float(values[i]) for i in np.flatnonzero(~np.isnan(values)).tolist()}
+    return {name: found} if found else {}

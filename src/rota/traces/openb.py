@@ -1,0 +1,131 @@
+"""Alibaba openb, 2023: pods that share GPUs, and the nodes they ran on.
+
+From      alibaba/clusterdata, `cluster-trace-gpu-v2023/csv/`, openb_pod_list_*.csv and openb_node_list_*.csv
+Pods      name, cpu_milli, memory_mib, num_gpu, gpu_milli (thousandths of each GPU), gpu_spec (models
+          allowed, joined by |), qos, pod_phase (Running, Succeeded, Failed, Pending), creation_time,
+          deletion_time, scheduled_time (s); the multigpu lists have only the first five columns
+Nodes     sn, cpu_milli, memory_mib, gpu (count), model
+Times     kept as they are: seconds from an origin that is not stated
+Odd       pending pods were deleted without having run; running pods have a deletion time all the same;
+          pods without GPU; the lists without times are meant for placement tests in file order
+Handling  duration is deletion minus scheduling; never scheduled: kept with duration 0 as CANCELLED;
+          without times: all submitted at 0, duration NaN.  Less than 1000 gpu_milli of one GPU is a share;
+          of several GPUs it is counted and kept as whole GPUs.  qos is the group (best effort stays
+          an ordinary job)
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
+from rota.model.columns import Floats, Ints
+from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, ids_of, type_masks
+from rota.traces.registry import has_header, trace_format
+from rota.traces.source import Source, load
+from rota.traces.table import Table, read_table
+
+COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+MILLI = 1000.0
+MIB_PER_GIB = 1024.0
+PHASES = {
+    "Running": Outcome.COMPLETED,
+    "Succeeded": Outcome.COMPLETED,
+    "Failed": Outcome.FAILED,
+    "Pending": Outcome.CANCELLED,
+}
+
+
+@trace_format(
+    "openb",
+    description="Alibaba openb 2023, pods sharing GPUs",
+    recognised="a header with " + ", ".join(COLUMNS),
+    matches=has_header(*COLUMNS),
+    example="name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
+    "creation_time,deletion_time,scheduled_time\npod-1,4000,8192,1,250,T4|P100,BE,Succeeded,5,65,6\n",
+)
+def read(source: Source) -> Trace:
+    table = read_table(source)
+    table.require(*COLUMNS)
+    odd = Oddities(table, ids_of(table, "name"))
+    gpus = table.whole("num_gpu")
+    jobs: dict[str, Any] = {
+        "gpus": gpus,
+        "gpu_share": _shares(table, gpus, odd),
+        "cpus": table.floats("cpu_milli") / MILLI,
+        "memory_gib": table.floats("memory_mib") / MIB_PER_GIB,
+    }
+    if not table.has("creation_time"):
+        truth = Truth.build(np.full(len(table), np.nan))
+        facts = {"duration": "not recorded: a list for placement tests, all pods submitted at 0"}
+        return finish("openb", odd, jobs={"submit_s": 0.0 * gpus, **jobs}, truth=truth, facts=facts)
+    group, group_names = table.codes("qos")
+    submit_s, observed, truth = _times(table, odd)
+    return finish(
+        "openb",
+        odd,
+        jobs={
+            "submit_s": submit_s,
+            **jobs,
+            **type_masks(table.text("gpu_spec")),
+            "group": group,
+            "group_names": group_names,
+        },
+        truth=truth,
+        observed=observed,
+        facts={"duration": "seconds from scheduling to deletion"},
+    )
+
+
+def _shares(table: Table, gpus: Ints, odd: Oddities) -> Floats:
+    """Share of each GPU; 1 for pods with several GPUs or none."""
+    milli = table.floats("gpu_milli")
+    table.reject(milli > MILLI, "gpu_milli", "{!r} is more than a whole GPU", "0 to 1000")
+    table.reject((milli == 0) & (gpus > 0), "gpu_milli", "{!r} is no share of a GPU", "1 to 1000")
+    part = milli < MILLI
+    odd.note("fraction of several GPUs", "kept, as whole GPUs", part & (gpus > 1))
+    return np.where(part & (gpus == 1), milli / MILLI, 1.0)
+
+
+def _times(table: Table, odd: Oddities) -> tuple[Floats, Observed, Truth]:
+    """Submission, what was observed, and how long each pod ran."""
+    submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
+    start_s = table.floats("scheduled_time", blank=np.nan)
+    table.reject(end_s < start_s, "deletion_time", "{!r} is before scheduled_time", "a later time")
+    duration_s = end_s - start_s
+    outcome = np.array(table.one_of("pod_phase", PHASES))
+    unscheduled = np.isnan(start_s)
+    odd.note("never scheduled", "kept with duration 0 as cancelled", unscheduled)
+    odd.drop("scheduled but never deleted", "how long it ran is not known", ~unscheduled & np.isnan(end_s))
+    duration_s[unscheduled] = 0.0
+    outcome[unscheduled] = Outcome.CANCELLED
+    return submit_s, Observed(start_s, end_s), Truth.build(duration_s, outcome=outcome)
+
+
+def read_nodes(path: str | os.PathLike[str]) -> Cluster:
+    """The cluster that an openb node list describes; nodes without GPU are part of it.
+
+    CPU in cores, memory in GiB; memory of the GPUs is not recorded.
+    """
+    table = read_table(load(path))
+    table.require("sn", "cpu_milli", "memory_mib", "gpu", "model")
+    cpus, memory_gib = table.floats("cpu_milli") / MILLI, table.floats("memory_mib") / MIB_PER_GIB
+    gpus, names, models = table.whole("gpu"), ids_of(table, "sn"), table.text("model")
+    return Cluster.build(
+        [
+            NodeShape(
+                count=1,
+                gpus=int(gpus[i]),
+                gpu_type=models[i] or ANY_TYPE,
+                cpus=float(cpus[i]),
+                memory_gib=float(memory_gib[i]),
+                names=(names[i],),
+            )
+            for i in range(len(table))
+        ]
+    )

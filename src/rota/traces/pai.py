@@ -1,0 +1,69 @@
+"""Alibaba PAI, 2020, as the job list of its simulator.
+
+From      alibaba/clusterdata, `cluster-trace-gpu-v2020/simulator/`, `traces/**/*.csv`
+Columns   job_id, user, group (hash of the recurring job), submit_time (s), duration (s), num_gpu (per
+          instance, may be a fraction), num_cpu (per instance), num_inst; the estimates user_dur,
+          group_dur and group_gpu_dur (s) belong to its policies and are not read
+Times     kept as they are
+Odd       fractions of a GPU; several instances with a fraction each
+Handling  one instance with a fraction: one GPU with that share.  A fraction of more than one GPU, or of
+          each of several instances, is rounded up to whole GPUs, counted and kept.  The tenant is the
+          user, the group the group
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, ids_of, tenant_paths
+from rota.traces.registry import has_header, trace_format
+from rota.traces.source import Source
+from rota.traces.table import read_table
+
+COLUMNS = ("job_id", "user", "group", "submit_time", "duration", "num_gpu", "num_cpu", "num_inst")
+
+
+@trace_format(
+    "pai",
+    description="Alibaba PAI 2020, job lists of its simulator",
+    recognised="a header with " + ", ".join(COLUMNS),
+    matches=has_header(*COLUMNS),
+    example=",".join(COLUMNS) + "\n0,u1,g1,10,600,0.5,6,1\n",
+)
+def read(source: Source) -> Trace:
+    table = read_table(source)
+    table.require(*COLUMNS)
+    odd = Oddities(table, ids_of(table, "job_id"))
+    per_instance, instances = table.floats("num_gpu"), table.whole("num_inst", low=1)
+    gpus, gpu_share = whole_gpus(per_instance, instances)
+    rounded = gpus * gpu_share != per_instance * instances
+    odd.note("fraction of several GPUs", "kept, rounded up to whole GPUs", rounded)
+    group, group_names = table.codes("group")
+    return finish(
+        "pai",
+        odd,
+        jobs={
+            "submit_s": table.floats("submit_time"),
+            "gpus": gpus,
+            "gpu_share": gpu_share,
+            "cpus": table.floats("num_cpu", blank=0.0) * instances,
+            "group": group,
+            "group_names": group_names,
+            **tenant_paths(table, "user"),
+        },
+        truth=Truth.build(table.floats("duration")),
+        facts={"duration": "seconds of running as recorded"},
+    )
+
+
+def whole_gpus(per_instance: Floats, instances: Ints) -> tuple[Ints, Floats]:
+    """GPUs of a job and its share of each, from what each of its instances asks for.
+
+    A fraction is possible only for a single GPU; elsewhere each instance gets whole GPUs.
+    """
+    gpus = (np.ceil(per_instance) * instances).astype(np.int64)
+    fraction = (per_instance > 0) & (per_instance < 1) & (instances == 1)
+    return gpus, np.where(fraction, per_instance, 1.0)

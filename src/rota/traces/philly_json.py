@@ -1,0 +1,218 @@
+"""Microsoft Philly, 2017, the original log: every job with all its attempts.
+
+From      msr-fiddle/philly-traces, `cluster_job_log`, a JSON list
+Fields    jobid, vc, user, status (Pass, Killed, Failed), submitted_time, attempts; an attempt has
+          start_time, end_time and detail, a list of {ip, gpus: [...]}
+Times     local stamps without zone; shifted: the first submission is at 0
+Odd       jobs without attempts; attempts without start; a last attempt without end was still running
+          when the log stopped; attempts of one job may have different numbers of GPUs
+Handling  GPUs are those of the last attempt.  The run times of the attempts before the last are
+          `Truth.failures`, the last is `duration_s`.  No attempt: dropped, since the log does not say
+          what was asked for.  Still running: kept, with the time up to the last stamp of the log.
+          An attempt without start is left out, an earlier one without end counts as 0 s; both counted.
+          The tenant is `vc/user`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import isnan, nan
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.columns import Bools
+from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, tenant_paths
+from rota.traces.registry import trace_format
+from rota.traces.source import Source
+from rota.traces.table import BLANKS, Table
+
+STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Outcome.FAILED}
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One try to run a job; seconds since 1970, NaN if missing."""
+
+    start: float
+    end: float
+    gpus: int
+
+    @property
+    def ended(self) -> bool:
+        return not isnan(self.end)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One entry of the log."""
+
+    id: str
+    vc: str
+    user: str
+    outcome: Outcome
+    submitted: float
+    attempts: tuple[_Attempt, ...]
+    """Those that started."""
+    unstarted: int
+    """How many did not."""
+
+    def runs(self, log_end: float) -> tuple[float, ...]:
+        """Run time of each attempt; a last attempt without end ran until the log stopped."""
+        ends = [attempt.end if attempt.ended else attempt.start for attempt in self.attempts]
+        if self.attempts and not self.attempts[-1].ended:
+            ends[-1] = max(log_end, self.attempts[-1].start)
+        return tuple(end - attempt.start for end, attempt in zip(ends, self.attempts, strict=True))
+
+
+@trace_format(
+    "philly-json",
+    description="Microsoft Philly 2017, the original cluster_job_log",
+    recognised="a JSON list",
+    matches=lambda source: bool(source.opening) and source.opening[0].lstrip().startswith("["),
+    example='[{"jobid": "application_1", "vc": "vc1", "user": "u1", "status": "Pass",\n'
+    '  "submitted_time": "2017-10-01 08:00:00", "attempts": [{"start_time": "2017-10-01 08:00:30",\n'
+    '  "end_time": "2017-10-01 09:00:30", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]\n',
+)
+def read(source: Source) -> Trace:
+    jobs = [_job(_Place(source, number, entry)) for number, entry in enumerate(_entries(source), 1)]
+    table = _as_table(source, jobs)
+    odd = Oddities(table, [job.id for job in jobs])
+    _note(jobs, odd)
+    log_end = _log_end(jobs)
+    runs = [job.runs(log_end) for job in jobs]
+    return finish(
+        "philly-json",
+        odd,
+        jobs={
+            "submit_s": [job.submitted for job in jobs],
+            "gpus": [job.attempts[-1].gpus if job.attempts else 0 for job in jobs],
+            **tenant_paths(table, "vc", "user"),
+        },
+        truth=Truth.build(
+            [times[-1] if times else nan for times in runs],
+            outcome=[job.outcome for job in jobs],
+            failures={row: times[:-1] for row, times in enumerate(runs) if len(times) > 1},
+        ),
+        observed=Observed(
+            np.array([job.attempts[0].start if job.attempts else nan for job in jobs]),
+            np.array([job.attempts[-1].end if job.attempts else nan for job in jobs]),
+        ),
+        facts={"duration": "seconds of the last attempt; earlier attempts are failures"},
+        zone="local time of the cluster, zone not recorded",
+    )
+
+
+def _log_end(jobs: list[_Job]) -> float:
+    """The last stamp in the log."""
+    ends = (max(a.start, a.end if a.ended else a.start) for job in jobs for a in job.attempts)
+    return max(max(job.submitted for job in jobs), max(ends, default=0.0))
+
+
+def _note(jobs: list[_Job], odd: Oddities) -> None:
+    """Count what the head of this module lists as odd."""
+    odd.drop("no attempt", "the GPUs asked for are not recorded", _marks(not job.attempts for job in jobs))
+    odd.note("attempt without start", "left out", _marks(job.unstarted > 0 for job in jobs))
+    running = _marks(bool(job.attempts) and not job.attempts[-1].ended for job in jobs)
+    odd.note("still running at the end of the log", "kept, ending with the log", running)
+    endless = _marks(not all(attempt.ended for attempt in job.attempts[:-1]) for job in jobs)
+    odd.note("earlier attempt without end", "kept, counted as 0 s", endless)
+    uneven = _marks(len({attempt.gpus for attempt in job.attempts}) > 1 for job in jobs)
+    odd.note("attempts with different GPU counts", "kept, with that of the last", uneven)
+
+
+def _marks(rows: Iterable[bool]) -> Bools:
+    return np.fromiter(rows, dtype=np.bool_)
+
+
+def _as_table(source: Source, jobs: list[_Job]) -> Table:
+    """What tells jobs apart as a table, whose `row` is the place in the list from 1."""
+    rows = [(job.id, job.vc, job.user, str(job.submitted), repr(job.attempts)) for job in jobs]
+    frame = pl.DataFrame(rows, schema=["jobid", "vc", "user", "submitted", "attempts"], orient="row")
+    return Table(source.file, frame, np.arange(1, len(jobs) + 1))
+
+
+def _entries(source: Source) -> list[Any]:
+    try:
+        entries = json.loads(source.data)
+    except json.JSONDecodeError as error:
+        raise InputError.at(
+            f"not valid JSON ({error.msg})",
+            file=source.file,
+            row=error.lineno,
+            expected="a JSON list of jobs",
+        ) from None
+    if not isinstance(entries, list) or not entries:
+        raise InputError.at("holds no job", file=source.file, expected="a JSON list of jobs")
+    return entries
+
+
+def _job(place: _Place) -> _Job:
+    """The entry at `place`, checked."""
+    id, status = place.text("jobid"), place.text("status")
+    if status not in STATUSES:
+        raise place.error("status", f"{status!r} is not known here", "one of " + ", ".join(STATUSES))
+    submitted = place.seconds(place.entry, "submitted_time")
+    if isnan(submitted):
+        raise place.error("submitted_time", "is missing", "YYYY-MM-DD HH:MM:SS")
+    attempts = [_attempt(place, attempt) for attempt in place.entry.get("attempts") or ()]
+    started = tuple(attempt for attempt in attempts if not isnan(attempt.start))
+    unstarted = len(attempts) - len(started)
+    return _Job(id, place.text("vc"), place.text("user"), STATUSES[status], submitted, started, unstarted)
+
+
+def _attempt(place: _Place, attempt: Any) -> _Attempt:
+    if not isinstance(attempt, Mapping):
+        raise place.error("attempts", f"{attempt!r} is not an attempt", "an object with start_time")
+    start, end = place.seconds(attempt, "start_time"), place.seconds(attempt, "end_time")
+    if end < start:
+        raise place.error("end_time", f"{attempt['end_time']!r} is before start_time", "a later time")
+    return _Attempt(start, end, place.gpus(attempt))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One entry of the list, to read fields from it and to name it in errors."""
+
+    source: Source
+    number: int
+    entry: Any
+
+    def error(self, field: str, problem: str, expected: str) -> InputError:
+        id = self.entry.get("jobid", "?") if isinstance(self.entry, Mapping) else "?"
+        return InputError.at(
+            f"job {self.number} ({id}): {problem}", file=self.source.file, field=field, expected=expected
+        )
+
+    def text(self, field: str) -> str:
+        if not isinstance(self.entry, Mapping):
+            raise self.error(field, "the entry is not an object", "an object with jobid, status ...")
+        value = self.entry.get(field)
+        if not isinstance(value, str) or not value:
+            raise self.error(field, f"{value!r} is not a text", "a text")
+        return value
+
+    def seconds(self, holder: Mapping[str, Any], field: str) -> float:
+        """A stamp in seconds since 1970, NaN if missing."""
+        value = holder.get(field)
+        if value is None or str(value).lower() in BLANKS:
+            return nan
+        try:
+            return (datetime.fromisoformat(value).replace(tzinfo=None) - _EPOCH).total_seconds()
+        except (TypeError, ValueError):
+            raise self.error(field, f"{value!r} is not a date and time", "YYYY-MM-DD HH:MM:SS") from None
+
+    def gpus(self, attempt: Mapping[str, Any]) -> int:
+        detail = attempt.get("detail") or ()
+        try:
+            return sum(len(machine["gpus"]) for machine in detail)
+        except (TypeError, KeyError):
+            raise self.error("detail", f"{detail!r} does not list GPUs", "[{ip, gpus: [...]}]") from None

@@ -1,0 +1,234 @@
+"""Rota's own format: one row per job, CSV or Parquet, columns named as in `JobTable` and `Truth`.
+
+Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; empty if a table gives it)
+          optional: job_id, every other column of `JobTable` (tenant, group and workload by name,
+          gpu_types or gpu_type as A100|V100, kind as TRAIN, OPPORTUNISTIC, SERVICE, counts as ANY,
+          POWERS_OF_TWO), iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of
+          failed attempts, joined by ;), start_s and end_s (observed), after (job ids joined by ;),
+          parts (JSON list of {tasks, gpus, cpus, memory_gib, role})
+Units     as the names say
+Times     kept as they are: seconds from any origin
+Head      what has no column (facts, oddities, names not in use) stands in a first line `#rota {...}` of
+          a CSV, or under the key `rota` in the metadata of a Parquet file; both may be absent
+Odd       anything but a column listed here is an error, so that a typing mistake is not ignored
+Handling  zero durations, zero GPUs, duplicates and disorder are counted and kept
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.columns import Array, Floats
+from rota.model.jobs import JOB_COLUMNS, Counts, Kind, Observed, Outcome, Part, Truth
+from rota.model.trace import OddRows, Trace
+from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
+from rota.traces.registry import trace_format
+from rota.traces.source import Source
+from rota.traces.table import Table, encode, read_table
+
+REQUIRED = ("submit_s", "gpus", "duration_s")
+OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s", "end_s", "after", "parts")
+HEAD = "#rota "
+NAMED = ("tenant", "group", "workload")
+ENUMS = {"kind": Kind, "counts": Counts, "outcome": Outcome}
+WHOLE = ("gpus", "gpus_min", "gpus_max")
+UNBOUNDED = ("submit_s", "deadline_s", "start_s", "end_s")
+"""Moments, which may lie before the origin."""
+
+
+def _matches(source: Source) -> bool:
+    return source.is_parquet or _has_head(source) or {"submit_s", "gpus"} <= set(source.header())
+
+
+def _has_head(source: Source) -> bool:
+    return source.data.startswith(HEAD.encode())
+
+
+@trace_format(
+    "plain",
+    description="Rota's own table of jobs, CSV or Parquet",
+    recognised="Parquet, a first line that starts with #rota, or a header with submit_s and gpus",
+    matches=_matches,
+    example="job_id,submit_s,gpus,duration_s,tenant,deadline_s\nj1,0,2,600,vision/ann,900\n",
+)
+def read(source: Source) -> Trace:
+    table, head = _parquet(source) if source.is_parquet else _csv(source)
+    _check_columns(table)
+    odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
+    trace = finish(
+        "plain",
+        odd,
+        jobs={
+            **_numbers(table),
+            **_named(table, head.get("names", {})),
+            "after": _after(table, odd.ids),
+            "parts": _parts(table),
+        },
+        truth=_truth(table),
+        observed=_observed(table),
+        facts=head.get("facts", {}),
+    )
+    return replace(trace, odd=_odd_of(head)) if "odd" in head else trace
+
+
+def _csv(source: Source) -> tuple[Table, dict[str, Any]]:
+    if not _has_head(source):
+        return read_table(source), {}
+    first = source.data.split(b"\n", 1)[0].decode()
+    return read_table(source, skip=1), _head(source, first.removeprefix(HEAD))
+
+
+def _parquet(source: Source) -> tuple[Table, dict[str, Any]]:
+    try:
+        frame = pl.read_parquet(io.BytesIO(source.data))
+        head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
+        cells = frame.select(pl.all().cast(pl.String).fill_null(""))
+    except pl.exceptions.PolarsError as error:
+        problem = f"cannot be read as Parquet ({str(error).splitlines()[0]})"
+        raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
+    if not frame.height:
+        raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
+    return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source, head)
+
+
+def _head(source: Source, text: str) -> dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except json.JSONDecodeError as error:
+        problem = f"the #rota line is not valid JSON ({error.msg})"
+        raise InputError.at(problem, file=source.file, row=1) from None
+    if not isinstance(head, dict):
+        raise InputError.at("the #rota line is not a JSON object", file=source.file, row=1)
+    return head
+
+
+def _odd_of(head: dict[str, Any]) -> tuple[OddRows, ...]:
+    return tuple(OddRows(o["what"], o["done"], o["count"], tuple(o["examples"])) for o in head["odd"])
+
+
+def _check_columns(table: Table) -> None:
+    table.require(*REQUIRED)
+    known = (*JOB_COLUMNS, *OTHERS)
+    unknown = next((name for name in table.frame.columns if name not in known and name not in REQUIRED), None)
+    if unknown is not None:
+        raise InputError.at(
+            f"{unknown!r} is not a column of this format",
+            file=table.file,
+            row=1,
+            expected="columns among " + ", ".join(sorted({*known, *REQUIRED})),
+        )
+
+
+def _numbers(table: Table) -> dict[str, Array]:
+    """The columns of numbers, enumerations and yes/no that the file has, checked one by one and together."""
+    columns: dict[str, Array] = {}
+    for name in JOB_COLUMNS:
+        if table.has(name) and name not in (*NAMED, "gpu_types"):
+            columns[name] = _column(table, name)
+    _check_sizes(table, columns)
+    return columns
+
+
+def _column(table: Table, name: str) -> Array:
+    if name in ENUMS:
+        return np.array(table.one_of(name, {member.name: int(member) for member in ENUMS[name]}))
+    if name == "gang":
+        return np.array(table.one_of(name, {"true": True, "false": False, "1": True, "0": False}))
+    if name in WHOLE:
+        return table.whole(name)
+    if name == "priority":
+        return table.whole(name, low=-(2**53), blank=0)
+    blank = {"submit_s": None, "gpu_share": 1.0, "gpu_memory_gib": 0.0, "cpus": 0.0, "memory_gib": 0.0}
+    return table.floats(name, low=-np.inf if name in UNBOUNDED else 0.0, blank=blank.get(name, np.nan))
+
+
+def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
+    """Raise where the GPU columns of one row contradict each other."""
+    gpus, ones = columns["gpus"], np.ones(len(table))
+    share = columns.get("gpu_share", ones)
+    table.reject((share <= 0) | (share > 1), "gpu_share", "{!r} is not a share", "more than 0, at most 1")
+    table.reject((share < 1) & (gpus != 1), "gpu_share", "{!r} of other than one GPU", "1, or gpus = 1")
+    least, most = columns.get("gpus_min", gpus), columns.get("gpus_max", gpus)
+    table.reject(least > gpus, "gpus_min", "{!r} is more than gpus", "at most gpus")
+    table.reject(most < gpus, "gpus_max", "{!r} is less than gpus", "at least gpus")
+
+
+def _named(table: Table, known: dict[str, list[str]]) -> dict[str, Any]:
+    """Codes and names of tenants, groups, workloads and GPU types; the head gives names not in use."""
+    columns: dict[str, Any] = {}
+    for name in NAMED:
+        names = known.get(name, ["default"] if name == "tenant" else [])
+        cells = table.text(name) if table.has(name) else pl.Series([""] * len(table), dtype=pl.String)
+        if name == "tenant":
+            cells = cells.replace("", names[0] if names else "default")
+        columns[name], columns[f"{name}_names"] = encode(cells, names)
+    types = next((name for name in ("gpu_types", "gpu_type") if table.has(name)), None)
+    cells = table.text(types) if types else pl.Series([""] * len(table), dtype=pl.String)
+    return columns | type_masks(cells, known.get("type", []))
+
+
+def _truth(table: Table) -> Truth:
+    outcome = _column(table, "outcome") if table.has("outcome") else Outcome.COMPLETED
+    runs = table.text("failures_s").to_list() if table.has("failures_s") else []
+    failures = {row: _run_times(cell) for row, cell in enumerate(runs) if cell}
+    bad = np.array([row in failures and not failures[row] for row in range(len(table))])
+    table.reject(bad, "failures_s", "{!r} is not a list of run times", "seconds joined by ;")
+    iterations = table.floats("iterations", blank=np.nan) if table.has("iterations") else np.nan
+    duration_s = table.floats("duration_s", blank=np.nan)
+    return Truth.build(duration_s, iterations=iterations, outcome=outcome, failures=failures)
+
+
+def _run_times(cell: str) -> tuple[float, ...]:
+    """Numbers joined by `;`; empty if one is not a run time."""
+    try:
+        times = tuple(float(part) for part in cell.split(";"))
+    except ValueError:
+        return ()
+    return times if all(0 <= time < np.inf for time in times) else ()
+
+
+def _observed(table: Table) -> Observed | None:
+    if not (table.has("start_s") or table.has("end_s")):
+        return None
+
+    def moments(name: str) -> Floats:
+        return _column(table, name) if table.has(name) else np.full(len(table), np.nan)
+
+    return Observed(moments("start_s"), moments("end_s"))
+
+
+def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
+    """Rows that each row waits for."""
+    if not table.has("after"):
+        return {}
+    row_of = {id: row for row, id in enumerate(ids)}
+    cells = [cell.split(";") if cell else [] for cell in table.text("after")]
+    missing = np.array([any(id not in row_of for id in cell) for cell in cells])
+    table.reject(missing, "after", "{!r} names a job that is not in the file", "job ids joined by ;")
+    return {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
+
+
+def _parts(table: Table) -> dict[int, tuple[Part, ...]]:
+    """Uneven tasks of the rows that have them."""
+    if not table.has("parts"):
+        return {}
+    cells = table.text("parts")
+    found = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
+    bad = np.array([row in found and not found[row] for row in range(len(table))])
+    table.reject(bad, "parts", "{!r} does not list tasks", '[{"tasks": 1, "gpus": 4}, ...]')
+    return found
+
+
+def _part_list(cell: str) -> tuple[Part, ...]:
+    """The tasks in a cell of JSON; empty if it is not such a list."""
+    try:
+        return tuple(Part(**part) for part in json.loads(cell))
+    except (TypeError, ValueError):
+        return ()

@@ -1,0 +1,21 @@
+"""Read a trace file in any of the known formats."""
+
+from __future__ import annotations
+
+import os
+
+from rota.model.trace import Trace
+from rota.traces.registry import find
+from rota.traces.source import load
+
+
+def read(path: str | os.PathLike[str], format: str | None = None) -> Trace:
+    """The trace in the file `path`.
+
+    The format is found by looking at the content unless `format` names it (see `formats`).  Times are
+    seconds; wall-clock stamps are shifted so that the first submission is at 0, and then
+    `facts["epoch"]` holds that stamp.  Raises InputError with file, row and column if anything in
+    the file is not what the format says.
+    """
+    source = load(path)
+    return find(source, format).read(source)

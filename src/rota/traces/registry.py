@@ -1,0 +1,81 @@
+"""The trace formats that are known: each registers itself with one decorator that carries the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rota.errors import InputError
+from rota.model.trace import Trace
+from rota.traces.source import Source
+
+Reader = Callable[[Source], Trace]
+Matcher = Callable[[Source], bool]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to write down a trace."""
+
+    name: str
+    description: str
+    """Who writes such files, in one line."""
+    recognised: str
+    """How a file is known to be of this format, in words."""
+    example: str
+    """A small file of this format, made up by us."""
+    matches: Matcher
+    read: Reader
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def trace_format(
+    name: str, *, description: str, recognised: str, matches: Matcher, example: str
+) -> Callable[[Reader], Reader]:
+    """Register the decorated function as the reader of format `name`."""
+
+    def register(read: Reader) -> Reader:
+        if name in _FORMATS:
+            raise ValueError(f"two readers register the trace format {name!r}")
+        _FORMATS[name] = Format(name, description, recognised, example, matches, read)
+        return read
+
+    return register
+
+
+def has_header(*names: str, without: tuple[str, ...] = (), separator: str = ",") -> Matcher:
+    """True of files whose first line names all of `names` and none of `without`."""
+
+    def matches(source: Source) -> bool:
+        header = source.header(separator)
+        return set(names) <= set(header) and not set(without) & set(header)
+
+    return matches
+
+
+def formats() -> tuple[Format, ...]:
+    """All known formats, by name."""
+    return tuple(_FORMATS[name] for name in sorted(_FORMATS))
+
+
+def find(source: Source, name: str | None) -> Format:
+    """The format called `name`, or the one that `source` is in."""
+    if name is not None:
+        if name not in _FORMATS:
+            raise InputError.at(
+                f"{name!r} is not a trace format",
+                field="--format",
+                expected="one of " + ", ".join(sorted(_FORMATS)),
+            )
+        return _FORMATS[name]
+    for format in formats():
+        if format.matches(source):
+            return format
+    start = source.opening[0][:60] if source.opening else ""
+    raise InputError.at(
+        f"the format is not recognised (the file begins with {start!r})",
+        file=source.file,
+        expected="one of " + ", ".join(sorted(_FORMATS)) + "; if it is one of these, name it with --format",
+    )

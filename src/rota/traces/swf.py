@@ -1,0 +1,144 @@
+"""Standard Workload Format 2.2, the form of the Parallel Workloads Archive.
+
+From      any site or model that follows the definition at the Parallel Workloads Archive
+Form      comment lines start with `;` and may hold `; Name: value`; then 18 fields, split by blanks:
+          job, submit (s), wait (s), run (s), processors, CPU time, memory, processors asked for, time
+          asked for (s), memory asked for (KiB per processor), status, user, group, executable, queue,
+          partition, preceding job, think time; -1 means missing
+Units     **a processor is taken to be a GPU**; `facts["processor"]` says so
+Times     kept as they are: seconds from the start of the log, whose stamp a comment may give
+Status    1 completed, 0 failed, 5 cancelled, -1 unknown (taken as completed); 2, 3, 4 are parts of a job
+          that was checkpointed and has a line of its own
+Odd       parts; cancelled while waiting; run time unknown; processors only asked for
+Handling  parts dropped; cancelled while waiting: kept with duration 0; other run times of -1 dropped;
+          processors asked for are used (else those allocated; neither: dropped); the time asked for is
+          `limit_s`; the tenant is `gGROUP/uUSER`, the group the executable; `after` is the preceding
+          job, without its think time
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish, ids_of
+from rota.traces.registry import trace_format
+from rota.traces.source import Source
+from rota.traces.table import Table, encode, read_table
+
+FIELDS = (
+    *("job", "submit", "wait", "run", "processors", "cpu_time", "memory"),
+    *("processors_asked", "time_asked", "memory_asked", "status", "user", "group"),
+    *("executable", "queue", "partition", "preceding", "think_time"),
+)
+COMPLETED, FAILED, CANCELLED, UNKNOWN = 1, 0, 5, -1
+PARTS = (2, 3, 4)
+STATUSES = {str(code): code for code in (COMPLETED, FAILED, CANCELLED, UNKNOWN, *PARTS)}
+OUTCOMES = {FAILED: Outcome.FAILED, CANCELLED: Outcome.CANCELLED}
+KIB_PER_GIB = 1024.0**2
+
+
+def _matches(source: Source) -> bool:
+    line = next((line for line in source.opening if not line.startswith(";")), "")
+    fields = line.split()
+    return len(fields) == len(FIELDS) and all(_is_number(field) for field in fields)
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("+-").replace(".", "", 1).isdigit()
+
+
+@trace_format(
+    "swf",
+    description="Standard Workload Format; a processor is read as a GPU",
+    recognised="18 numbers split by blanks, after comments that start with ;",
+    matches=_matches,
+    example="; MaxProcs: 64\n1 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1\n",
+)
+def read(source: Source) -> Trace:
+    table, comments = _table(source)
+    odd = Oddities(table, ids_of(table, "job"))
+    status = np.array(table.one_of("status", STATUSES))
+    submit_s = table.floats("submit")
+    wait_s, run_s = _known(table, "wait"), _known(table, "run")
+    odd.drop("part of a checkpointed job", "the job has a line of its own", np.isin(status, PARTS))
+    run_s = _cancelled_waiting(odd, status == CANCELLED, run_s)
+    gpus = _gpus(table, odd)
+    tenant, tenant_names = _tenants(table)
+    group, group_names = _numbered_names(table, "executable", "executable ")
+    return finish(
+        "swf",
+        odd,
+        jobs={
+            "submit_s": submit_s,
+            "gpus": gpus,
+            "memory_gib": np.nan_to_num(_known(table, "memory_asked")) * gpus / KIB_PER_GIB,
+            "limit_s": _known(table, "time_asked"),
+            "tenant": tenant,
+            "tenant_names": tenant_names,
+            "group": group,
+            "group_names": group_names,
+            "after": _after(table, odd.ids),
+        },
+        truth=Truth.build(run_s, outcome=[OUTCOMES.get(code, Outcome.COMPLETED) for code in status.tolist()]),
+        observed=Observed(submit_s + wait_s, submit_s + wait_s + run_s),
+        facts={"duration": "seconds of running as recorded", "processor": "one GPU", **comments},
+    )
+
+
+def _table(source: Source) -> tuple[Table, dict[str, object]]:
+    """The fields with blanks made tabs, and what the comments say."""
+    lines = [line.split() for line in source.data.decode().split("\n")]
+    comments = [" ".join(line).lstrip("; ") for line in lines if line and line[0].startswith(";")]
+    pairs = [comment.partition(":") for comment in comments if ":" in comment]
+    data = ["" if line and line[0].startswith(";") else "\t".join(line) for line in lines]
+    table = read_table(Source(source.file, "\n".join(data).encode()), FIELDS, separator="\t", quoted=False)
+    return table, {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _known(table: Table, name: str) -> Floats:
+    """A field whose -1 (any negative, in practice) means missing, as NaN."""
+    values = table.floats(name, low=-np.inf)
+    return np.where(values < 0, np.nan, values)
+
+
+def _cancelled_waiting(odd: Oddities, cancelled: Bools, run_s: Floats) -> Floats:
+    """Run times with 0 for jobs cancelled while waiting; jobs whose run time is unknown are dropped."""
+    waiting = cancelled & ~(run_s > 0)
+    odd.note("cancelled while waiting", "kept with duration 0", waiting & ~odd.dropped)
+    odd.drop("no run time recorded", "how long it ran is not known", np.isnan(run_s) & ~waiting)
+    return np.where(waiting, 0.0, run_s)
+
+
+def _gpus(table: Table, odd: Oddities) -> Ints:
+    asked, allocated = _known(table, "processors_asked"), _known(table, "processors")
+    gpus = np.where(np.isnan(asked) | (asked == 0), allocated, asked)
+    odd.drop("no processors recorded", "its size is not known", np.isnan(gpus))
+    return np.nan_to_num(gpus).astype(np.int64)
+
+
+def _tenants(table: Table) -> tuple[Any, tuple[str, ...]]:
+    """Tenants `gGROUP/uUSER`, with the part left out that the log does not give."""
+    groups, users = table.whole("group", low=-1), table.whole("user", low=-1)
+    paths = [
+        "/".join(([f"g{g}"] if g >= 0 else []) + ([f"u{u}"] if u >= 0 else [])) or "default"
+        for g, u in zip(groups.tolist(), users.tolist(), strict=True)
+    ]
+    return encode(pl.Series("tenant", paths))
+
+
+def _numbered_names(table: Table, column: str, prefix: str) -> tuple[Any, tuple[str, ...]]:
+    numbers = table.whole(column, low=-1).tolist()
+    return encode(pl.Series(column, [f"{prefix}{n}" if n >= 0 else "" for n in numbers]))
+
+
+def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
+    """Row of the preceding job for each row that names one in the file."""
+    row_of = {int(float(id)): row for row, id in enumerate(ids)}
+    preceding = table.whole("preceding", low=-1).tolist()
+    return {row: (row_of[job],) for row, job in enumerate(preceding) if job in row_of and row_of[job] != row}

@@ -1,0 +1,169 @@
+"""Write a trace in the `plain` format (columns in `plain`), so that reading it gives the same trace."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.columns import Array
+from rota.model.jobs import JOB_COLUMNS, JobTable
+from rota.model.trace import Trace
+from rota.traces.plain import ENUMS, HEAD, NAMED
+
+_ALWAYS = ("submit_s", "gpus")
+
+
+def write(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write `trace` to `path`, whose name ends in .csv or .parquet, with .gz behind it if compressed.
+
+    Reading the file back gives an equal trace, but for `source` and `format`; `facts["origin"]` keeps
+    those.  A file of that name is replaced in one step, or left as it is if anything fails.
+    """
+    file = Path(path)
+    suffixes = file.suffixes[-2:] if file.suffix == ".gz" else [file.suffix]
+    if suffixes[0] == ".parquet":
+        data = _parquet_bytes(trace)
+    elif suffixes[0] == ".csv":
+        data = _csv_bytes(trace)
+    else:
+        raise InputError.at(
+            f"{file.name!r} does not say what to write",
+            file=file,
+            expected="a name ending in .csv, .parquet, .csv.gz or .parquet.gz",
+        )
+    # A fixed stamp in the gzip header: equal traces make equal files.
+    _replace(file, gzip.compress(data, mtime=0) if suffixes[-1] == ".gz" else data)
+
+
+def _csv_bytes(trace: Trace) -> bytes:
+    frame = table_of(trace)
+    for name in frame.select(pl.col(pl.String)).columns:
+        broken = frame[name].str.contains(r"[\r\n]").fill_null(False).to_numpy()
+        if broken.any():
+            job = trace.jobs.ids[int(np.flatnonzero(broken)[0])]
+            raise InputError.at(
+                f"job {job!r} has a line end in a name",
+                field=name,
+                expected="a .parquet file, which can hold it",
+            )
+    return f"{HEAD}{_head(trace)}\n".encode() + frame.write_csv().encode()
+
+
+def _parquet_bytes(trace: Trace) -> bytes:
+    buffer = io.BytesIO()
+    table_of(trace).write_parquet(buffer, metadata={"rota": _head(trace)})
+    return buffer.getvalue()
+
+
+def table_of(trace: Trace) -> pl.DataFrame:
+    """The trace as one typed table in the columns of `plain`; columns that are all default are left out."""
+    jobs, truth = trace.jobs, trace.truth
+    columns: dict[str, Any] = {"job_id": list(jobs.ids)}
+    usual = JobTable.build(jobs.ids, submit_s=jobs.submit_s, gpus=jobs.gpus)
+    for name in JOB_COLUMNS:
+        values = getattr(jobs, name)
+        if name in _ALWAYS or not np.array_equal(
+            values, getattr(usual, name), equal_nan=values.dtype.kind == "f"
+        ):
+            columns[name] = _cells(jobs, name)
+        if name == "gpus":
+            columns["duration_s"] = _blanked(truth.duration_s)
+    columns |= _truth_columns(trace)
+    if trace.observed is not None:
+        columns |= {"start_s": _blanked(trace.observed.start_s), "end_s": _blanked(trace.observed.end_s)}
+    if jobs.after:
+        columns["after"] = [_ids_text(jobs, row) for row in range(len(jobs))]
+    if jobs.parts:
+        columns["parts"] = [_parts_text(jobs, row) for row in range(len(jobs))]
+    return pl.DataFrame(columns)
+
+
+def _truth_columns(trace: Trace) -> dict[str, Any]:
+    truth = trace.truth
+    columns: dict[str, Any] = {}
+    if not np.isnan(truth.iterations).all():
+        columns["iterations"] = _blanked(truth.iterations)
+    if truth.outcome.any():
+        columns["outcome"] = _member_names(ENUMS["outcome"], truth.outcome)
+    if truth.failures:
+        runs = [truth.failures.get(row, ()) for row in range(len(trace))]
+        columns["failures_s"] = [";".join(repr(float(run)) for run in times) or None for times in runs]
+    return columns
+
+
+def _cells(jobs: JobTable, name: str) -> Any:
+    """One column of the table, with names in place of codes."""
+    values = getattr(jobs, name)
+    if name in NAMED:
+        return [jobs.name_of(name, row) or None for row in range(len(jobs))]
+    if name == "gpu_types":
+        return [_types_text(jobs, int(mask)) for mask in values]
+    if name in ENUMS:
+        return _member_names(ENUMS[name], values)
+    return _blanked(values) if values.dtype.kind == "f" else values
+
+
+def _member_names(enum: type[IntEnum], values: Array) -> list[str]:
+    return [enum(int(value)).name for value in values]
+
+
+def _blanked(values: Array) -> pl.Series:
+    """The numbers with an empty cell in place of NaN."""
+    return pl.Series(np.array(values)).fill_nan(None)
+
+
+def _types_text(jobs: JobTable, mask: int) -> str | None:
+    return "|".join(name for i, name in enumerate(jobs.type_names) if mask >> i & 1) or None
+
+
+def _ids_text(jobs: JobTable, row: int) -> str | None:
+    ids = [jobs.ids[before] for before in jobs.after.get(row, ())]
+    semicolon = next((id for id in ids if ";" in id), None)
+    if semicolon is not None:
+        raise InputError(
+            f"job {semicolon!r} is waited for by others, and its id contains ';', which joins ids"
+        )
+    return ";".join(ids) or None
+
+
+def _parts_text(jobs: JobTable, row: int) -> str | None:
+    parts = jobs.parts.get(row)
+    return json.dumps([asdict(part) for part in parts]) if parts else None
+
+
+def _head(trace: Trace) -> str:
+    """What has no column, as JSON on one line."""
+    jobs = trace.jobs
+    names = {name: getattr(jobs, f"{name}_names") for name in (*NAMED, "type")}
+    origin = {} if trace.format == "plain" else {"origin": f"{trace.format} {trace.source}"}
+    head = {"facts": {**trace.facts, **origin}, "odd": [asdict(odd) for odd in trace.odd], "names": names}
+    return json.dumps(head, ensure_ascii=True, default=str)
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Put `data` where `file` is, in one step: a reader sees the old content or the new."""
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as handle:
+            temporary = handle.name
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, file)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise InputError.at(f"cannot be written ({error.strerror})", file=file) from None
