@@ -1,0 +1,101 @@
+"""Cells as checked numbers, and errors that name row and column."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rota.errors import InputError
+from rota.traces.source import Source
+from rota.traces.table import Table, encode, read_table
+
+
+def table(text: str, **options: object) -> Table:
+    return read_table(Source("t.csv", text.encode()), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("quote", ["", '"'], ids=["plain", "quoted"])
+def test_rows_are_lines_of_the_file(quote: str) -> None:
+    """Blank lines are passed over and still counted, whether or not the file has quotes."""
+    cells = table(f"\na,b\n{quote}1{quote},2\n\n\n3,4\n\n")
+    assert cells.row.tolist() == [3, 6]
+    assert cells.floats("a").tolist() == [1.0, 3.0]
+
+
+def test_a_quoted_cell_may_hold_separators_quotes_and_line_ends() -> None:
+    cells = table('a,b\n"x, ""y""\nz",1\nw,2\n')
+    assert cells.text("a").to_list() == ['x, "y"\nz', "w"]
+    assert cells.row.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("8", 8.0), (" 8 ", 8.0), ("8.0", 8.0), ("1e3", 1000.0), (".5", 0.5), ("-0", 0.0)],
+)
+def test_numbers(cell: str, value: float) -> None:
+    assert table(f"a,b\n{cell},x\n").floats("a").tolist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("eight", "t.csv, row 3, column 'a': 'eight' is not a number; expected a number of at least 0"),
+        ("1,5", "t.csv, row 3: the line has 3 fields; expected 2 (a, b)"),
+        ("-1", "t.csv, row 3, column 'a': '-1' is less than 0; expected a number of at least 0"),
+        ("", "t.csv, row 3, column 'a': the cell is empty; expected a number of at least 0"),
+        ("inf", "t.csv, row 3, column 'a': 'inf' is not a number; expected a number of at least 0"),
+        ("0.5", "t.csv, row 3, column 'a': '0.5' is not a whole number; expected a whole number"),
+    ],
+)
+@pytest.mark.parametrize("quote", ["", '"'], ids=["plain", "quoted"])
+def test_bad_numbers_are_named(cell: str, says: str, quote: str) -> None:
+    with pytest.raises(InputError) as caught:
+        table(f"a,b\n1,{quote}x{quote}\n{cell},y\n").whole("a")
+    assert str(caught.value) == says
+
+
+@pytest.mark.parametrize("word", ["", "None", "nan", "NA", "Unknown"])
+def test_words_for_nothing_become_the_blank(word: str) -> None:
+    assert table(f"a,b\n{word},x\n").floats("a", blank=7.0).tolist() == [7.0]
+    assert np.isnan(table(f"a,b\n{word},x\n").stamps("a", blank=True)).all()
+
+
+def test_stamps_are_seconds_whatever_joins_date_and_time() -> None:
+    stamps = table("a,b\n2017-10-01 08:00:00,x\n2017-10-01T08:00:01,y\n").stamps("a")
+    assert np.diff(stamps).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("cell", ["2017-13-01 08:00:00", "yesterday", "", "2017-10-01"])
+def test_bad_stamps_are_named(cell: str) -> None:
+    with pytest.raises(InputError, match=r"row 2, column 'a': .* expected YYYY-MM-DD HH:MM:SS"):
+        table(f"a,b\n{cell},x\n").stamps("a")
+
+
+def test_words_outside_a_list_are_named() -> None:
+    cells = table("a,b\nPass,1\nOdd,2\n")
+    with pytest.raises(
+        InputError, match="row 3, column 'a': 'Odd' is not known here; expected one of Pass, Fail"
+    ):
+        cells.one_of("a", {"Pass": 0, "Fail": 1})
+
+
+def test_a_missing_column_is_named_with_those_that_are_there() -> None:
+    with pytest.raises(InputError, match=r"row 1: the column 'c' is missing \(columns here: a, b\)"):
+        table("a,b\n1,2\n").require("a", "c")
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match=r"t\.csv, row 1: two columns are called 'a'"):
+        table("a,b,a\n1,2,3\n")
+
+
+@pytest.mark.parametrize("text", ["a,b\n", 'a,"b"\n'])
+def test_a_header_alone_is_no_trace(text: str) -> None:
+    with pytest.raises(InputError, match="there is no job in it"):
+        table(text)
+
+
+def test_codes_follow_first_appearance_after_the_known_names() -> None:
+    codes, names = encode(pl.Series(["b", "", "a", "b"]), known=["a"])
+    assert (codes.tolist(), names) == ([1, -1, 0, 1], ("a", "b"))

@@ -1,0 +1,313 @@
+"""Each reader, given something wrong, names the file, the row, the column and what it expected.
+
+A case is the example of the format with one text replaced by another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rota.errors import InputError
+from rota.traces import formats
+
+EXAMPLES = {format.name: format.example for format in formats()}
+
+# format, text in its example, what stands there instead, and what the message says
+CASES = [
+    (
+        "itp",
+        "num_gpu",
+        "gpus",
+        "row 1: the column 'num_gpu' is missing (columns here: job_id, submission_time,",
+    ),
+    (
+        "itp",
+        "3600,8",
+        "3600",
+        "row 3: the line has 3 fields; expected 4 (job_id, submission_time, duration, num_gpu)",
+    ),
+    (
+        "itp",
+        "3600,8",
+        "-3600,8",
+        "row 3, column 'duration': '-3600' is less than 0; expected a number of at least 0",
+    ),
+    (
+        "itp",
+        "3600,8",
+        "1h,8",
+        "row 3, column 'duration': '1h' is not a number; expected a number of at least 0",
+    ),
+    (
+        "itp",
+        "3600,8",
+        "3600,2.5",
+        "row 3, column 'num_gpu': '2.5' is not a whole number; expected a whole number",
+    ),
+    ("itp", "a2,30", ",30", "row 3, column 'job_id': the cell is empty; expected a job id"),
+    ("elasticflow", "deadline", "slo", "row 1: the column 'deadline' is missing"),
+    ("elasticflow", "num_iteration", "epochs", "row 1: the column 'num_iteration' is missing"),
+    ("elasticflow", ",2500,", ",soon,", "row 2, column 'deadline': 'soon' is not a number"),
+    ("elasticflow", ",2000", ",", "row 2, column 'duration': the cell is empty"),
+    ("tiresias", "iterations", "steps", "row 1: the column 'iterations' is missing"),
+    ("tiresias", ",160,", ",-160,", "row 2, column 'duration': '-160' is less than 0"),
+    ("tiresias", "0,4,0", "0,four,0", "row 2, column 'num_gpu': 'four' is not a number"),
+    ("philly-list", "num_gpus", "gpus", "row 1: the column 'num_gpus' is missing"),
+    (
+        "philly-list",
+        "2017-10-01",
+        "01/10/2017",
+        "row 2, column 'timestamp': '01/10/2017 08:00:00' is not a date",
+    ),
+    ("philly-list", ",60.0", ",-60.0", "row 2, column 'duration': '-60.0' is less than 0"),
+    ("philly-list", ",vc1", ",", "row 2, column 'cluster': the cell is empty; expected the name of a VC"),
+    (
+        "philly-json",
+        '"Pass"',
+        '"Passed"',
+        "'status': job 1 (application_1): 'Passed' is not known here; expected one of",
+    ),
+    ("philly-json", '"vc1"', "17", "column 'vc': job 1 (application_1): 17 is not a text"),
+    (
+        "philly-json",
+        "08:00:30",
+        "8h",
+        "column 'start_time': job 1 (application_1): '2017-10-01 8h' is not a date",
+    ),
+    (
+        "philly-json",
+        "09:00:30",
+        "07:00:30",
+        "column 'end_time': job 1 (application_1): '2017-10-01 07:00:30' is before",
+    ),
+    (
+        "philly-json",
+        '"2017-10-01 08:00:00"',
+        "null",
+        "column 'submitted_time': job 1 (application_1): is missing",
+    ),
+    (
+        "philly-json",
+        '["gpu0", "gpu1"]',
+        "2",
+        "column 'detail': job 1 (application_1): [{'ip': 'm1', 'gpus': 2}] does not",
+    ),
+    (
+        "philly-json",
+        '"attempts": [',
+        '"attempts": [1, ',
+        "column 'attempts': job 1 (application_1): 1 is not an attempt",
+    ),
+    (
+        "philly-json",
+        "}]}]}]",
+        "}]}",
+        "row 4: not valid JSON (Expecting ',' delimiter); expected a JSON list of jobs",
+    ),
+    ("philly-json", EXAMPLES["philly-json"], "[]", "holds no job; expected a JSON list of jobs"),
+    ("philly-json", EXAMPLES["philly-json"], "[7]", "column 'jobid': job 1 (?): the entry is not an object"),
+    ("helios", "queue", "wait", "row 1: the column 'queue' is missing"),
+    (
+        "helios",
+        "COMPLETED",
+        "DONE",
+        "row 2, column 'state': 'DONE' is not known here; expected one of COMPLETED, CANC",
+    ),
+    ("helios", ",3600,", ",-3600,", "row 2, column 'duration': '-3600' is less than 0"),
+    ("helios", ",2020-04-01 00:00:00", ",None", "row 2, column 'submit_time': 'None' is not a date and time"),
+    ("helios", ",u1,", ",,", "row 2, column 'user': the cell is empty; expected a name"),
+    ("gavel", "\t1200\t", "\tmany\t", "row 1, column 'total_steps': 'many' is not a number"),
+    ("gavel", "\t30\n", "\t-30\n", "row 1, column 'arrival_s': '-30' is less than 0"),
+    ("gavel", "\t-1.000000\t", "\t", "row 1: the line has 9 fields; expected 7 or 10 tab-separated fields"),
+    (
+        "gavel",
+        "\t30\n",
+        "\t30\nLM\t1\n",
+        "row 2: the line has 2 fields; expected 10 (job_type, command, working_dir",
+    ),
+    (
+        "gavel",
+        EXAMPLES["gavel"],
+        "job_type,scale_factor\nLM,1\n",
+        "row 1: the column 'total_steps' is missing",
+    ),
+    (
+        "shockwave",
+        "\tgns\t",
+        "\tfast\t",
+        "row 1, column 'mode': 'fast' is not known here; expected one of static, acc",
+    ),
+    ("shockwave", "\t600\t", "\t-600\t", "row 1, column 'duration_s': '-600' is less than 0"),
+    ("shockwave", "\tgns\t", "\t", "row 1: the line has 11 fields; expected 12 tab-separated fields"),
+    (
+        "shockwave",
+        EXAMPLES["shockwave"],
+        "job_type,mode\nLM,gns\n",
+        "row 1: the column 'scale_factor' is missing",
+    ),
+    ("pollux", "application", "app", "row 1: the column 'application' is missing"),
+    ("pollux", ",16,", ",noon,", "row 2, column 'time': 'noon' is not a number"),
+    (
+        "pollux",
+        ",512",
+        ",512,1",
+        "row 2: the line has 6 fields; expected 5 (name, time, application, num_replicas, batch",
+    ),
+    ("openb", "gpu_milli", "milli", "row 1: the column 'gpu_milli' is missing"),
+    (
+        "openb",
+        "Succeeded",
+        "Done",
+        "row 2, column 'pod_phase': 'Done' is not known here; expected one of Running, Succee",
+    ),
+    (
+        "openb",
+        ",1,250,",
+        ",1,1250,",
+        "row 2, column 'gpu_milli': '1250' is more than a whole GPU; expected 0 to 1000",
+    ),
+    ("openb", ",1,250,", ",1,0,", "row 2, column 'gpu_milli': '0' is no share of a GPU; expected 1 to 1000"),
+    (
+        "openb",
+        ",65,6",
+        ",5,6",
+        "row 2, column 'deletion_time': '5' is before scheduled_time; expected a later time",
+    ),
+    ("lucid", "jobname", "name", "row 1: the column 'jobname' is missing"),
+    ("lucid", "COMPLETED", "OK", "row 2, column 'state': 'OK' is not known here"),
+    ("lucid", ",600,", ",-1,", "row 2, column 'duration': '-1' is less than 0"),
+    ("pai", "num_inst", "instances", "row 1: the column 'num_inst' is missing"),
+    ("pai", ",6,1", ",6,0", "row 2, column 'num_inst': '0' is less than 1; expected a number of at least 1"),
+    ("pai", ",0.5,", ",-0.5,", "row 2, column 'num_gpu': '-0.5' is less than 0"),
+    ("chronus", "job_type", "kind", "row 1: the column 'job_type' is missing"),
+    (
+        "chronus",
+        ",soft",
+        ",softly",
+        "row 2, column 'job_type': 'softly' is not known here; expected one of strict, soft",
+    ),
+    (
+        "chronus",
+        "40-60-80-120",
+        "40-x",
+        "row 2, column 'expect_time_list': '40-x' is not a list; expected numbers join",
+    ),
+    (
+        "chronus",
+        "10-8-5-2",
+        "10-8",
+        "row 2, column 'expect_value_list': '10-8' is not as long as expect_time_list",
+    ),
+    ("sacct", "|Start|", "|Begin|", "row 1: the column 'Start' is missing"),
+    (
+        "sacct",
+        "COMPLETED",
+        "HAPPY",
+        "row 2, column 'State': 'HAPPY' is not known here; expected one of COMPLETED, FAIL",
+    ),
+    ("sacct", "|3600|", "|-5|", "row 2, column 'ElapsedRaw': '-5' is less than 0"),
+    (
+        "sacct",
+        "|120|",
+        "|long|",
+        "row 2, column 'TimelimitRaw': 'long' is not a time limit; expected minutes",
+    ),
+    (
+        "sacct",
+        "T10:05:00",
+        "T08:05:00",
+        "row 2, column 'End': '2024-03-01T08:05:00' is before Start; expected a later",
+    ),
+    ("sacct", "\n11|", "\n11.batch|", "there are only job steps; expected sacct --allocations"),
+    ("sacct", "|ReqTRES|AllocTRES", "|Req|Alloc", "row 1: the column 'AllocTRES' is missing"),
+    (
+        "sacct",
+        "COMPLETED",
+        "PENDING",
+        "no job is left: still waiting at the time of the dump (1); expected jobs that ran",
+    ),
+    (
+        "swf",
+        " 3600 -1 1 ",
+        " 3600 -1 9 ",
+        "row 2, column 'status': '9' is not known here; expected one of 1, 0, 5, -1",
+    ),
+    ("swf", "1 0 10 600", "1 0 10 ten", "row 2, column 'run': 'ten' is not a number; expected a number"),
+    (
+        "swf",
+        "1 0 10 600",
+        "1 0 600",
+        "row 2: the line has 17 fields; expected 18 (job, submit, wait, run, processors",
+    ),
+    (
+        "swf",
+        "1 0 10",
+        "1 -5 10",
+        "row 2, column 'submit': '-5' is less than 0; expected a number of at least 0",
+    ),
+    (
+        "plain",
+        "deadline_s",
+        "deadline",
+        "row 1: 'deadline' is not a column of this format; expected columns among aft",
+    ),
+    ("plain", "duration_s", "iterations", "row 1: the column 'duration_s' is missing"),
+    ("plain", ",600,", ",-600,", "row 2, column 'duration_s': '-600' is less than 0"),
+    ("plain", "j1,0,", "j1,,", "row 2, column 'submit_s': the cell is empty; expected a number"),
+]
+
+
+@pytest.mark.parametrize(("format", "old", "new", "says"), CASES, ids=[f"{c[0]}: {c[3][:60]}" for c in CASES])
+def test_wrong_input_is_named(read_text: Any, format: str, old: str, new: str, says: str) -> None:
+    assert old in EXAMPLES[format]
+    with pytest.raises(InputError) as caught:
+        read_text(EXAMPLES[format].replace(old, new, 1), format, name="jobs.txt")
+    message = str(caught.value)
+    assert "jobs.txt" in message
+    assert says in message
+
+
+def test_every_format_has_wrong_inputs() -> None:
+    assert {case[0] for case in CASES} == set(EXAMPLES)
+
+
+# A column of the plain format beside submit_s, gpus = 2 and duration_s; its cell; what the message says
+PLAIN_CASES = [
+    ("gpu_share", "0.5", "'0.5' of other than one GPU; expected 1, or gpus = 1"),
+    ("gpu_share", "0", "'0' is not a share; expected more than 0, at most 1"),
+    ("gpu_share", "1.5", "'1.5' is not a share; expected more than 0, at most 1"),
+    ("gpus_min", "3", "'3' is more than gpus; expected at most gpus"),
+    ("gpus_max", "1", "'1' is less than gpus; expected at least gpus"),
+    ("kind", "BATCH", "'BATCH' is not known here; expected one of TRAIN, OPPORTUNISTIC, SERVICE"),
+    ("counts", "odd", "'odd' is not known here; expected one of ANY, POWERS_OF_TWO"),
+    ("outcome", "KILLED", "'KILLED' is not known here; expected one of COMPLETED, FAILED, CANCELLED"),
+    ("gang", "maybe", "'maybe' is not known here; expected one of true, false, 1, 0"),
+    ("failures_s", "5;x", "'5;x' is not a list of run times; expected seconds joined by ;"),
+    ("failures_s", "-5", "'-5' is not a list of run times; expected seconds joined by ;"),
+    ("after", "nobody", "'nobody' names a job that is not in the file; expected job ids joined by ;"),
+    ("parts", "seven", "'seven' does not list tasks; expected [{"),
+    ("limit_s", "-1", "'-1' is less than 0; expected a number of at least 0"),
+]
+
+
+@pytest.mark.parametrize(("column", "cell", "says"), PLAIN_CASES)
+def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_text(f"submit_s,gpus,duration_s,{column}\n0,2,60,{cell}\n")
+    assert f"row 2, column '{column}': {says}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"PAR1 and then nothing that belongs there", "jobs: cannot be read as Parquet ("),
+        (b"#rota {half\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not valid JSON"),
+        (b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not a JSON object"),
+    ],
+)
+def test_broken_plain_files_are_named(read_text: Any, data: bytes, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_text(data)
+    assert says in str(caught.value)
