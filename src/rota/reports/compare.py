@@ -109,12 +109,13 @@ def _ratio(metric: Metric, of: Spread | None, base: Spread | None) -> float | No
 
 
 def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:
-    """Names with the best value; nobody if all are equal or there is no better and worse."""
+    """Names with the best value as it is printed; nobody if all look equal or neither way is better."""
     values = {name: spread.mean for name, spread in of.items() if spread}
-    if metric.better == "neither" or metric.scope == "run" or len(set(values.values())) < 2:
+    texts = {name: words(value, metric.unit) for name, value in values.items()}
+    if metric.better == "neither" or metric.scope == "run" or len(set(texts.values())) < 2:
         return frozenset()
-    target = min(values.values()) if metric.better == "lower" else max(values.values())
-    return frozenset(name for name, value in values.items() if value == target)
+    winner = (min if metric.better == "lower" else max)(values, key=values.__getitem__)
+    return frozenset(name for name, text in texts.items() if text == texts[winner])
 
 
 @dataclass(frozen=True)

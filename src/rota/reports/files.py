@@ -30,11 +30,10 @@ _NAME_MAX = 100
 
 def folder_name(policy: str, seed: object = None) -> str:
     """A folder name for a policy's specification, different for different ones: `fifo~backfill=easy`."""
-    name = policy if seed is None else f"{policy}~seed={seed}"
-    safe = quote(name, safe="=,+:").replace("~", "%7E").replace(":", "~").lstrip(".") or "%"
-    if len(safe) <= _NAME_MAX and not policy.startswith("."):
-        return safe
-    return f"{safe[: _NAME_MAX - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    safe = quote(policy, safe="=,+:").replace("~", "%7E").replace(":", "~").lstrip(".") or "%"
+    if len(safe) > _NAME_MAX or policy.startswith("."):
+        safe = f"{safe[: _NAME_MAX - 9]}-{hashlib.sha256(policy.encode()).hexdigest()[:8]}"
+    return safe if seed is None else f"{safe}~seed={quote(str(seed), safe='')}"
 
 
 def write_results(

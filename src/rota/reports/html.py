@@ -30,7 +30,7 @@ from rota.reports.figures import (
 from rota.reports.gantt import colour_names, gantt
 from rota.reports.groups import group_tables
 from rota.reports.metrics import METRICS
-from rota.reports.palette import DARK, LIGHT, dash
+from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.summary import summarise
 from rota.reports.window import Window
 from rota.reports.wording import ratio_words, words
@@ -129,7 +129,7 @@ def _environment() -> Environment:
     folder = files("rota.reports") / "templates"
     environment.globals |= {
         "units": int(UNITS),
-        "colours_of": {"light": LIGHT, "dark": DARK},
+        "colours_of": {"light": LIGHT, "dark": DARK, "bars": BARS},
         "dash": dash,
         "words": words,
         "ratio_words": ratio_words,
@@ -155,7 +155,7 @@ def headline(comparison: Comparison) -> str:
 
 def _against(line: Line, base: Line, key: str) -> str:
     ratio = line.cells[key].ratio
-    times = f", {ratio_words(ratio)} of it" if ratio is not None else ""
+    times = f" ({ratio_words(ratio)})" if ratio is not None else ""
     return f"{line.cells[key].text} against {base.cells[key].text} under {base.policy}{times}"
 
 

@@ -98,8 +98,8 @@ def by_tenant(sample: Sample) -> Iterator[tuple[str, Sample]]:
     tenants, code = np.unique(names.astype(str), return_inverse=True)
     order = np.argsort(code, kind="stable")
     ends = np.cumsum(np.bincount(code, minlength=len(tenants)))
-    for tenant, rows in zip(tenants, np.split(order, ends[:-1]), strict=True):
-        yield str(tenant), sample.at(sample.rows[rows])
+    for tenant, first, end in zip(tenants, np.append(0, ends), ends, strict=False):
+        yield str(tenant), sample.at(sample.rows[order[first:end]])
 
 
 def by_size(sample: Sample) -> Iterator[tuple[str, Sample]]:

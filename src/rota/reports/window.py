@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.errors import InputError
-from rota.model.units import format_duration, parse_duration
+from rota.model.units import parse_duration
 
 _EXPECTED = "START:END with per cents or durations, such as 10%:90%, 1d:5d or 2h:"
 
@@ -22,9 +22,6 @@ class Moment:
             return first_s + self.offset_s
         return first_s + self.fraction * (last_s - first_s)
 
-    def __str__(self) -> str:
-        return format_duration(self.offset_s) if self.fraction is None else f"{100 * self.fraction:g}%"
-
 
 @dataclass(frozen=True)
 class Window:
@@ -36,9 +33,11 @@ class Window:
 
     start: Moment
     end: Moment | None
+    text: str
+    """As somebody typed it."""
 
     def __str__(self) -> str:
-        return f"{self.start}:{self.end or ''}"
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,9 @@ def parse_window(text: str) -> Window:
     start, colon, end = text.strip().partition(":")
     if not colon or not (start or end):
         raise InputError.at(f"{text!r} is not a window", field="--measure", expected=_EXPECTED)
-    window = Window(_moment(start, text) if start else Moment(0.0), _moment(end, text) if end else None)
+    window = Window(
+        _moment(start, text) if start else Moment(0.0), _moment(end, text) if end else None, text.strip()
+    )
     if window.end and not _in_order(window.start, window.end):
         raise InputError.at(f"{text!r} ends before it starts", field="--measure", expected=_EXPECTED)
     return window

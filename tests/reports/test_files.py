@@ -1,0 +1,135 @@
+"""Runs on disk: what is written is what is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from report_toys import four_policies, record
+
+from rota.errors import InputError
+from rota.model.record import Record
+from rota.reports.atomic import replacing
+from rota.reports.files import batsim_jobs, folder_name, load, save, write_batsim_csv, write_results
+
+NAMES = [
+    # policy                          folder
+    ("fifo", "fifo"),
+    ("fifo:backfill=easy", "fifo~backfill=easy"),
+    ("hived:vc=a/b", "hived~vc=a%2Fb"),
+    ("a~b", "a%7Eb"),
+    ("fifo,las+srtf", "fifo,las+srtf"),
+]
+
+
+@pytest.mark.parametrize(("policy", "folder"), NAMES)
+def test_folder_name(policy: str, folder: str) -> None:
+    assert folder_name(policy) == folder
+
+
+@pytest.mark.parametrize("policy", ["..", ".", "", "../../etc/passwd", "x" * 400, "a\0b", "é" * 80])
+def test_folder_names_stay_inside_and_short(policy: str, tmp_path: Path) -> None:
+    name = folder_name(policy)
+    assert name
+    assert (tmp_path / name).resolve().parent == tmp_path.resolve()
+    assert len(name) <= 120
+    (tmp_path / name).mkdir()
+
+
+def test_different_policies_have_different_folders() -> None:
+    policies = ["a:b", "a~b", "a%7Eb", "a/b", "a b", ".a", "%a", "a", "..a", "x" * 300, "x" * 301]
+    assert len({folder_name(policy) for policy in policies}) == len(policies)
+
+
+def _same(a: Record, b: Record) -> bool:
+    facts = ("policy", "cluster", "engine_seconds", "decisions", "provenance", "counts", "observed")
+    tables = a.jobs.equals(b.jobs) and a.intervals.equals(b.intervals)
+    return tables and all(getattr(a, name) == getattr(b, name) for name in facts)
+
+
+def test_round_trip_in_order(tmp_path: Path) -> None:
+    runs = four_policies(40, (8,) * 4, span_s=40_000.0, mean_s=3000.0)[::-1]
+    runs[0] = replace(runs[0], observed=True, counts={"events": 17})
+    write_results(runs, tmp_path, csv=True)
+    back = load(tmp_path)
+    assert [run.policy for run in back] == [run.policy for run in runs]
+    assert all(_same(a, b) for a, b in zip(runs, back, strict=True))
+    assert sorted(path.name for path in (tmp_path / "sjf").iterdir()) == [
+        "intervals.csv",
+        "intervals.parquet",
+        "jobs.csv",
+        "jobs.parquet",
+        "summary.json",
+    ]
+    assert (tmp_path / "report.html").is_file()
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_seeds_of_one_policy_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    run = record([{"submit_s": 0.0, "gpus": 1, "state": "PENDING"}])
+    runs = [replace(run, provenance={"seed": seed}) for seed in (1, 2, 2)]
+    folders = write_results(runs, tmp_path)
+    assert [folder.name for folder in folders] == ["fifo~seed=1", "fifo~seed=2", "fifo~seed=2#2"]
+    assert len(load(tmp_path)) == 3
+
+
+def test_summary_is_strict_json(tmp_path: Path) -> None:
+    save(replace(record([]), engine_seconds=float("nan")), tmp_path)
+    text = (tmp_path / "summary.json").read_text()
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    assert json.loads(text, parse_constant=refuse)["mean_jct_s"] is None
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+
+    def fail() -> None:
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+BROKEN = [
+    # what is done to the folder                                             the message
+    (lambda d: (d / "summary.json").unlink(), "no results here"),
+    (lambda d: (d / "summary.json").write_text("{}"), "not a summary of a run"),
+    (lambda d: (d / "summary.json").write_text("{"), "not a summary of a run"),
+    (lambda d: (d / "jobs.parquet").unlink(), "jobs.parquet: cannot be read"),
+    (lambda d: (d / "jobs.parquet").write_text("x"), "jobs.parquet: cannot be read"),
+    (lambda d: pl.DataFrame({"job": [1]}).write_parquet(d / "jobs.parquet"), "column 'job_id': is missing"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), BROKEN)
+def test_a_broken_folder_is_named(spoil, message, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    save(record([]), tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)
+
+
+def test_batsim_columns(tmp_path: Path) -> None:
+    jobs = [
+        {"submit_s": 5.0, "start_s": 15.0, "finish_s": 35.0, "run_s": 20.0, "gpus": 2},
+        {"submit_s": 5.0, "gpus": 2, "state": "PENDING"},
+        {"submit_s": 6.0, "finish_s": 6.0, "gpus": 99, "state": "REJECTED"},
+    ]
+    first, rejected = batsim_jobs(record(jobs)).to_dicts()
+    expected = {"submission_time": 5.0, "starting_time": 15.0, "finish_time": 35.0, "waiting_time": 10.0}
+    expected |= {"turnaround_time": 30.0, "stretch": 1.5, "final_state": "COMPLETED_SUCCESSFULLY"}
+    assert expected.items() <= first.items()
+    assert (rejected["final_state"], rejected["stretch"]) == ("REJECTED", None)
+    write_batsim_csv(record(jobs), tmp_path / "jobs.csv")
+    assert pl.read_csv(tmp_path / "jobs.csv").height == 2

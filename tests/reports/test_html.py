@@ -1,0 +1,184 @@
+"""The report: whole, offline, escaped, and small."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from base64 import b64decode
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+from report_toys import four_policies, queue_by_count, record, toy_trace
+
+from rota.model.record import Record
+from rota.model.trace import OddRows
+from rota.reports.compare import Calibration
+from rota.reports.figures import figure_jct_cdf
+from rota.reports.html import Notes, render, write_report
+from rota.reports.png import data_uri
+from rota.reports.window import parse_window
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+EVIL = "<script>alert('x')</script>"
+
+
+class Page(HTMLParser):
+    """Checks that tags nest; collects tags with attributes, and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+
+@pytest.fixture(scope="module")
+def small() -> list[Record]:
+    return four_policies(150, (8,) * 4, span_s=86_400.0, mean_s=7200.0)
+
+
+def test_the_page_is_whole_and_names_every_policy(small: list[Record]) -> None:
+    text = render(small, window=parse_window("10%:90%"), notes=Notes(title="Last month"))
+    page = Page(text)
+    shown = " ".join(page.texts)
+    assert all(run.policy in shown for run in small)
+    assert "Last month" in shown
+    assert page.count("figure") == 4 + len(small), "four charts and a Gantt chart per policy"
+    assert "engine_seconds" in shown, "definitions stand at the end"
+
+
+def test_nothing_is_fetched(small: list[Record]) -> None:
+    text = render(small)
+    assert not re.search(r"(?:https?:)?//[a-z]", text.replace("// ", "")), "no address of anything outside"
+    for tag, attributes in Page(text).tags:
+        assert tag not in ("link", "iframe", "object", "embed")
+        for name in ("src", "href", "action", "data"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+
+
+def test_every_figure_has_words(small: list[Record]) -> None:
+    plots = [attributes for tag, attributes in Page(render(small)).tags if attributes.get("class") == "plot"]
+    assert len(plots) == 8
+    assert all(
+        attributes["role"] == "img" and len(attributes["aria-label"] or "") > 40 for attributes in plots
+    )
+
+
+def test_names_are_escaped_everywhere() -> None:
+    trace = toy_trace(60, 3, 20_000.0, 3000.0, (EVIL, '"><b>', "plain"))
+    run = queue_by_count(trace, (8, 8), policy=f"fifo:{EVIL}", provenance={"trace": EVIL, EVIL: 1})
+    run = replace(
+        run, jobs=run.jobs.with_columns(job_id=pl.lit(EVIL)), cluster={**run.cluster, "describe": EVIL}
+    )
+    notes = Notes(
+        title=EVIL, odd=[OddRows(EVIL, EVIL, 3, (EVIL,))], calibration=Calibration(EVIL), remarks=[EVIL]
+    )
+    text = render([run], notes=notes)
+    assert EVIL not in text
+    assert text.count("<script>") == 1
+    assert Page(text).count("b") == 0
+    assert EVIL not in figure_jct_cdf([run])
+
+
+def test_bars_where_they_can_be_seen_and_a_heat_map_where_not(small: list[Record]) -> None:
+    large = four_policies(400, (8,) * 125, span_s=86_400.0, mean_s=7200.0)
+    bars, heat = Page(render(small)), Page(render(large))
+    assert (bars.count("image"), bars.count("rect") > 4 * 150) == (0, True)
+    assert (heat.count("image"), heat.count("rect")) == (4, 0)
+
+
+def test_bars_carry_their_job(small: list[Record]) -> None:
+    text = " ".join(Page(render(small[:1])).texts)
+    job = small[0].jobs.row(3, named=True)
+    assert f"{job['job_id']} · {job['tenant']} · {job['gpus']} GPUs" in text
+
+
+def test_a_month_of_four_policies_stays_small() -> None:
+    """82,000 jobs on 80 nodes, drawn from columns: the file must not grow with the trace."""
+    rng = np.random.default_rng(5)
+    n, gpus = 82_000, rng.choice([1, 2, 4, 8], 82_000)
+    submit = np.sort(rng.uniform(0, 75 * 86_400, n))
+    start, first = submit + rng.exponential(600, n), rng.integers(0, 80, n) * 8
+    run = record([], nodes=(8,) * 80)
+    tenants = np.array([f"team-{i}" for i in range(300)])[rng.integers(0, 300, n)]
+    facts = {
+        "submit_s": submit,
+        "start_s": start,
+        "finish_s": start + 9000.0,
+        "gpus": gpus,
+        "tenant": tenants,
+    }
+    jobs = pl.DataFrame({"job": np.arange(n), **facts}).with_columns(state=pl.lit("COMPLETED"))
+    jobs = jobs.with_columns(
+        service_gpu_s=pl.col("gpus") * 9000.0, run_s=pl.lit(9000.0), job_id=pl.col("job").cast(pl.String)
+    )
+    nodes = [[int(f // 8)] * int(g) for f, g in zip(first, gpus, strict=True)]
+    devices = [list(range(int(f), int(f + g))) for f, g in zip(first, gpus, strict=True)]
+    held = jobs.select(
+        "job", "job_id", "start_s", "gpus", end_s="finish_s", share=pl.lit(1.0), role=pl.lit("alone")
+    )
+    held = held.with_columns(nodes=pl.Series(nodes), devices=pl.Series(devices), end=pl.lit("finished"))
+    run = replace(
+        run,
+        jobs=pl.concat([run.jobs, jobs], how="diagonal_relaxed"),
+        intervals=pl.concat([run.intervals, held], how="diagonal_relaxed"),
+    )
+    text = render([replace(run, policy=name) for name in ("a", "b", "c", "d")])
+    assert len(text.encode()) < 3_000_000
+
+
+def test_a_run_in_which_nothing_happened_still_has_a_report() -> None:
+    waiting = record([{"submit_s": 0.0, "gpus": 8, "state": "PENDING", "starts": 0}], nodes=(4,))
+    assert "does not say which devices" in render([waiting])
+    Page(render([record([], nodes=(4,))]))
+
+
+def test_the_same_runs_give_the_same_bytes(small: list[Record]) -> None:
+    assert render(small) == render(small)
+
+
+def test_a_report_is_written_whole(small: list[Record], tmp_path: Path) -> None:
+    write_report(small, tmp_path / "new" / "report.html")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]
+
+
+def test_the_figure_for_a_readme_is_xml(small: list[Record]) -> None:
+    root = ElementTree.fromstring(figure_jct_cdf(small))
+    text = " ".join(root.itertext())
+    assert all(run.policy in text for run in small)
+    curves = [path for path in root.iter("{http://www.w3.org/2000/svg}path") if len(path.get("d", "")) > 200]
+    assert len(curves) == len(small)
+
+
+def test_a_picture_keeps_its_numbers() -> None:
+    data = b64decode(data_uri(np.array([[0.0, 0.5, 1.0], [1.0, 0.0, 0.25]]), (1, 2, 3)).partition(",")[2])
+    assert struct.unpack(">II", data[16:24]) == (3, 2)
+    size = data.index(b"IDAT")
+    (length,) = struct.unpack(">I", data[size - 4 : size])
+    assert zlib.decompress(data[size + 4 : size + 4 + length]) == bytes([0, 0, 32, 64, 0, 64, 0, 16])

@@ -1,0 +1,116 @@
+"""The terminal table against golden files; ROTA_BLESS=1 rewrites them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from report_toys import four_policies, record
+
+from rota.errors import InputError
+from rota.model.record import Record
+from rota.reports.compare import calibration, compare
+from rota.reports.summary import summarise
+from rota.reports.table import comparison_text
+from rota.reports.window import parse_window
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def runs() -> list[Record]:
+    return four_policies(120, (8,) * 4, span_s=86_400.0, mean_s=7200.0)
+
+
+def seeds() -> list[Record]:
+    return [
+        r
+        for seed in (1, 2, 3)
+        for r in four_policies(60, (8,) * 4, span_s=43_200.0, mean_s=7200.0, seed=seed)
+    ]
+
+
+def with_observed() -> list[Record]:
+    fifo, *rest = runs()
+    observed = replace(fifo, policy="observed", observed=True)
+    return [observed, *rest]
+
+
+def cut_short() -> list[Record]:
+    """The second policy leaves a job running and rejects one."""
+    first, second, *_ = runs()
+    lost = {5: "RUNNING", 7: "REJECTED"}
+    row = pl.col("job")
+    jobs = second.jobs.with_columns(
+        state=row.replace_strict(lost, default=pl.col("state")),
+        finish_s=pl.when(~row.is_in(list(lost))).then("finish_s"),
+    )
+    return [first, replace(second, jobs=jobs)]
+
+
+CASES = {
+    "wide": (runs, 150, None, None),
+    "medium": (runs, 100, "sjf", None),
+    "narrow": (runs, 50, None, None),
+    "window": (runs, 100, None, "10%:90%"),
+    "seeds": (seeds, 150, None, None),
+    "observed": (with_observed, 120, None, None),
+    "cut_short": (cut_short, 120, None, None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_table(name: str) -> None:
+    make, width, baseline, window = CASES[name]
+    records = make()
+    parsed = parse_window(window) if window else None
+    comparison = compare([summarise(record, parsed) for record in records], baseline)
+    line = calibration(records, "sjf") if name == "observed" else None
+    text = comparison_text(comparison, width, line)
+    golden = GOLDEN / f"table_{name}.txt"
+    if os.environ.get("ROTA_BLESS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_who_finished_less_is_not_the_best() -> None:
+    """Leaving out a job lowers the mean of those left; that wins no prize."""
+    comparison = compare([summarise(record) for record in cut_short()])
+    first, second = comparison.lines
+    assert second.cells["mean_jct_s"].value < first.cells["mean_jct_s"].value
+    assert second.partial
+    assert not any(cell.best for cell in second.cells.values())
+
+
+def test_an_unknown_baseline_is_named() -> None:
+    with pytest.raises(InputError, match=r"'nosuch'.*expected one of fifo"):
+        compare([summarise(runs()[0])], "nosuch")
+
+
+def _run(policy: str, finish_s: float, observed: bool = False) -> Record:
+    row = {"submit_s": 0.0, "start_s": 10.0, "finish_s": finish_s, "gpus": 8}
+    interval = {"job": 0, "start_s": 10.0, "end_s": finish_s, "devices": list(range(8))}
+    return record([row], [interval], policy=policy, observed=observed)
+
+
+OBSERVED, SITE = _run("observed", 100.0, observed=True), _run("fifo", 110.0)
+CALIBRATIONS = [
+    # records            site     says
+    ([OBSERVED, SITE], "fifo", r"mean JCT 1m 50s against 1m 40s \(\+10\.0%\)"),
+    ([OBSERVED, SITE], None, "nobody named"),
+    ([OBSERVED, SITE], "las", "'las' was not simulated"),
+    ([SITE], "fifo", "no row of what the trace observed"),
+]
+
+
+@pytest.mark.parametrize(("records", "site", "says"), CALIBRATIONS)
+def test_calibration(records: list[Record], site: str | None, says: str) -> None:
+    found = calibration(records, site)
+    assert found.calibrated == (says.startswith("mean"))
+    assert re.search(says, found.text)
+    if found.errors:
+        assert found.errors["mean_jct_s"] == pytest.approx(0.1)
