@@ -98,10 +98,15 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     gpus = jobs.gpus.item(row) * jobs.gpu_share.item(row)
     found = []
     for tenant in cluster.tenants.lineage(jobs.name_of("tenant", row)):
-        left = max((quota_left(after, tenant, c, cluster.type_names[c]) for c in _acceptable(snapshot, row)), default=0)
+        left = max(
+            (quota_left(after, tenant, c, cluster.type_names[c]) for c in _acceptable(snapshot, row)),
+            default=0,
+        )
         if tenant.hard and gpus > left:
             used = after.tenant_gpus.get((tenant.path, -1), 0.0)
-            found.append(Constraint(Code.QUOTA, used + gpus, min(tenant.quota_gpus, used + left), tenant.path))
+            found.append(
+                Constraint(Code.QUOTA, used + gpus, min(tenant.quota_gpus, used + left), tenant.path)
+            )
     return found
 
 

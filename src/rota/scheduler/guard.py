@@ -14,7 +14,7 @@ from rota.model.jobs import Counts
 from rota.scheduler.decision import Decision
 from rota.scheduler.occupancy import EPSILON
 from rota.scheduler.stages.fit import quota_left
-from rota.scheduler.state import Phase, State
+from rota.scheduler.state import State
 
 RULES = {
     "named-twice": "a job is named once in a decision",
@@ -61,29 +61,29 @@ def check(state: State, decision: Decision) -> list[Breach]:
 
 def _check_names(state: State, decision: Decision) -> list[Breach]:
     found: list[Breach] = []
-    seen: set[int] = set()
-
-    def see(row: int, phases: tuple[Phase, ...], rule: str) -> None:
-        if row in seen:
-            found.append(_breach(state, "named-twice", row, "is named twice in one decision"))
-        elif not 0 <= row < state.submitted or state.phase[row] not in phases:
-            found.append(_breach(state, rule, row, f"is not {' or '.join(p.name.lower() for p in phases)}"))
-        seen.add(row)
-
+    waits, runs = state.waiting, state.running
     for grant in decision.grants:
-        see(grant.job, _LIVE, "not-live")
+        if grant.job not in waits and grant.job not in runs:
+            found.append(_breach(state, "not-live", grant.job, "neither waits nor runs"))
     for row in decision.preempt:
-        see(row, _RUNS, "not-running")
+        if row not in runs:
+            found.append(_breach(state, "not-running", row, "does not run"))
     for row in decision.reject:
-        see(row, _WAITS, "not-waiting")
+        if row not in waits:
+            found.append(_breach(state, "not-waiting", row, "does not wait"))
     for row in decision.cancel:
-        see(row, _LIVE, "not-live")
-    return found
+        if row not in waits and row not in runs:
+            found.append(_breach(state, "not-live", row, "neither waits nor runs"))
+    return found + _named_twice(state, decision)
 
 
-_LIVE = (Phase.PENDING, Phase.RUNNING)
-_RUNS = (Phase.RUNNING,)
-_WAITS = (Phase.PENDING,)
+def _named_twice(state: State, decision: Decision) -> list[Breach]:
+    named = [grant.job for grant in decision.grants]
+    named += (*decision.preempt, *decision.reject, *decision.cancel)
+    if len(named) < 2 or len(set(named)) == len(named):
+        return []
+    twice = {row for row in named if named.count(row) > 1}
+    return [_breach(state, "named-twice", row, "is named twice in one decision") for row in sorted(twice)]
 
 
 def _check_shape(state: State, grant: Grant) -> list[Breach]:
@@ -103,7 +103,9 @@ def _check_shape(state: State, grant: Grant) -> list[Breach]:
     down = state.occupancy.down
     if down and not down.isdisjoint(devices):
         return [_breach(state, "unhealthy", row, "is granted a device that is lost")]
-    return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(jobs.gpu_share.item(row), state, grant)]
+    if count == state.gpus_of[row] and grant.share == 1.0 and not jobs.type_names:
+        return []
+    return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(state, grant)]
 
 
 def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
@@ -132,15 +134,26 @@ def _check_type(state: State, grant: Grant) -> list[Breach]:
     for device in grant.devices:
         name = state.cluster.type_names[state.cluster.device_type[device]]
         if name not in names:
-            return [_breach(state, "type", row, f"accepts {', '.join(sorted(names))} and is granted a {name}")]
+            return [
+                _breach(state, "type", row, f"accepts {', '.join(sorted(names))} and is granted a {name}")
+            ]
     return []
 
 
-def _check_share(wanted: float, state: State, grant: Grant) -> list[Breach]:
-    share, role = grant.share, grant.role
-    if share == 1.0 or (role is not Role.ALONE and 0.0 <= share <= 1.0 and (share > 0.0 or role is Role.TURNS)):
+def _check_share(state: State, grant: Grant) -> list[Breach]:
+    share, role, wanted = grant.share, grant.role, state.jobs.gpu_share.item(grant.job)
+    if share == 1.0 or (
+        role is not Role.ALONE and 0.0 <= share <= 1.0 and (share > 0.0 or role is Role.TURNS)
+    ):
         return []
-    return [_breach(state, "share", grant.job, f"asks for a share of {wanted:g} and is granted {share:g} {role.name.lower()}")]
+    return [
+        _breach(
+            state,
+            "share",
+            grant.job,
+            f"asks for a share of {wanted:g} and is granted {share:g} {role.name.lower()}",
+        )
+    ]
 
 
 def _check_claims(state: State, decision: Decision) -> list[Breach]:
@@ -192,10 +205,14 @@ def _oversubscribed(state: State, grant: Grant, device: int, total: float) -> Br
 def _check_reserved(state: State, decision: Decision, reservations: Iterable) -> list[Breach]:  # type: ignore[type-arg]
     owner = {d: r.job for r in reservations if r.until_s > state.now for d in r.devices}
     return [
-        _breach(state, "reserved", grant.job, f"is granted device {d}, reserved for {state.jobs.ids[owner[d]]}")
+        _breach(
+            state, "reserved", grant.job, f"is granted device {d}, reserved for {state.jobs.ids[owner[d]]}"
+        )
         for grant in decision.grants
         for d in grant.devices
-        if d in owner and owner[d] != grant.job and state.grants.get(grant.job, grant).devices != grant.devices
+        if d in owner
+        and owner[d] != grant.job
+        and state.grants.get(grant.job, grant).devices != grant.devices
     ]
 
 
@@ -212,7 +229,11 @@ def _check_hosts(state: State, gone: list[Grant], grants: Iterable[Grant]) -> li
             capacity = state.cluster.device_memory_gib.item(device)
             if capacity and scratch.gpu_memory_used.get(device, 0.0) > capacity + EPSILON:
                 used = scratch.gpu_memory_used[device]
-                found.append(_breach(state, "memory", row, f"would bring device {device} to {used:g} of {capacity:g} GiB"))
+                found.append(
+                    _breach(
+                        state, "memory", row, f"would bring device {device} to {used:g} of {capacity:g} GiB"
+                    )
+                )
         for node, _ in scratch.parts(grant):
             found += _check_node(state, scratch, row, node)
         found += _check_quota(state, scratch, grant)

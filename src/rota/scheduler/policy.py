@@ -166,7 +166,9 @@ def parse_policy(text: str) -> PolicySpec:
     for part in filter(None, tail.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"policy {text!r}: {part!r} is not a parameter; expected NAME:key=value,key=value")
+            raise InputError(
+                f"policy {text!r}: {part!r} is not a parameter; expected NAME:key=value,key=value"
+            )
         options[key.strip()] = value.strip()
     spec = PolicySpec(name, options)
     parse_parameters(system(name), options)

@@ -168,7 +168,7 @@ class Snapshot:
             raise NeedError(f"nobody provides {kind.value}; choose a provider with --knowledge")
         values = self._known[kind].values
         if isinstance(values, np.ndarray) and len(values) == len(self.state.jobs):
-            return read_only(values[: self.state.submitted])
+            return values[: self.state.submitted]
         return values
 
     def knows(self, kind: Knowledge) -> bool:

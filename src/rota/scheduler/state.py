@@ -33,6 +33,10 @@ class Phase(IntEnum):
     REJECTED = 7
 
 
+# Looking a member up on its class costs more than the comparison it is for.
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+
 class State:
     """Everything the loop knows at one moment."""
 
@@ -103,7 +107,7 @@ class State:
         return True
 
     def _wait(self, row: int) -> None:
-        self.phase[row] = Phase.PENDING
+        self.phase[row] = _PENDING
         self.waiting.add(row)
         self.waiting_gpus += self.gpus_of[row]
         self.log.append(row)
@@ -114,9 +118,10 @@ class State:
         self.waiting.remove(row)
         self.waiting_gpus -= self.gpus_of[row]
         self.running.add(row)
-        self.phase[row] = Phase.RUNNING
-        self.starts[row] += 1
-        if self.starts[row] == 1:
+        self.phase[row] = _RUNNING
+        starts = self.starts.item(row) + 1
+        self.starts[row] = starts
+        if starts == 1:
             self.first_start_s[row] = now
         self.log.append(row)
         self._take(grant)
@@ -141,8 +146,8 @@ class State:
 
     def _accrue(self, row: int) -> None:
         elapsed = self.now - self.since_s.item(row)
-        self.run_s[row] += elapsed
-        self.service[row] += self.service_rate.item(row) * elapsed
+        self.run_s[row] = self.run_s.item(row) + elapsed
+        self.service[row] = self.service.item(row) + self.service_rate.item(row) * elapsed
 
     def stop(self, row: int, phase: Phase = Phase.PENDING) -> Grant:
         """`row`, whose devices are free already, holds nothing from now on."""
@@ -150,7 +155,7 @@ class State:
         self._accrue(row)
         self.service_rate[row] = 0.0
         self.running.remove(row)
-        if phase is Phase.PENDING:
+        if phase == _PENDING:
             self._wait(row)
         else:
             self._leave(row, phase)
@@ -195,9 +200,9 @@ class State:
     def ran_s(self, rows: int | Ints) -> float | Floats:
         """Seconds run until now."""
         if isinstance(rows, int):
-            running = self.phase.item(rows) == Phase.RUNNING
+            running = self.phase.item(rows) == _RUNNING
             return self.run_s.item(rows) + (self.now - self.since_s.item(rows) if running else 0.0)
-        running_rows = self.phase[rows] == Phase.RUNNING
+        running_rows = self.phase[rows] == _RUNNING
         ran: Floats = self.run_s[rows] + np.where(running_rows, self.now - self.since_s[rows], 0.0)
         return ran
 
@@ -236,7 +241,9 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     room = np.zeros(len(jobs), dtype=np.int64)
     for mask in np.unique(jobs.gpu_types).tolist():
         names = {name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1}
-        counts = [n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names]
+        counts = [
+            n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names
+        ]
         room[jobs.gpu_types == mask] = max(counts, default=0)
     return np.minimum(jobs.gpus, jobs.gpus_min) <= room
 

@@ -8,6 +8,7 @@ empty cluster would, without walking it.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from rota.scheduler.stages.lineup import Item, Lineup
 
@@ -27,19 +28,30 @@ def admit(lineup: Lineup, free: int, *, strict: bool = False) -> list[int]:
     return rows
 
 
-def running_set(
-    lineup: Lineup, running: list[Item], free: int, gpus_of: list[int]
-) -> tuple[list[int], list[int]]:
-    """Rows to start and rows to preempt so that the set is what a walk from an empty cluster admits.
+class RunningSet(NamedTuple):
+    """What a rebuild changes."""
 
-    `running` holds the running jobs in order of the key, at least those behind the first waiting job;
-    `free` is the number of GPUs nobody holds.  A job that does not fit is skipped, not waited for.
+    start: list[int]
+    """Waiting rows to start, in order."""
+    preempt: list[int]
+    """Running rows that give way."""
+    reached: bool
+    """True if every running job that was given was considered as a victim."""
+
+
+def running_set(lineup: Lineup, running: list[Item], free: int, gpus_of: list[int]) -> RunningSet:
+    """The changes that make the running set what a walk from an empty cluster admits.
+
+    `running` holds the running jobs in order of the key; leading ones may be left out if the result is
+    computed again with more of them when it says `reached`.  `free` is the number of GPUs nobody holds.
+    A job that does not fit is skipped, not waited for.
     """
     walk = lineup.walk()
     start: list[int] = []
     losers: list[int] = []
     evicted: list[Item] = []
     end = len(running)  # running[:end] keep their GPUs
+    reached = False
     while True:
         found = walk.peek()
         if evicted and (found is None or evicted[0] < found[0]):
@@ -57,6 +69,7 @@ def running_set(
         while room < gpus and cut and running[cut - 1] > item:
             cut -= 1
             room += gpus_of[running[cut][1]]
+        reached |= cut == 0
         if room >= gpus:
             for loser in running[cut:end]:
                 heappush(evicted, loser)
@@ -67,4 +80,4 @@ def running_set(
             break  # nothing free, nobody behind: no later job can be admitted either
         else:
             walk.close(gpus)
-    return start, losers + [row for _, row in evicted]
+    return RunningSet(start, losers + [row for _, row in evicted], reached)

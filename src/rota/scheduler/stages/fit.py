@@ -41,7 +41,9 @@ class Fitter:
 
     def __call__(self, scratch: Occupancy, row: int) -> Grant | None:
         """The grant `row` would get; the scratch is left as it was."""
-        own = [d for d in self.reserved.get(row, ()) if scratch.claimed[d] <= EPSILON and d not in scratch.down]
+        own = [
+            d for d in self.reserved.get(row, ()) if scratch.claimed[d] <= EPSILON and d not in scratch.down
+        ]
         own = [d for d in own if not scratch.free.is_free(d)]
         for device in own:
             scratch.free.put(device)
@@ -100,7 +102,9 @@ class Fitter:
 
     def _has_memory(self, scratch: Occupancy, device: int, need: float) -> bool:
         capacity = self.cluster.device_memory_gib.item(device)
-        return not need or not capacity or scratch.gpu_memory_used.get(device, 0.0) + need <= capacity + EPSILON
+        return (
+            not need or not capacity or scratch.gpu_memory_used.get(device, 0.0) + need <= capacity + EPSILON
+        )
 
     def _nodes_with_memory(self, need: float) -> list[int]:
         first, memory = self.cluster.first_device, self.cluster.device_memory_gib
@@ -120,7 +124,9 @@ class Fitter:
     def _hosts(self, scratch: Occupancy, row: int, gpus: int) -> int:
         """Nodes with CPU and memory enough for the GPUs of the job that they may be given."""
         cpus, memory = self.jobs.cpus.item(row), self.jobs.memory_gib.item(row)
-        if not (cpus and self.cluster.node_cpus.any()) and not (memory and self.cluster.node_memory_gib.any()):
+        if not (cpus and self.cluster.node_cpus.any()) and not (
+            memory and self.cluster.node_memory_gib.any()
+        ):
             return -1
         count = scratch.free.count
         return mask_of(

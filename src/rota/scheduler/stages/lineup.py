@@ -18,6 +18,8 @@ from typing import Any
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase
 
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
 Item = tuple[Any, int]
 """Key and row: equal keys keep the order of submission."""
 
@@ -97,9 +99,9 @@ class Lineup:
         if known is not None:
             known[0].remove(known[1])
         phase = snapshot.state.phase.item(row)
-        if phase == Phase.PENDING:
+        if phase == _PENDING:
             items = self._of_size(snapshot.state.jobs.gpus.item(row))
-        elif phase == Phase.RUNNING and self.tracks_running:
+        elif phase == _RUNNING and self.tracks_running:
             items = self.running
         else:
             return

@@ -34,7 +34,9 @@ def one_node(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 def packed(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
     """On as few nodes as an empty cluster would need: whole nodes and one remainder; else None."""
-    largest = max((free.size[node] for node in nodes_in(within)), default=0) if within >= 0 else max(free.size)
+    largest = (
+        max((free.size[node] for node in nodes_in(within)), default=0) if within >= 0 else max(free.size)
+    )
     if largest == 0:
         return None
     whole, rest = divmod(gpus, largest)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -76,7 +77,7 @@ class ByPriority:
             rows = admit(self.lineup, free, strict=self.strict)
         else:
             self.lineup.sync(snapshot)
-            rows, losers = running_set(self.lineup, self._running(snapshot, free), free, state.gpus_of)
+            rows, losers = self._rebuilt(snapshot, free)
         return self._placed(snapshot, rows, losers), losers
 
     def _all_waiting(self, snapshot: Snapshot) -> list[int]:
@@ -86,17 +87,18 @@ class ByPriority:
             rows.sort(key=lambda row: (self.key(snapshot, row), row))
         return rows
 
-    def _running(self, snapshot: Snapshot, free: int) -> list[Item]:
-        """Running jobs in order of the key, at least those behind the first waiting job."""
+    def _rebuilt(self, snapshot: Snapshot, free: int) -> tuple[list[int], list[int]]:
+        """Rows to start and to preempt; of drifting keys only as many are sorted as may be needed."""
+        gpus_of = snapshot.state.gpus_of
         if not self.drifts:
-            return self.lineup.running.items[self.lineup.running.head :]
-        found = self.lineup.walk().peek()
-        if found is None:
-            return []
+            running = self.lineup.running.items[self.lineup.running.head :]
+            return running_set(self.lineup, running, free, gpus_of)[:2]
         rows = snapshot.state.running.rows
         keys = self.key(snapshot, rows)
-        behind = np.flatnonzero(keys >= found[0][0])
-        return sorted(zip(keys[behind].tolist(), rows[behind].tolist(), strict=True))
+        found = running_set(self.lineup, last_items(keys, rows, 48), free, gpus_of)
+        if found.reached and len(rows) > 48:
+            found = running_set(self.lineup, last_items(keys, rows, len(rows)), free, gpus_of)
+        return found[:2]
 
     def _placed(self, snapshot: Snapshot, rows: list[int], losers: list[int]) -> list[Grant]:
         """Devices for `rows`, on what is free once the losers are gone."""
@@ -130,3 +132,12 @@ class ByPriority:
     def fitter(self, snapshot: Snapshot) -> Fitter:
         """How single jobs are placed; policies with rules of their own replace it."""
         return Fitter(snapshot, self.place)
+
+
+def last_items(keys: Floats, rows: Ints, count: int) -> list[Item]:
+    """The `count` last items in order of key and row, and all that tie with the first of them."""
+    if count < len(keys):
+        least = np.partition(keys, len(keys) - count)[len(keys) - count]
+        kept = np.flatnonzero(keys >= least)
+        keys, rows = keys[kept], rows[kept]
+    return sorted(zip(keys.tolist(), rows.tolist(), strict=True))

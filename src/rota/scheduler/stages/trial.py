@@ -15,9 +15,7 @@ Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
 
 
-def admit_placed(
-    order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False
-) -> list[Grant]:
+def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
     """Grants for waiting jobs in `order` beside the running ones; `strict` stops at the first misfit."""
     grants: list[Grant] = []
     for row in order:

@@ -49,7 +49,11 @@ def make_record(
     provenance: Mapping[str, object],
 ) -> Record:
     """The record of a finished run."""
-    counts = {"events": loop.counts.events, "decisions": loop.counts.decisions, "refused": loop.counts.refused}
+    counts = {
+        "events": loop.counts.events,
+        "decisions": loop.counts.decisions,
+        "refused": loop.counts.refused,
+    }
     return Record(
         policy=name,
         jobs=_jobs_table(loop, recorder, trace),
@@ -118,7 +122,10 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "wait_provided": provided,
     }
     frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
-    nullable = [name for name in ("start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided")]
+    nullable = [
+        name
+        for name in ("start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided")
+    ]
     return frame.with_columns(pl.col(nullable).fill_nan(None))
 
 

@@ -54,6 +54,7 @@ class SimulatedWorld:
         self.jobs = trace.jobs
         self.cluster = cluster
         self.costs = costs or Costs()
+        self._costs_nothing = self.costs.free
         self.semantics = semantics or Semantics()
         self.retries = retries
         n = len(trace)
@@ -167,7 +168,11 @@ class SimulatedWorld:
                 self._gave_up(change)
                 continue
             row = change.row
-            if self._plain_speed and change.new.share == 1.0 and len(change.new.devices) == self.jobs.gpus.item(row):
+            if (
+                self._plain_speed
+                and change.new.share == 1.0
+                and len(change.new.devices) == self.jobs.gpus.item(row)
+            ):
                 rate = 1.0
             else:
                 rate = self._rate(row, change.new)
@@ -219,7 +224,7 @@ class SimulatedWorld:
 
     def _overhead(self, change: Change) -> float:
         """Seconds of start-up that `change` costs."""
-        if self.costs.free or change.new is None:
+        if self._costs_nothing or change.new is None:
             return 0.0
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)

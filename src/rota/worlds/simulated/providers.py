@@ -1,0 +1,50 @@
+"""Chooses the provider of each kind of knowledge for a simulated run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rota.errors import InputError
+from rota.knowledge.duration import OracleDuration, PredictedDuration, UserDuration
+from rota.model.trace import Trace
+from rota.scheduler.needs import Knowledge, Provenance, Provider
+from rota.worlds.simulated.speed import SpeedModel
+
+_DURATION = {
+    Provenance.ORACLE: OracleDuration,
+    Provenance.USER: UserDuration,
+    Provenance.PREDICTED: PredictedDuration,
+}
+
+
+def make_providers(
+    needs: Iterable[Knowledge], knowledge: Mapping[str, str], trace: Trace, speed: SpeedModel | None
+) -> dict[Knowledge, Provider]:
+    """Providers of `needs` that a simulation has; kinds nobody can provide are left out.
+
+    `knowledge` maps kinds to sources (`duration` -> `user`); the truth is the default.  A speed model may
+    provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.
+    """
+    for kind, source in knowledge.items():
+        _check_choice(kind, source)
+    offered: Mapping[Knowledge, Provider] = getattr(speed, "knowledge", {})
+    made: dict[Knowledge, Provider] = {}
+    for kind in needs:
+        if kind in offered and kind.value not in knowledge:
+            made[kind] = offered[kind]
+        elif kind is Knowledge.DURATION:
+            made[kind] = _DURATION[Provenance(knowledge.get(kind.value, "oracle"))](trace)
+    return made
+
+
+def _check_choice(kind: str, source: str) -> None:
+    kinds = [k.value for k in Knowledge]
+    if kind not in kinds:
+        raise InputError(
+            f"--knowledge {kind}={source}: there is no such kind; expected one of {', '.join(kinds)}"
+        )
+    sources = [p.value for p in _DURATION]
+    if source not in sources:
+        raise InputError(
+            f"--knowledge {kind}={source}: {source!r} is no source; expected {', '.join(sources)}"
+        )
