@@ -73,7 +73,13 @@ def distribution(
         DISTRIBUTIONS[stem] = words
         for prefix, reduce in _REDUCTIONS.items():
             METRICS[f"{prefix}_{stem}"] = Metric(
-                f"{prefix}_{stem}", f"{prefix} {label}", unit, better, "jobs", words, _reduced(of, reduce)
+                f"{prefix}_{stem}",
+                f"{prefix} {label}",
+                unit,
+                better,
+                "jobs",
+                words,
+                _reduced(stem, of, reduce),
             )
         return of
 
@@ -88,13 +94,18 @@ _REDUCTIONS: dict[str, Callable[[Floats], float]] = {
 }
 
 
-def _reduced(of: Callable[[Sample], Floats], reduce: Callable[[Floats], float]) -> Callable[[Sample], Value]:
+def _reduced(
+    stem: str, of: Callable[[Sample], Floats], reduce: Callable[[Floats], float]
+) -> Callable[[Sample], Value]:
     def value(sample: Sample) -> Value:
-        values = of(sample)
-        values = values[~np.isnan(values)]
+        values = sample.once(stem, lambda: _without_nan(of(sample)))
         return reduce(values) if len(values) else None
 
     return value
+
+
+def _without_nan(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
 
 
 @metric("jobs", "count")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +34,8 @@ class Sample:
     """Rows of `record.jobs`."""
     tenants: int
     """N of finish-time fairness: tenants with a job in the window."""
+    _columns: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    """Columns of the whole record read so far; shared with the samples of tenants and sizes."""
 
     @classmethod
     def of(cls, record: Record, window: Window | None = None) -> Sample:
@@ -58,20 +60,31 @@ class Sample:
     def gpus_of_cluster(self) -> int:
         return cluster_gpus(self.record)
 
-    @cached_property
-    def _table(self) -> pl.DataFrame:
-        return self.record.jobs[self.rows]
-
     def column(self, name: str) -> Floats:
         """A numeric column; NaN where the record has null."""
-        return self._table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        if name not in self._columns:
+            whole = self.record.jobs[name].cast(pl.Float64).fill_null(np.nan)
+            self._columns[name] = whole.to_numpy()
+        return self._columns[name][self.rows]
+
+    def once(self, name: str, compute: Callable[[], Floats]) -> Floats:
+        """What `compute` gives, kept for the next who asks for `name` of this sample."""
+        if name not in self._kept:
+            self._kept[name] = compute()
+        return self._kept[name]
 
     def total(self, name: str) -> float:
-        return float(self._table[name].sum() or 0)
+        return float(np.nansum(self.column(name)))
+
+    @cached_property
+    def _kept(self) -> dict[str, Floats]:
+        return {}
 
     @cached_property
     def state(self) -> Array:
-        return self._table["state"].to_numpy()
+        if "state" not in self._columns:
+            self._columns["state"] = self.record.jobs["state"].to_numpy()
+        return self._columns["state"][self.rows]
 
     @cached_property
     def finished(self) -> Bools:
