@@ -1,6 +1,6 @@
 """First in, first out: serve in order of submission.
 
-Paper     none; the baseline of them all.  EASY backfill: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995
+Paper     none; the baseline of them all
 Decides   order
 Needs     nothing; `backfill=easy` needs durations
 Idea      1. Jobs start in the order in which they were submitted, and run to their end.

@@ -60,20 +60,16 @@ def check(state: State, decision: Decision) -> list[Breach]:
 
 
 def _check_names(state: State, decision: Decision) -> list[Breach]:
-    found: list[Breach] = []
     waits, runs = state.waiting, state.running
-    for grant in decision.grants:
-        if grant.job not in waits and grant.job not in runs:
-            found.append(_breach(state, "not-live", grant.job, "neither waits nor runs"))
-    for row in decision.preempt:
-        if row not in runs:
-            found.append(_breach(state, "not-running", row, "does not run"))
-    for row in decision.reject:
-        if row not in waits:
-            found.append(_breach(state, "not-waiting", row, "does not wait"))
-    for row in decision.cancel:
-        if row not in waits and row not in runs:
-            found.append(_breach(state, "not-live", row, "neither waits nor runs"))
+    live = [grant.job for grant in decision.grants]
+    if decision.cancel:
+        live += decision.cancel
+    dead = [row for row in live if row not in waits and row not in runs]
+    found = [_breach(state, "not-live", row, "neither waits nor runs") for row in dead]
+    idle = [row for row in decision.preempt if row not in runs]
+    found += [_breach(state, "not-running", row, "does not run") for row in idle]
+    busy = [row for row in decision.reject if row not in waits]
+    found += [_breach(state, "not-waiting", row, "does not wait") for row in busy]
     return found + _named_twice(state, decision)
 
 

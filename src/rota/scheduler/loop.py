@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard import Breach, check
 from rota.scheduler.needs import Knowledge, Known, Provider
@@ -223,8 +223,7 @@ class Loop:
             for grant in moves:
                 self._record_move(grant)
                 state.free(grant.job)
-            for grant in moves:
-                changes.append(Change(grant.job, state.change(grant), grant))
+            changes += [Change(grant.job, state.change(grant), grant) for grant in moves]
         for grant in grants:
             if grant.job not in state.grants:
                 state.start(grant)

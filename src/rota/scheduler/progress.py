@@ -34,11 +34,11 @@ class Progress:
             elapsed = now - self.since.item(rows)
             base = self.base.item(rows)
             return base + self.rate.item(rows) * elapsed if elapsed > 0.0 else base
-        elapsed = now - self.since[rows]
-        np.maximum(elapsed, 0.0, out=elapsed)
-        elapsed *= self.rate[rows]
-        elapsed += self.base[rows]
-        return elapsed
+        done: Floats = now - self.since[rows]
+        np.maximum(done, 0.0, out=done)
+        done *= self.rate[rows]
+        done += self.base[rows]
+        return done
 
     def pace(self, row: int, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""

@@ -107,8 +107,8 @@ class Jobs:
     def waited_s(self, rows: Ints) -> Floats: ...
     def waited_s(self, rows: int | Ints) -> float | Floats:
         """Seconds since submission in which it did not run."""
-        since: Any = self.state.now - self.table.submit_s[rows]
-        return since - self.state.ran_s(rows)
+        waited: float | Floats = self.state.now - self.table.submit_s[rows] - self.state.ran_s(rows)
+        return waited
 
 
 class Snapshot:

@@ -220,7 +220,7 @@ class State:
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that ask for nothing but whole GPUs of any type, in a gang of fixed size."""
-    plain = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
+    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
     if len(cluster.type_names) > 1:
         plain &= jobs.gpu_types == 0
     elif cluster.type_names and jobs.type_names:
@@ -245,11 +245,13 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
             n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names
         ]
         room[jobs.gpu_types == mask] = max(counts, default=0)
-    return np.minimum(jobs.gpus, jobs.gpus_min) <= room
+    feasible: Bools = np.minimum(jobs.gpus, jobs.gpus_min) <= room
+    return feasible
 
 
 def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:
     """The type masks among the jobs that accept the one type of this cluster."""
     accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == cluster.type_names[0])
     masks = np.unique(jobs.gpu_types)
-    return masks[(masks & accepted) != 0]
+    accepting: Ints = masks[(masks & accepted) != 0]
+    return accepting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from rota.errors import InputError
 from rota.knowledge.duration import OracleDuration, PredictedDuration, UserDuration
@@ -10,7 +10,7 @@ from rota.model.trace import Trace
 from rota.scheduler.needs import Knowledge, Provenance, Provider
 from rota.worlds.simulated.speed import SpeedModel
 
-_DURATION = {
+_DURATION: dict[Provenance, Callable[[Trace], Provider]] = {
     Provenance.ORACLE: OracleDuration,
     Provenance.USER: UserDuration,
     Provenance.PREDICTED: PredictedDuration,
@@ -33,7 +33,8 @@ def make_providers(
         if kind in offered and kind.value not in knowledge:
             made[kind] = offered[kind]
         elif kind is Knowledge.DURATION:
-            made[kind] = _DURATION[Provenance(knowledge.get(kind.value, "oracle"))](trace)
+            make: Callable[[Trace], Provider] = _DURATION[Provenance(knowledge.get(kind.value, "oracle"))]
+            made[kind] = make(trace)
     return made
 
 

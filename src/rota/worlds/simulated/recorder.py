@@ -79,6 +79,9 @@ def cluster_facts(cluster: Cluster) -> dict[str, object]:
     }
 
 
+_NULLABLE = ["start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided"]
+
+
 def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame:
     state, jobs, n = loop.state, trace.jobs, len(trace)
     sums = _sums(recorder, n)
@@ -122,11 +125,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "wait_provided": provided,
     }
     frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
-    nullable = [
-        name
-        for name in ("start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided")
-    ]
-    return frame.with_columns(pl.col(nullable).fill_nan(None))
+    return frame.with_columns(pl.col(_NULLABLE).fill_nan(None))
 
 
 def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
@@ -147,7 +146,7 @@ def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
         "migrations": migrated,
         "resizes": resized,
     }
-    return {name: np.bincount(rows, weights=weight, minlength=n) for name, weight in weights.items()}
+    return {name: np.bincount(rows, weight, n).astype(np.float64) for name, weight in weights.items()}
 
 
 def _names(codes: Array, names: tuple[str, ...]) -> pl.Series:

@@ -13,7 +13,7 @@ from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.scheduler.needs import Knowledge, Provider
+from rota.scheduler.needs import Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs

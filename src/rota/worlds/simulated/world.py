@@ -267,6 +267,6 @@ def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
     for row, work in enumerate(total):
         if not work >= 0.0:
             raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration, and the speed model cannot tell it; "
+                f"{trace.source}: job {trace.jobs.ids[row]} has no duration, nor can the speed model tell it; "
                 f"{trace.facts.get('duration', 'give a throughput table')}"
             )
