@@ -288,6 +288,7 @@ PLAIN_CASES = [
     ("failures_s", "-5", "'-5' is not a list of run times; expected seconds joined by ;"),
     ("after", "nobody", "'nobody' names a job that is not in the file; expected job ids joined by ;"),
     ("parts", "seven", "'seven' does not list tasks; expected [{"),
+    ("parts", '[{""tasks"": ""2"", ""gpus"": 1}]', '\'[{"tasks": "2", "gpus": 1}]\' does not list tasks'),
     ("limit_s", "-1", "'-1' is less than 0; expected a number of at least 0"),
 ]
 
@@ -295,7 +296,7 @@ PLAIN_CASES = [
 @pytest.mark.parametrize(("column", "cell", "says"), PLAIN_CASES)
 def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_text(f"submit_s,gpus,duration_s,{column}\n0,2,60,{cell}\n")
+        read_text(f'submit_s,gpus,duration_s,{column}\n0,2,60,"{cell}"\n')
     assert f"row 2, column '{column}': {says}" in str(caught.value)
 
 
@@ -303,8 +304,9 @@ def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, s
     ("data", "says"),
     [
         (b"PAR1 and then nothing that belongs there", "jobs: cannot be read as Parquet ("),
-        (b"#rota {half\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not valid JSON"),
-        (b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not a JSON object"),
+        (b"#rota {half\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not as Rota writes it"),
+        (b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not as Rota writes it"),
+        (b'#rota {"odd": [1]}\nsubmit_s,gpus,duration_s\n0,1,2\n', "row 1: the #rota line is not as Rota"),
     ],
 )
 def test_broken_plain_files_are_named(read_text: Any, data: bytes, says: str) -> None:

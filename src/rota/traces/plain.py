@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,25 +67,35 @@ def read(source: Source) -> Trace:
         odd,
         jobs={
             **_numbers(table),
-            **_named(table, head.get("names", {})),
+            **_named(table, head.names),
             "after": _after(table, odd.ids),
             "parts": _parts(table),
         },
         truth=_truth(table),
         observed=_observed(table),
-        facts=head.get("facts", {}),
+        facts=head.facts,
     )
-    return replace(trace, odd=_odd_of(head)) if "odd" in head else trace
+    return trace if head.odd is None else replace(trace, odd=head.odd)
 
 
-def _csv(source: Source) -> tuple[Table, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Head:
+    """What a plain file holds beside its columns."""
+
+    facts: dict[str, object] = field(default_factory=dict)
+    odd: tuple[OddRows, ...] | None = None
+    """What was odd about the file the trace came from; None if this is the first one."""
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _csv(source: Source) -> tuple[Table, _Head]:
     if not _has_head(source):
-        return read_table(source), {}
+        return read_table(source), _Head()
     first = source.data.split(b"\n", 1)[0].decode()
     return read_table(source, skip=1), _head(source, first.removeprefix(HEAD))
 
 
-def _parquet(source: Source) -> tuple[Table, dict[str, Any]]:
+def _parquet(source: Source) -> tuple[Table, _Head]:
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
         head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
@@ -98,19 +108,22 @@ def _parquet(source: Source) -> tuple[Table, dict[str, Any]]:
     return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source, head)
 
 
-def _head(source: Source, text: str) -> dict[str, Any]:
+def _head(source: Source, text: str) -> _Head:
     try:
-        head = json.loads(text)
-    except json.JSONDecodeError as error:
-        problem = f"the #rota line is not valid JSON ({error.msg})"
-        raise InputError.at(problem, file=source.file, row=1) from None
-    if not isinstance(head, dict):
-        raise InputError.at("the #rota line is not a JSON object", file=source.file, row=1)
-    return head
-
-
-def _odd_of(head: dict[str, Any]) -> tuple[OddRows, ...]:
-    return tuple(OddRows(o["what"], o["done"], o["count"], tuple(o["examples"])) for o in head["odd"])
+        given = json.loads(text)
+        odd = given.get("odd")
+        return _Head(
+            facts=dict(given.get("facts", {})),
+            odd=odd if odd is None else tuple(OddRows(**o | {"examples": tuple(o["examples"])}) for o in odd),
+            names={name: [str(text) for text in names] for name, names in given.get("names", {}).items()},
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InputError.at(
+            "the #rota line is not as Rota writes it",
+            file=source.file,
+            row=1,
+            expected="JSON, or no such line",
+        ) from None
 
 
 def _check_columns(table: Table) -> None:
@@ -229,6 +242,7 @@ def _parts(table: Table) -> dict[int, tuple[Part, ...]]:
 def _part_list(cell: str) -> tuple[Part, ...]:
     """The tasks in a cell of JSON; empty if it is not such a list."""
     try:
-        return tuple(Part(**part) for part in json.loads(cell))
+        parts = tuple(Part(**part) for part in json.loads(cell))
     except (TypeError, ValueError):
         return ()
+    return parts if all(isinstance(part.tasks, int) and isinstance(part.gpus, int) for part in parts) else ()

@@ -1,0 +1,225 @@
+"""What is written reads back as the same trace, and a file is replaced whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.errors import InputError
+from rota.model.jobs import JOB_COLUMNS, Counts, JobTable, Kind, Observed, Outcome, Part, Truth
+from rota.model.trace import OddRows, Trace
+from rota.traces import formats, read, write
+from rota.traces.writing import table_of
+
+names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=8)
+ids = st.text(
+    st.characters(exclude_categories=("Cc", "Cs", "Z"), exclude_characters=";"), min_size=1, max_size=6
+)
+amounts = st.floats(0, 1e12)
+moments = st.floats(-1e9, 1e12)
+
+
+def maybe(values: Any) -> Any:
+    """The values, or NaN for one that is not known."""
+    return st.just(np.nan) | values
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> JobTable:
+    """Any table of jobs that a trace can hold."""
+    id_list = draw(st.lists(ids, min_size=1, max_size=6, unique=True))
+    n = len(id_list)
+
+    def column(values: Any) -> list[Any]:
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    gpus = np.array(column(st.integers(0, 64)))
+    coded: dict[str, Any] = {}
+    for name, none in (("tenant", 0), ("group", -1), ("workload", -1)):
+        known = tuple(draw(st.lists(names, min_size=1, max_size=3, unique=True)))
+        coded |= {f"{name}_names": known, name: column(st.integers(none, len(known) - 1))}
+    types = tuple(
+        draw(st.lists(names.filter(lambda n: "|" not in n and n == n.strip()), max_size=3, unique=True))
+    )
+    rows = st.integers(0, n - 1)
+    parts = st.builds(Part, st.integers(1, 9), st.integers(0, 8), amounts, amounts, names)
+    return JobTable.build(
+        id_list,
+        submit_s=np.sort(column(moments)),
+        gpus=gpus,
+        gpus_min=np.minimum(gpus, column(st.integers(0, 64))),
+        gpus_max=gpus + column(st.integers(0, 8)),
+        counts=column(st.sampled_from(list(Counts))),
+        gpu_share=np.where(gpus == 1, column(st.floats(0.01, 1)), 1.0),
+        gpu_memory_gib=column(amounts),
+        gpu_types=column(st.integers(0, 2 ** len(types) - 1)),
+        cpus=column(amounts),
+        memory_gib=column(amounts),
+        gang=column(st.booleans()),
+        kind=column(st.sampled_from(list(Kind))),
+        priority=column(st.integers(-(10**6), 10**6)),
+        deadline_s=column(maybe(moments)),
+        limit_s=column(maybe(amounts)),
+        batch_size=column(maybe(amounts)),
+        type_names=types,
+        after=draw(st.dictionaries(rows, st.lists(rows, min_size=1, max_size=2).map(tuple), max_size=2)),
+        parts=draw(st.dictionaries(rows, st.lists(parts, min_size=1, max_size=2).map(tuple), max_size=2)),
+        **coded,
+    )
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Any trace: with or without observations, failures, oddities and facts."""
+    jobs = draw(tables())
+    n = len(jobs)
+
+    def column(values: Any) -> list[Any]:
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    runs = st.lists(amounts, min_size=1, max_size=3).map(tuple)
+    truth = Truth.build(
+        column(maybe(amounts)),
+        iterations=column(maybe(amounts)),
+        outcome=column(st.sampled_from(list(Outcome))),
+        failures=draw(st.dictionaries(st.integers(0, n - 1), runs, max_size=2)),
+    )
+    seen = Observed(np.array(column(maybe(moments))), np.array(column(maybe(moments))))
+    odd = st.builds(OddRows, names, names, st.integers(1, 99), st.lists(names, max_size=2).map(tuple))
+    facts = st.dictionaries(
+        names, names | st.integers(-9, 9) | st.dictionaries(names, amounts, max_size=2), max_size=2
+    )
+    return Trace(
+        jobs=jobs,
+        truth=truth,
+        source="made up",
+        format="plain",
+        observed=seen if draw(st.booleans()) else None,
+        odd=tuple(draw(st.lists(odd, max_size=2))),
+        facts=draw(facts),
+    )
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    """Equality of two records field by field, NaN being equal to NaN."""
+    assert type(one) is type(other)
+    for field in fields(one):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(a, np.ndarray):
+            np.testing.assert_array_equal(a, b, err_msg=field.name)
+            assert a.dtype == b.dtype, field.name
+        elif isinstance(a, JobTable | Truth | Observed):
+            assert_equal(a, b)
+        elif field.name == "ids":
+            assert list(a) == list(b)
+        elif field.name != "source":
+            assert a == b, field.name
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz", ".parquet.gz"])
+@given(trace=traces())
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, trace: Trace
+) -> None:
+    file = tmp_path_factory.mktemp("trace") / f"t{suffix}"
+    write(trace, file)
+    assert_equal(read(file), trace)
+
+
+@pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_every_format_survives_and_its_origin_is_kept(
+    tmp_path: Path, read_text: Any, format: Any, suffix: str
+) -> None:
+    trace = read_text(format.example)
+    write(trace, tmp_path / f"t{suffix}")
+    again = read(tmp_path / f"t{suffix}")
+    origin = {} if format.name == "plain" else {"origin": f"{format.name} {trace.source}"}
+    assert_equal(again, replace(trace, format="plain", facts={**trace.facts, **origin}))
+    assert again.source == str(tmp_path / f"t{suffix}")
+
+
+def small() -> Trace:
+    jobs = JobTable.build(["a", "b"], submit_s=[0.0, 1.5], gpus=[1, 8])
+    return Trace(jobs=jobs, truth=Truth.build([60.0, np.nan]), source="s", format="plain")
+
+
+def test_a_csv_shows_what_is_known_and_no_more(tmp_path: Path) -> None:
+    write(small(), tmp_path / "t.csv")
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[0].startswith("#rota {")
+    assert lines[1:] == ["job_id,submit_s,gpus,duration_s", "a,0.0,1,60.0", "b,1.5,8,"]
+
+
+def test_every_column_has_a_place() -> None:
+    """A column that differs from its default is written, whichever it is."""
+    jobs = JobTable.build(["a"], submit_s=[0.0], gpus=[1])
+    for name in JOB_COLUMNS:
+        values = np.array(getattr(jobs, name))
+        values[:] = 0 if values.dtype == np.bool_ or name in ("group", "workload") else 1
+        known = {f"{name}_names": ("x", "y")} if f"{name}_names" in JobTable.__dataclass_fields__ else {}
+        changed = replace(jobs, **{name: values}, **known)
+        usual = name in ("gpu_share", "gpus_min", "gpus_max")
+        assert (name in table_of(replace(small().take(np.array([0])), jobs=changed)).columns) is not usual
+
+
+def test_equal_traces_make_equal_files(tmp_path: Path) -> None:
+    for name in ("one.csv.gz", "two.csv.gz"):
+        write(small(), tmp_path / name)
+    assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"#rota")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("t.json", "'t.json' does not say what to write; expected a name ending in .csv, .parquet"),
+        ("t.gz", "'t.gz' does not say what to write"),
+        ("t", "'t' does not say what to write"),
+        ("gone/t.csv", "cannot be written (No such file or directory)"),
+    ],
+)
+def test_says_why_it_cannot_write(tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        write(small(), tmp_path / name)
+    assert says in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("id", ["x;y", "x\ny"])
+def test_ids_that_csv_cannot_hold_are_refused(tmp_path: Path, id: str) -> None:
+    jobs = JobTable.build([id, "b"], submit_s=[0.0, 1.0], gpus=[1, 1], after={1: (0,)})
+    with pytest.raises(InputError, match="job 'x"):
+        write(replace(small(), jobs=jobs), tmp_path / "t.csv")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("old")
+
+    def full(*paths: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+        write(small(), file)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    assert file.read_text() == "old"
+
+
+def test_a_hand_written_parquet_needs_no_metadata(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    pl.DataFrame({"submit_s": [0, 5], "gpus": [1, 2], "duration_s": [9.5, None]}).write_parquet(file)
+    trace = read(file)
+    assert list(trace.jobs.ids) == ["0", "1"]
+    assert np.isnan(trace.truth.duration_s).tolist() == [False, True]
