@@ -38,7 +38,6 @@ OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s"
 HEAD = "#rota "
 NAMED = ("tenant", "group", "workload")
 ENUMS = {"kind": Kind, "counts": Counts, "outcome": Outcome}
-WHOLE = ("gpus", "gpus_min", "gpus_max")
 UNBOUNDED = ("submit_s", "deadline_s", "start_s", "end_s")
 """Moments, which may lie before the origin."""
 
@@ -150,12 +149,17 @@ def _numbers(table: Table) -> dict[str, Array]:
 
 
 def _column(table: Table, name: str) -> Array:
+    """One column of numbers or words; an empty cell is the default, where there is one."""
     if name in ENUMS:
-        return np.array(table.one_of(name, {member.name: int(member) for member in ENUMS[name]}))
+        members = {member.name: int(member) for member in ENUMS[name]}
+        return np.array(table.one_of(name, {**members, "": 0}))
     if name == "gang":
-        return np.array(table.one_of(name, {"true": True, "false": False, "1": True, "0": False}))
-    if name in WHOLE:
+        return np.array(table.one_of(name, {"true": True, "false": False, "1": True, "0": False, "": True}))
+    if name == "gpus":
         return table.whole(name)
+    if name in ("gpus_min", "gpus_max"):
+        given = table.whole(name, blank=-1)
+        return np.where(given < 0, table.whole("gpus"), given)
     if name == "priority":
         return table.whole(name, low=-(2**53), blank=0)
     blank = {"submit_s": None, "gpu_share": 1.0, "gpu_memory_gib": 0.0, "cpus": 0.0, "memory_gib": 0.0}

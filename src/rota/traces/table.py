@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -98,14 +98,17 @@ class Table:
         return seconds
 
     def one_of(self, name: str, meanings: Mapping[str, _Value]) -> list[_Value]:
-        """A column of words, each replaced by what it means; case matters not."""
+        """A column of words, each replaced by what it means; upper and lower case are the same.
+
+        `""` among the words says what an empty cell means.
+        """
         known = {word.lower(): meaning for word, meaning in meanings.items()}
         cells = self.text(name).str.strip_chars().str.to_lowercase()
         self.reject(
             ~cells.is_in(list(known)).to_numpy(),
             name,
             "{!r} is not known here",
-            "one of " + ", ".join(meanings),
+            "one of " + ", ".join(word for word in meanings if word),
         )
         return [known[word] for word in cells]
 
@@ -195,22 +198,34 @@ def _read_lines(source: Source, names: Sequence[str] | None, separator: str, ski
 
 def _read_quoted(source: Source, names: Sequence[str] | None, separator: str, skip: int) -> Table:
     """Text with quotes, which may hold separators and even line ends: record by record."""
-    reader = csv.reader(io.StringIO(source.data.decode(), newline=""), delimiter=separator)
     rows: list[int] = []
     records: list[list[str]] = []
-    row = 1
-    for record in reader:
-        if row > skip and any(cell.strip() for cell in record):
-            if names is None:
-                names = _column_names(source, row, record)
-            elif len(record) != len(names):
-                raise _ragged(source, row, len(record), names)
-            else:
-                rows.append(row)
-                records.append(record)
-        row = reader.line_num + 1
+    for row, record in _records(source, separator):
+        if row <= skip or not any(cell.strip() for cell in record):
+            continue
+        if names is None:
+            names = _column_names(source, row, record)
+        elif len(record) != len(names):
+            raise _ragged(source, row, len(record), names)
+        else:
+            rows.append(row)
+            records.append(record)
     frame = pl.DataFrame(records, schema=dict.fromkeys(names or (), pl.String), orient="row")
     return Table(source.file, frame, np.array(rows, dtype=np.int64))
+
+
+def _records(source: Source, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each record, with the line it starts in."""
+    reader = csv.reader(io.StringIO(source.data.decode(), newline=""), delimiter=separator)
+    row = 1
+    try:
+        for record in reader:
+            yield row, record
+            row = reader.line_num + 1
+    except csv.Error:
+        raise InputError.at(
+            "a quote is not closed", file=source.file, row=row, expected='a second "'
+        ) from None
 
 
 def _column_names(source: Source, row: int, cells: Sequence[str]) -> list[str]:

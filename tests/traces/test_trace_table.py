@@ -96,6 +96,13 @@ def test_a_header_alone_is_no_trace(text: str) -> None:
         table(text)
 
 
+@pytest.mark.parametrize("tail", ["3,4\n", "3,4\n" * 50000], ids=["short", "long"])
+def test_a_quote_left_open_is_named(tail: str) -> None:
+    """It swallows all that follows; the row named is the one in which it opens."""
+    with pytest.raises(InputError, match=r"t\.csv, row 2"):
+        table('a,b\n"1,2\n' + tail)
+
+
 def test_codes_follow_first_appearance_after_the_known_names() -> None:
     codes, names = encode(pl.Series(["b", "", "a", "b"]), known=["a"])
     assert (codes.tolist(), names) == ([1, -1, 0, 1], ("a", "b"))

@@ -1,0 +1,63 @@
+"""Rota's own table as people write it by hand (writing it is in test_writing)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rota.model.jobs import Counts, Job, JobTable, Kind, Outcome, Part
+
+
+def test_the_least_there_can_be(read_text: Any) -> None:
+    trace = read_text("submit_s,gpus,duration_s\n5,2,\n0,1,60\n")
+    assert list(trace.jobs.ids) == ["1", "0"]
+    assert trace.jobs.submit_s.tolist() == [0, 5]
+    assert np.isnan(trace.truth.duration_s).tolist() == [False, True]
+    assert trace.jobs.job(0).tenant == "default"
+    assert trace.observed is None
+
+
+# column, the cell of job a (empty: the default), the cell of job b
+CELLS = [
+    *(("job_id", "a", "b"), ("submit_s", "0", "1"), ("gpus", "1", "4"), ("duration_s", "60", "60")),
+    *(("gpus_min", "", "2"), ("gpus_max", "", "8"), ("counts", "", "powers_of_two")),
+    *(
+        ("gpu_memory_gib", "", "16"),
+        ("gpu_type", "", "V100|A100"),
+        ("cpus", "", "8"),
+        ("memory_gib", "", "32"),
+    ),
+    *(("gang", "", "false"), ("kind", "", "OPPORTUNISTIC"), ("priority", "", "-3"), ("gpu_share", "0.5", "")),
+    *(("deadline_s", "", "99"), ("limit_s", "", "90"), ("batch_size", "", "256"), ("iterations", "", "7")),
+    *(("tenant", "", "vision/ann"), ("group", "", "g1"), ("workload", "", "vgg16")),
+    *(("outcome", "", "FAILED"), ("failures_s", "", "5;2.5"), ("start_s", "", "2"), ("end_s", "", "70")),
+    *(("after", "", "a"), ("parts", "", '"[{""tasks"": 2, ""gpus"": 2, ""role"": ""ps""}]"')),
+]
+FULL = "".join(",".join(cells) + "\n" for cells in zip(*CELLS, strict=True))
+
+
+def test_empty_cells_are_defaults(read_text: Any) -> None:
+    job = read_text(FULL).jobs.job(0)
+    usual = JobTable.build(["a"], submit_s=[0.0], gpus=[1], gpu_share=[0.5]).job(0)
+    for field in fields(Job):
+        assert getattr(job, field.name) == pytest.approx(getattr(usual, field.name), nan_ok=True), field.name
+
+
+def test_all_there_can_be(read_text: Any) -> None:
+    trace = read_text(FULL)
+    job = trace.jobs.job(1)
+    assert (job.gpus_min, job.gpus_max, job.counts) == (2, 8, Counts.POWERS_OF_TWO)
+    assert (job.gpu_memory_gib, job.cpus, job.memory_gib) == (16, 8, 32)
+    assert (trace.jobs.type_names, job.gpu_types) == (("A100", "V100"), 0b11)
+    assert (job.gang, job.kind, job.priority) == (False, Kind.OPPORTUNISTIC, -3)
+    assert (job.deadline_s, job.limit_s, job.batch_size) == (99, 90, 256)
+    assert (job.tenant, job.group, job.workload) == ("vision/ann", "g1", "vgg16")
+    assert trace.truth.outcome.tolist() == [Outcome.COMPLETED, Outcome.FAILED]
+    assert trace.truth.failures == {1: (5.0, 2.5)}
+    assert trace.jobs.after == {1: (0,)}
+    assert trace.jobs.parts == {1: (Part(2, 2, role="ps"),)}
+    assert trace.observed is not None
+    assert trace.observed.start_s[1] == 2

@@ -1,0 +1,57 @@
+"""Standard Workload Format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rota.model.jobs import Outcome
+
+# job submit wait run procs cpu mem asked time mem status user group exe queue part before think
+LOG = """; Version: 2.2
+; UnixStartTime: 1500000000
+;   a remark
+  1   0  10  600   4 -1 -1   8 3600 1048576  1  3  1  7  1 -1 -1 -1
+  2   5  -1   -1  -1 -1 -1   2   -1      -1  5  4  1 -1  1 -1  1  60
+  3  10   0   60   4 -1 -1  -1   60      -1  0 -1 -1 -1  1 -1 99 -1
+
+  4  20   0   60   4 -1 -1   4   60      -1  2  3  1 -1  1 -1 -1 -1
+  5  30   5   -1   4 -1 -1   4   60      -1 -1  3  1 -1  1 -1 -1 -1
+  6  40   5   20  -1 -1 -1  -1   60      -1  1  3  1 -1  1 -1 -1 -1
+  7  50   5   20   1 -1 -1   1   60      -1  5  3  1  7  1 -1  3 -1
+"""
+
+
+def test_a_log(read_text: Any) -> None:
+    trace = read_text(LOG)
+    jobs = trace.jobs
+    assert list(jobs.ids) == ["1", "2", "3", "7"]
+    assert jobs.gpus.tolist() == [8, 2, 4, 1]
+    assert jobs.limit_s.tolist() == pytest.approx([3600, np.nan, 60, 60], nan_ok=True)
+    assert jobs.memory_gib.tolist() == [8, 0, 0, 0]
+    assert trace.truth.duration_s.tolist() == [600, 0, 60, 20]
+    assert trace.truth.outcome.tolist() == [
+        *(Outcome.COMPLETED, Outcome.CANCELLED, Outcome.FAILED, Outcome.CANCELLED),
+    ]
+    assert [jobs.job(row).tenant for row in range(4)] == ["g1/u3", "g1/u4", "default", "g1/u3"]
+    assert jobs.job(0).group == "executable 7"
+    assert jobs.after == {1: (0,), 3: (2,)}
+    assert trace.observed is not None
+    assert trace.observed.end_s.tolist() == pytest.approx([610, np.nan, 70, 75], nan_ok=True)
+
+
+def test_comments_become_facts(read_text: Any) -> None:
+    facts = read_text(LOG).facts
+    assert facts["UnixStartTime"] == "1500000000"
+    assert facts["processor"] == "one GPU"
+
+
+def test_what_is_odd_about_it(read_text: Any) -> None:
+    assert {odd.what: (odd.count, odd.examples) for odd in read_text(LOG).odd} == {
+        "part of a checkpointed job": (1, ("row 8 (job 4)",)),
+        "cancelled while waiting": (1, ("row 5 (job 2)",)),
+        "no run time recorded": (1, ("row 9 (job 5)",)),
+        "no processors recorded": (1, ("row 10 (job 6)",)),
+    }
