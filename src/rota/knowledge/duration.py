@@ -16,6 +16,7 @@ class OracleDuration:
 
     kind = Knowledge.DURATION
     provenance = Provenance.ORACLE
+    learns = False
 
     def __init__(self, trace: Trace) -> None:
         self.values: Floats = trace.truth.duration_s
@@ -35,6 +36,7 @@ class UserDuration:
 
     kind = Knowledge.DURATION
     provenance = Provenance.USER
+    learns = False
 
     def __init__(self, trace: Trace) -> None:
         limits = trace.jobs.limit_s
@@ -63,6 +65,7 @@ class PredictedDuration:
 
     kind = Knowledge.DURATION
     provenance = Provenance.PREDICTED
+    learns = True
 
     def __init__(self, trace: Trace, first_guess_s: float = 3600.0) -> None:
         self.first_guess_s = first_guess_s

@@ -17,6 +17,10 @@ from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, World
 
 
+# Looking a member up on its class costs more than the comparison it is for.
+_PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
+
+
 class Recorder(Protocol):
     """Listens to what the loop does; observing changes no decision."""
 
@@ -60,6 +64,8 @@ class Loop:
         _refuse_missing(policy, self.providers)
         for provider in self.providers.values():
             provider.attach(self.state)
+        self._known: dict[Knowledge, Known] | None = None
+        self._learning = any(provider.learns for provider in self.providers.values())
         world.attach(self.state)
 
     # -- one pass --------------------------------------------------------------------------------
@@ -82,9 +88,8 @@ class Loop:
 
     def _alarm(self) -> float:
         """When the policy wants to be woken, come what may."""
-        if self.wake.if_waiting and not self.state.waiting.n:
-            return math.inf
-        return self.wake.at_s
+        wake = self.wake
+        return math.inf if wake.if_waiting and not self.state.waiting.n else wake.at_s
 
     def _is_due(self, cause: Event) -> bool:
         wake = self.wake
@@ -110,15 +115,16 @@ class Loop:
         for row in batch.arrived:
             if not state.submit(row):
                 self.recorder.left(row, Phase.REJECTED, state.now)
-            for provider in self.providers.values():
-                provider.submitted(row)
+            if self._learning:
+                for provider in self.providers.values():
+                    provider.submitted(row)
 
     def _end(self, ended: Ended) -> None:
         row, state = ended.row, self.state
-        if ended.how is How.FAILED:
+        if ended.how is _FAILED:
             state.failures[row] += 1
         self._stop(row, ended.how, ended.phase)
-        if ended.phase is Phase.COMPLETED:
+        if self._learning and ended.phase is Phase.COMPLETED:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
@@ -130,7 +136,7 @@ class Loop:
         state.free(row)
         grant = state.stop(row, phase)
         self.recorder.interval(grant, start, state.now, how, lost)
-        if phase is not Phase.PENDING:
+        if phase is not _PENDING:
             self.recorder.left(row, phase, state.now)
         return grant
 
@@ -146,8 +152,9 @@ class Loop:
 
     def snapshot(self, cause: Event = Event.NONE) -> Snapshot:
         """What the policy sees now."""
-        known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
-        return Snapshot(self.state, cause, known, self.policy.needs, self.seed)
+        if self._known is None or self._learning:
+            self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
@@ -194,9 +201,10 @@ class Loop:
         changes: list[Change] = []
         for row in decision.preempt:
             state.preemptions[row] += 1
-            changes.append(Change(row, self._stop(row, How.PREEMPTED, Phase.PENDING), None, decision.leave))
-        for row in (*decision.reject, *decision.cancel):
-            self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
+            changes.append(Change(row, self._stop(row, _PREEMPTED, _PENDING), None, decision.leave))
+        if decision.reject or decision.cancel:
+            for row in (*decision.reject, *decision.cancel):
+                self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         if decision.grants:

@@ -44,6 +44,8 @@ class Provider(Protocol):
 
     kind: Knowledge
     provenance: Provenance
+    learns: bool
+    """True if it is to be told of submissions and endings, and asked again before each decision."""
 
     def attach(self, state: State) -> None:
         """A run begins on `state`."""

@@ -24,6 +24,9 @@ from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
+_PENDING, _FAILED, _NOTHING_LOST = Phase.PENDING, How.FAILED, Lost()
+_END, _RETRY, _ARRIVAL, _TIMER = Event.END, Event.FAILURE, Event.ARRIVAL, Event.TIMER
+
 _PHASE_OF = {
     Outcome.COMPLETED: Phase.COMPLETED,
     Outcome.FAILED: Phase.FAILED,
@@ -55,6 +58,7 @@ class SimulatedWorld:
         self.cluster = cluster
         self.costs = costs or Costs()
         self._costs_nothing = self.costs.free
+        self._loses_nothing = self._costs_nothing and not self.costs.checkpoint_every_s
         self.semantics = semantics or Semantics()
         self.retries = retries
         n = len(trace)
@@ -98,12 +102,12 @@ class SimulatedWorld:
         if finish == now:
             batch.ended = self._finished(now)
             for ended in batch.ended:
-                batch.cause |= Event.FAILURE if ended.phase is Phase.PENDING else Event.END
+                batch.cause |= _RETRY if ended.phase is _PENDING else _END
         if arrival == now:
             batch.arrived = self._arrived(now)
-            batch.cause |= Event.ARRIVAL
+            batch.cause |= _ARRIVAL
         if until == now:
-            batch.cause |= Event.TIMER
+            batch.cause |= _TIMER
         return batch
 
     def _next_finish(self) -> float:
@@ -244,17 +248,18 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._beside(state.grants[row]))
-        start, since = state.since_s.item(row), self.progress.since.item(row)
-        overhead = min(since, now) - start
         done = self.progress.stop(row, now)
         self._version[row] += 1
+        if self._loses_nothing and how is not _FAILED:
+            return _NOTHING_LOST
+        overhead = min(self.progress.since.item(row), now) - state.since_s.item(row)
         lost = self._lost_work(row, how, done)
         if lost:
             self.progress.base[row] = done - lost
         return Lost(max(overhead, 0.0), lost)
 
     def _lost_work(self, row: int, how: How, done: float) -> float:
-        if how is How.FAILED:
+        if how is _FAILED:
             return done
         every = self.costs.checkpoint_every_s
         if how is How.LOST and every:
@@ -267,6 +272,6 @@ def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
     for row, work in enumerate(total):
         if not work >= 0.0:
             raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration, nor can the speed model tell it; "
+                f"{trace.source}: job {trace.jobs.ids[row]} has no duration and the speed model knows none; "
                 f"{trace.facts.get('duration', 'give a throughput table')}"
             )
