@@ -35,6 +35,13 @@ def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
     return snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_done(rows)
 
 
+def finish_s(snapshot: Snapshot, row: int) -> float:
+    """Moment at which a job that works at full speed will be done."""
+    progress = snapshot.state.progress
+    left: float = snapshot.know(Knowledge.DURATION)[row] - progress.base.item(row)
+    return progress.since.item(row) + left
+
+
 @register(
     "srtf",
     "Shortest remaining time first, preemptive",
@@ -49,7 +56,7 @@ class Srtf:
 
     def __init__(self, parameters: SrtfParameters | None = None) -> None:
         p = parameters or SrtfParameters()
-        self.inner = ByPriority(remaining_s, preemptive=True, drifts=True, placement=p.placement)
+        self.inner = ByPriority(remaining_s, preemptive=True, drifts=True, finish=finish_s, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.model.grants import Grant
-from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.guard import Breach, check
 from rota.scheduler.needs import Knowledge, Known, Provider
 from rota.scheduler.policy import Policy
@@ -60,6 +60,7 @@ class Loop:
         self.state = State(world.jobs, world.cluster, world.progress)
         self.counts = Counts()
         self.wake = Wake()
+        self._wake_on = int(self.wake.on)
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
         _refuse_missing(policy, self.providers)
         for provider in self.providers.values():
@@ -91,11 +92,11 @@ class Loop:
         wake = self.wake
         return math.inf if wake.if_waiting and not self.state.waiting.n else wake.at_s
 
-    def _is_due(self, cause: Event) -> bool:
+    def _is_due(self, cause: int) -> bool:
         wake = self.wake
         if wake.if_waiting and not self.state.waiting.n:
             return False
-        return bool(cause & wake.on) or self.state.now >= wake.at_s
+        return bool(cause & self._wake_on) or self.state.now >= wake.at_s
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Loop:
 
     # -- decisions -------------------------------------------------------------------------------
 
-    def snapshot(self, cause: Event = Event.NONE) -> Snapshot:
+    def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
@@ -173,6 +174,7 @@ class Loop:
             )
         self.memory = decision.memory
         self.wake = decision.wake
+        self._wake_on = int(decision.wake.on)
         self._adopt(decision)
 
     def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:

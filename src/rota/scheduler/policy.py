@@ -175,6 +175,19 @@ def parse_policy(text: str) -> PolicySpec:
     return spec
 
 
+def parse_policies(text: str) -> list[PolicySpec]:
+    """`tiresias:promote=2,limits=3200,srtf` as specs: a part `key=value` belongs to the policy before it."""
+    found: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if "=" in part and ":" not in part.partition("=")[0] and found:
+            found[-1] += ("," if ":" in found[-1] else ":") + part
+        elif part:
+            found.append(part)
+    if not found:
+        raise InputError.at(f"{text!r} names no policy", field="--policy", expected="NAME:key=value,NAME")
+    return [parse_policy(part) for part in found]
+
+
 def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:
     """The parameters of `entry` with `options` (text) in place of defaults."""
     types = get_type_hints(entry.parameters)

@@ -16,13 +16,15 @@ from rota.model.columns import Floats, Ints
 class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
-    __slots__ = ("base", "rate", "since")
+    __slots__ = ("base", "rate", "since", "steady")
 
     def __init__(self, rows: int) -> None:
         self.base = np.zeros(rows)
         self.rate = np.zeros(rows)
         self.since = np.zeros(rows)
         """Moment from which work is done at `rate`; may lie ahead of now."""
+        self.steady = True
+        """True as long as every job has worked at rate 1 from the moment it started."""
 
     @overload
     def done(self, rows: int, now: float) -> float: ...

@@ -12,7 +12,6 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
-from rota.scheduler.decision import Event
 from rota.scheduler.needs import Knowledge, Known
 from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.state import State
@@ -119,7 +118,7 @@ class Snapshot:
     def __init__(
         self,
         state: State,
-        cause: Event = Event.NONE,
+        cause: int = 0,
         known: Mapping[Knowledge, Known] | None = None,
         needs: frozenset[Knowledge] = frozenset(),
         seed: int = 0,
@@ -127,11 +126,16 @@ class Snapshot:
         self.state = state
         self.now = state.now
         self.cause = cause
+        """`Event` flags of what happened since the last moment."""
         self.seed = seed
         self.cluster: Cluster = state.cluster
         self.jobs = Jobs(state)
         self._known = known or {}
         self._needs = needs
+
+    def seen_as(self, state: State) -> Snapshot:
+        """The same moment with the same knowledge, seen through `state` (a part of the cluster)."""
+        return Snapshot(state, self.cause, self._known, self._needs, self.seed)
 
     @property
     def waiting(self) -> Ints:

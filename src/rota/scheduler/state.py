@@ -59,7 +59,7 @@ class State:
         self.waiting_gpus = 0
         """GPUs requested by all waiting jobs together."""
         self.log: list[int] = []
-        """Rows in the order in which they changed phase; caches keep a position in it."""
+        """Rows in the order in which their phase or grant changed; caches keep a position in it."""
 
         self.first_start_s = np.full(n, np.nan)
         self.since_s = np.zeros(n)
@@ -130,6 +130,7 @@ class State:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
         old = self.grants[grant.job]
         self._accrue(grant.job)
+        self.log.append(grant.job)
         self._take(grant)
         return old
 

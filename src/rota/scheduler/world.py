@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
-from rota.scheduler.decision import Event
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 
@@ -42,7 +41,8 @@ class Batch:
     """Everything that happened at one moment."""
 
     now: float
-    cause: Event
+    cause: int
+    """`Event` flags, as a plain integer."""
     arrived: Sequence[int] = ()
     """Rows submitted, ascending."""
     ended: Sequence[Ended] = ()

@@ -39,12 +39,15 @@ class RunningSet(NamedTuple):
     """True if every running job that was given was considered as a victim."""
 
 
-def running_set(lineup: Lineup, running: list[Item], free: int, gpus_of: list[int]) -> RunningSet:
+def running_set(
+    lineup: Lineup, running: list[Item], free: int, gpus_of: list[int], ahead: float | None = None
+) -> RunningSet:
     """The changes that make the running set what a walk from an empty cluster admits.
 
     `running` holds the running jobs in order of the key; leading ones may be left out if the result is
     computed again with more of them when it says `reached`.  `free` is the number of GPUs nobody holds.
-    A job that does not fit is skipped, not waited for.
+    A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger
+    by so much than those of waiting ones (moments of finishing against remaining times).
     """
     walk = lineup.walk()
     start: list[int] = []
@@ -65,14 +68,15 @@ def running_set(lineup: Lineup, running: list[Item], free: int, gpus_of: list[in
         if found is None:
             break
         item, gpus = found
+        limit = item if ahead is None else (item[0] + ahead, item[1])
         cut, room = end, free
-        while room < gpus and cut and running[cut - 1] > item:
+        while room < gpus and cut and running[cut - 1] > limit:
             cut -= 1
             room += gpus_of[running[cut][1]]
         reached |= cut == 0
         if room >= gpus:
             for loser in running[cut:end]:
-                heappush(evicted, loser)
+                heappush(evicted, loser if ahead is None else (loser[0] - ahead, loser[1]))
             end, free = cut, room - gpus
             start.append(item[1])
             walk.take(gpus)

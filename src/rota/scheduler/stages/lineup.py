@@ -56,9 +56,16 @@ class SortedItems:
 class Lineup:
     """Waiting jobs by key; running ones too if `tracks_running`."""
 
-    def __init__(self, key: Callable[[Snapshot, int], Any], *, tracks_running: bool = False) -> None:
+    def __init__(
+        self,
+        key: Callable[[Snapshot, int], Any],
+        *,
+        tracks_running: bool = False,
+        running_key: Callable[[Snapshot, int], Any] | None = None,
+    ) -> None:
         self.key = key
-        self.tracks_running = tracks_running
+        self.running_key = running_key or key
+        self.tracks_running = tracks_running or running_key is not None
         self.by_size: dict[int, SortedItems] = {}
         """Waiting jobs by number of GPUs, ascending."""
         self.running = SortedItems()
@@ -100,12 +107,13 @@ class Lineup:
             known[0].remove(known[1])
         phase = snapshot.state.phase.item(row)
         if phase == _PENDING:
-            items = self._of_size(snapshot.state.jobs.gpus.item(row))
+            items = self._of_size(snapshot.state.gpus_of[row])
+            item = (self.key(snapshot, row), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
+            item = (self.running_key(snapshot, row), row)
         else:
             return
-        item = (self.key(snapshot, row), row)
         items.add(item)
         self._items[row] = (items, item)
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rota.errors import InputError
+from rota.model.options import parse_options
+from rota.model.units import parse_duration
+
+_PER_GPU = "/gpu"
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -46,3 +52,25 @@ class Costs:
 
     def move(self, workload: str, gpus: int) -> float:
         return self.resume(workload, gpus) + self.migrate.of(workload, gpus)
+
+
+def parse_costs(text: str) -> Costs:
+    """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
+    events = ("start", "checkpoint", "restore", "migrate")
+    options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
+    every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
+    costs = {name: _parse_cost(name, value) for name, value in options.items()}
+    return Costs(**costs, checkpoint_every_s=every_s)
+
+
+def _parse_cost(name: str, text: str) -> Cost:
+    """`30s`, `1s/gpu` or `30s+1s/gpu`."""
+    terms = [term.strip() for term in text.split("+")]
+    per_gpu = [term.removesuffix(_PER_GPU) for term in terms if term.endswith(_PER_GPU)]
+    constant = [term for term in terms if not term.endswith(_PER_GPU)]
+    if len(per_gpu) > 1 or len(constant) > 1:
+        raise InputError.at(f"{name}={text} has too many terms", field="--costs", expected="30s+1s/gpu")
+    return Cost(
+        constant_s=sum(parse_duration(term, field=f"--costs {name}") for term in constant),
+        per_gpu_s=sum(parse_duration(term, field=f"--costs {name}") for term in per_gpu),
+    )

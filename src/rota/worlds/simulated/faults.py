@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rota.errors import InputError
 from rota.model.cluster import Cluster
+from rota.model.options import parse_options
+from rota.model.units import parse_duration
+
+_STREAM = 0xFA17
+"""Keeps the random numbers of faults apart from those of policies under the same seed."""
 
 
 class Fault(NamedTuple):
@@ -30,6 +36,20 @@ def random_faults(
             faults.append(Fault(node, now, back))
             now = back + float(rng.exponential(mtbf_s))
     return faults
+
+
+def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[Fault]:
+    """The faults that `mtbf=30d,repair=4h` describes: mean times, per node, between losses and to repair."""
+    options = parse_options(text, field="--faults", known=("mtbf", "repair"))
+    if "mtbf" not in options:
+        raise InputError.at(f"{text!r} has no mtbf", field="--faults", expected="mtbf=30d,repair=4h")
+    mtbf_s, repair_s = (
+        parse_duration(options.get(name, "4h"), field=f"--faults {name}") for name in ("mtbf", "repair")
+    )
+    if mtbf_s <= 0:
+        raise InputError.at("mtbf is 0", field="--faults", expected="a time above 0, such as 30d")
+    rng = np.random.default_rng([seed, _STREAM])
+    return random_faults(cluster, span_s, rng, mtbf_s=mtbf_s, repair_s=repair_s)
 
 
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:

@@ -26,7 +26,7 @@ def make_providers(
     provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.
     """
     for kind, source in knowledge.items():
-        _check_choice(kind, source)
+        check_choice(kind, source)
     offered: Mapping[Knowledge, Provider] = getattr(speed, "knowledge", {})
     made: dict[Knowledge, Provider] = {}
     for kind in needs:
@@ -38,7 +38,8 @@ def make_providers(
     return made
 
 
-def _check_choice(kind: str, source: str) -> None:
+def check_choice(kind: str, source: str) -> None:
+    """Refuse a kind of knowledge that does not exist, or a source that no simulation has."""
     kinds = [k.value for k in Knowledge]
     if kind not in kinds:
         raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -44,8 +44,18 @@ class Setting:
     until_s: float = float("inf")
 
 
+Watch = Callable[[int], None]
+"""Is told now and then how many jobs have ended."""
+WATCH_EVERY = 2048
+"""Events between two calls of a watch."""
+
+
 def run(
-    policy: str | PolicySpec | Policy, trace: Trace, cluster: Cluster, setting: Setting | None = None
+    policy: str | PolicySpec | Policy,
+    trace: Trace,
+    cluster: Cluster,
+    setting: Setting | None = None,
+    watch: Watch | None = None,
 ) -> Record:
     """Replay `trace` on `cluster` under `policy` (a name such as `fifo:skip=yes`, or an instance)."""
     setting = setting or Setting()
@@ -55,11 +65,20 @@ def run(
     loop, recorder = prepare(instance, trace, cluster, setting)
     with _no_garbage_collection():
         began = time.process_time()
-        loop.run(setting.until_s)
+        _drive(loop, recorder, setting.until_s, watch)
         engine_seconds = time.process_time() - began
     loop.close()
     recount(loop.state, recorder)
     return make_record(name, loop, recorder, trace, engine_seconds, provenance(name, loop, trace, setting))
+
+
+def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | None) -> None:
+    """Run the loop to its end, telling `watch` how far it is."""
+    if watch is None:
+        loop.run(until_s)
+        return
+    while all(loop.step(until_s) for _ in range(WATCH_EVERY)):
+        watch(len(recorder.ends))
 
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:

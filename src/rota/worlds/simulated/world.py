@@ -25,7 +25,8 @@ from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
 _PENDING, _FAILED, _NOTHING_LOST = Phase.PENDING, How.FAILED, Lost()
-_END, _RETRY, _ARRIVAL, _TIMER = Event.END, Event.FAILURE, Event.ARRIVAL, Event.TIMER
+_END, _RETRY = int(Event.END), int(Event.FAILURE)
+_ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
 
 _PHASE_OF = {
     Outcome.COMPLETED: Phase.COMPLETED,
@@ -98,7 +99,7 @@ class SimulatedWorld:
             return self._fault_batch(fault)
         if now == math.inf:
             return None
-        batch = Batch(now, Event.NONE)
+        batch = Batch(now, 0)
         if finish == now:
             batch.ended = self._finished(now)
             for ended in batch.ended:
@@ -182,6 +183,8 @@ class SimulatedWorld:
                 rate = self._rate(row, change.new)
                 self._dirty.update(self._beside(change.new))
             since = now + self._overhead(change)
+            if rate != 1.0 or since != now:
+                progress.steady = False
             progress.rate[row] = rate
             progress.since[row] = since
             self._schedule(row, rate, since)
@@ -222,6 +225,7 @@ class SimulatedWorld:
             beside = [self.state.grants[r] for r in self._beside(grant)]
             pace = self.speed.pace(row, grant, beside, self.progress.done(row, now))
             since = max(now, self.progress.since.item(row))
+            self.progress.steady = False
             self.progress.pace(row, pace.rate, since, now)
             self._schedule(row, pace.rate, since, pace.until_work)
         self._dirty.clear()
