@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -74,6 +74,26 @@ class Cluster:
 
     def gpus_of_type(self, type_code: int) -> int:
         return int((self.device_type == type_code).sum())
+
+    def take(self, nodes: Ints, tenants: Tenants | None = None) -> Cluster:
+        """The cluster of `nodes` only, in that order; devices are numbered anew from 0."""
+        gpus = self.node_gpus[nodes]
+        devices = np.concatenate(
+            [np.arange(self.first_device[node], self.first_device[node + 1]) for node in nodes]
+        )
+        return replace(
+            self,
+            node_names=tuple(self.node_names[node] for node in nodes),
+            first_device=read_only(np.concatenate(([0], np.cumsum(gpus)))),
+            node_type=read_only(self.node_type[nodes]),
+            node_cpus=read_only(self.node_cpus[nodes]),
+            node_memory_gib=read_only(self.node_memory_gib[nodes]),
+            device_node=read_only(np.repeat(np.arange(len(nodes)), gpus)),
+            device_type=read_only(self.device_type[devices]),
+            device_memory_gib=read_only(self.device_memory_gib[devices]),
+            levels={name: read_only(codes[nodes]) for name, codes in self.levels.items()},
+            tenants=tenants or Tenants.none(),
+        )
 
     def describe(self) -> str:
         """`80x8:V100 (640 GPUs in 80 nodes)`."""
