@@ -61,6 +61,10 @@ class GuardError(PolicyError):
         super().__init__(message)
         self.rule = rule
 
+    def __reduce__(self) -> tuple[type[GuardError], tuple[str, str]]:
+        """Errors travel between processes; pickle would otherwise forget the rule."""
+        return GuardError, (self.rule, str(self))
+
 
 class WorldError(RotaError):
     """The world failed to carry out a valid action."""
