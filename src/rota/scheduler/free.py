@@ -94,12 +94,35 @@ class Free:
         self._recount(node, self.count[node] + 1)
 
     def remove_all(self, devices: tuple[int, ...]) -> None:
-        for device in devices:
-            self.remove(device)
+        """`devices`, which are free, are free no longer."""
+        for node, count in self._flip(devices):
+            self._recount(node, self.count[node] - count)
 
     def put_all(self, devices: tuple[int, ...]) -> None:
+        """`devices`, which are not free, are free again."""
+        for node, count in self._flip(devices):
+            self._recount(node, self.count[node] + count)
+
+    def _flip(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Flip the bits of `devices`; returns how many lie on each node, run by run."""
+        node_of, first, masks = self.node_of, self.first, self.devices
+        if len(devices) == 1:
+            node = node_of[devices[0]]
+            masks[node] ^= 1 << (devices[0] - first[node])
+            return [(node, 1)]
+        runs: list[tuple[int, int]] = []
+        last, count = -1, 0
         for device in devices:
-            self.put(device)
+            node = node_of[device]
+            if node != last:
+                if count:
+                    runs.append((last, count))
+                last, count = node, 0
+            masks[node] ^= 1 << (device - first[node])
+            count += 1
+        if count:
+            runs.append((last, count))
+        return runs
 
     def _recount(self, node: int, count: int) -> None:
         before = self.count[node]

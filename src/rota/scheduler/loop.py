@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from rota.errors import GuardError, PolicyError
+from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.guard import Breach, check
@@ -15,7 +18,6 @@ from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, World
-
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
@@ -154,8 +156,13 @@ class Loop:
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
         if self._known is None or self._learning:
-            self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
+            self._known = {k: self._ask(p) for k, p in self.providers.items()}
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed)
+
+    def _ask(self, provider: Provider) -> Known:
+        values = provider.known()
+        is_column = isinstance(values, np.ndarray) and len(values) == len(self.state.jobs)
+        return Known(read_only(values) if is_column else values, provider.provenance, is_column)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)

@@ -37,6 +37,8 @@ class Known:
     values: Any
     """A column over all submitted rows, a table, a sample: the kind says what."""
     provenance: Provenance
+    is_column: bool = False
+    """True if `values` is an array over the rows of the job table."""
 
 
 class Provider(Protocol):

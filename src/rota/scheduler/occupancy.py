@@ -8,6 +8,7 @@ from rota.model.jobs import JobTable
 from rota.scheduler.free import Free
 
 EPSILON = 1e-9
+_ALONE = int(Role.ALONE)
 
 
 class Occupancy:
@@ -18,13 +19,27 @@ class Occupancy:
     """
 
     __slots__ = (
-        "claimed", "cluster", "cpus_used", "down", "free", "gpu_memory_used", "jobs", "memory_used",
-        "sharers", "spare", "tenant_gpus",
+        "_counts_hosts",
+        "claimed",
+        "cluster",
+        "cpus_used",
+        "down",
+        "down_nodes",
+        "free",
+        "gpu_memory_used",
+        "jobs",
+        "memory_used",
+        "sharers",
+        "spare",
+        "tenant_gpus",
     )  # fmt: skip
 
     def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
         self.cluster = cluster
         self.jobs = jobs
+        self._counts_hosts = bool(cluster.tenants) or any(
+            column.any() for column in (jobs.cpus, jobs.memory_gib, jobs.gpu_memory_gib)
+        )
         self.free = Free(cluster)
         self.claimed: list[float] = [0.0] * cluster.gpus
         """Sum of the shares claimed of each device, the opportunistic ones aside."""
@@ -38,6 +53,8 @@ class Occupancy:
         self.memory_used: list[float] = [0.0] * cluster.nodes
         self.down: set[int] = set()
         """Devices that are not healthy."""
+        self.down_nodes: set[int] = set()
+        """Nodes that are lost, those without devices included."""
         self.tenant_gpus: dict[tuple[str, int], float] = {}
         """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
 
@@ -45,37 +62,41 @@ class Occupancy:
         """An independent copy."""
         twin = Occupancy.__new__(Occupancy)
         twin.cluster, twin.jobs, twin.free = self.cluster, self.jobs, self.free.copy()
+        twin._counts_hosts = self._counts_hosts
         twin.claimed, twin.spare = self.claimed.copy(), self.spare.copy()
         twin.sharers = {device: rows.copy() for device, rows in self.sharers.items()}
         twin.gpu_memory_used = self.gpu_memory_used.copy()
         twin.cpus_used, twin.memory_used = self.cpus_used.copy(), self.memory_used.copy()
-        twin.down, twin.tenant_gpus = self.down.copy(), self.tenant_gpus.copy()
+        twin.down, twin.down_nodes = self.down.copy(), self.down_nodes.copy()
+        twin.tenant_gpus = self.tenant_gpus.copy()
         return twin
 
     def hold(self, grant: Grant) -> None:
         """Enter a grant that is known to fit."""
-        if grant.role is Role.ALONE and grant.share == 1.0:
-            free, claimed = self.free, self.claimed
+        if grant.role == _ALONE and grant.share == 1.0:
             for device in grant.devices:
-                claimed[device] = 1.0
-                free.remove(device)
+                self.claimed[device] = 1.0
+            self.free.remove_all(grant.devices)
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
-        self._hosts(grant, 1.0)
+        if self._counts_hosts:
+            self._hosts(grant, 1.0)
 
     def release(self, grant: Grant) -> None:
         """Take a grant in force away."""
-        if grant.role is Role.ALONE and grant.share == 1.0:
-            free, claimed, down = self.free, self.claimed, self.down
-            for device in grant.devices:
-                claimed[device] = 0.0
-                if device not in down:
-                    free.put(device)
+        if grant.role == _ALONE and grant.share == 1.0:
+            devices = grant.devices
+            for device in devices:
+                self.claimed[device] = 0.0
+            if self.down:
+                devices = tuple(device for device in devices if device not in self.down)
+            self.free.put_all(devices)
         else:
             for device in grant.devices:
                 self._claim(device, grant, -1)
-        self._hosts(grant, -1.0)
+        if self._counts_hosts:
+            self._hosts(grant, -1.0)
 
     def _claim(self, device: int, grant: Grant, sign: int) -> None:
         """Add or remove a claim that may leave the device shared."""
@@ -141,6 +162,7 @@ class Occupancy:
 
     def lose(self, node: int) -> None:
         """`node` is down; the grants on it must have been released before."""
+        self.down_nodes.add(node)
         for device in range(self.free.first[node], self.free.first[node + 1]):
             if device not in self.down:
                 if self.claimed[device] <= EPSILON:
@@ -149,6 +171,7 @@ class Occupancy:
 
     def regain(self, node: int) -> None:
         """`node` is back."""
+        self.down_nodes.discard(node)
         for device in range(self.free.first[node], self.free.first[node + 1]):
             if device in self.down:
                 self.down.remove(device)

@@ -50,7 +50,10 @@ class Progress:
 
     def stop(self, row: int, now: float) -> float:
         """`row` stands still from `now` on; returns the work it has done."""
-        done = self.done(row, now)
-        self.base[row] = done
+        done = self.base.item(row)
+        elapsed = now - self.since.item(row)
+        if elapsed > 0.0:
+            done += self.rate.item(row) * elapsed
+            self.base[row] = done
         self.rate[row] = 0.0
         return done

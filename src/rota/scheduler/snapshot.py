@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, overload
 
-import numpy as np
-
 from rota.errors import NeedError
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
-from rota.scheduler.needs import Knowledge, Known
+from rota.scheduler.needs import Knowledge, Known, Provenance
 from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.state import State
 
@@ -170,11 +168,13 @@ class Snapshot:
             raise NeedError(f"the policy reads {kind.value}, which it does not list in `needs`")
         if kind not in self._known:
             raise NeedError(f"nobody provides {kind.value}; choose a provider with --knowledge")
-        values = self._known[kind].values
-        if isinstance(values, np.ndarray) and len(values) == len(self.state.jobs):
-            return values[: self.state.submitted]
-        return values
+        known = self._known[kind]
+        return known.values[: self.state.submitted] if known.is_column else known.values
 
     def knows(self, kind: Knowledge) -> bool:
         """True if the policy declared `kind` and somebody provides it."""
         return kind in self._needs and kind in self._known
+
+    def provenance(self, kind: Knowledge) -> Provenance:
+        """Who told `kind`, which the snapshot `knows`."""
+        return self._known[kind].provenance

@@ -16,15 +16,17 @@ from rota.scheduler.stages.lineup import Item, Lineup
 def admit(lineup: Lineup, free: int, *, strict: bool = False) -> list[int]:
     """Rows to start, in order, on `free` GPUs; `strict` stops at the first job that does not fit."""
     rows: list[int] = []
-    walk = lineup.walk()
-    while free > 0:
-        found = walk.peek(None if strict else free)
-        if found is None or found[1] > free:
+    fronts, passed = lineup.fronts(), dict[int, int]()
+    while fronts and free > 0:
+        (_, row), gpus = fronts[0]
+        if gpus <= free:
+            rows.append(row)
+            free -= gpus
+            lineup.advance(fronts, passed)
+        elif strict:
             break
-        (_, row), gpus = found
-        rows.append(row)
-        free -= gpus
-        walk.take(gpus)
+        else:
+            heappop(fronts)
     return rows
 
 
@@ -49,39 +51,40 @@ def running_set(
     A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger
     by so much than those of waiting ones (moments of finishing against remaining times).
     """
-    walk = lineup.walk()
+    fronts, passed = lineup.fronts(), dict[int, int]()
     start: list[int] = []
     losers: list[int] = []
-    evicted: list[Item] = []
     end = len(running)  # running[:end] keep their GPUs
     reached = False
-    while True:
-        found = walk.peek()
-        if evicted and (found is None or evicted[0] < found[0]):
+    while fronts:
+        item, gpus = fronts[0]
+        if gpus == _EVICTED:
             # It gave way to a job before it; now it is its own turn to fit again.
-            item = heappop(evicted)
+            heappop(fronts)
             if gpus_of[item[1]] <= free:
                 free -= gpus_of[item[1]]
             else:
                 losers.append(item[1])
             continue
-        if found is None:
-            break
-        item, gpus = found
         limit = item if ahead is None else (item[0] + ahead, item[1])
         cut, room = end, free
         while room < gpus and cut and running[cut - 1] > limit:
             cut -= 1
             room += gpus_of[running[cut][1]]
-        reached |= cut == 0
+        reached = reached or cut == 0
         if room >= gpus:
-            for loser in running[cut:end]:
-                heappush(evicted, loser if ahead is None else (loser[0] - ahead, loser[1]))
-            end, free = cut, room - gpus
             start.append(item[1])
-            walk.take(gpus)
+            lineup.advance(fronts, passed)
+            for key, row in running[cut:end]:
+                heappush(fronts, ((key if ahead is None else key - ahead, row), _EVICTED))
+            end, free = cut, room - gpus
         elif room == 0:
             break  # nothing free, nobody behind: no later job can be admitted either
         else:
-            walk.close(gpus)
-    return RunningSet(start, losers + [row for _, row in evicted], reached)
+            heappop(fronts)
+    losers += [item[1] for item, gpus in fronts if gpus == _EVICTED]
+    return RunningSet(start, losers, reached)
+
+
+_EVICTED = 0
+"""In place of a size: a running job that lost its GPUs earlier in the walk."""

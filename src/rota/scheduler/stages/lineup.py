@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from rota.scheduler.snapshot import Snapshot
@@ -22,6 +23,9 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 Item = tuple[Any, int]
 """Key and row: equal keys keep the order of submission."""
+
+Front = tuple[Item, int]
+"""The first job of a size, and the size in GPUs."""
 
 
 class SortedItems:
@@ -124,46 +128,30 @@ class Lineup:
             self.by_size = dict(sorted(self.by_size.items()))
         return items
 
-    def walk(self) -> Walk:
-        """A walk from the head of the order."""
-        return Walk(self)
+    def fronts(self) -> list[Front]:
+        """The first job of each size with that size, as a heap: its head is first of all."""
+        found = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
+        if len(found) > 1:
+            heapify(found)
+        return found
+
+    def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
+        """The head of `fronts` is dealt with; the next job of its size takes its place.
+
+        `passed` counts per size the jobs dealt with in this walk.
+        """
+        gpus = fronts[0][1]
+        count = passed[gpus] = passed.get(gpus, 0) + 1
+        queue = self.by_size[gpus]
+        place = queue.head + count
+        if place < len(queue.items):
+            heapreplace(fronts, (queue.items[place], gpus))
+        else:
+            heappop(fronts)
 
     def in_order(self) -> Iterator[Item]:
         """All waiting jobs in order."""
-        walk = self.walk()
-        while (found := walk.peek()) is not None:
-            walk.take(found[1])
-            yield found[0]
-
-
-class Walk:
-    """One pass along a lineup; sizes are closed as jobs of them turn out not to fit."""
-
-    __slots__ = ("_at", "_lists")
-
-    def __init__(self, lineup: Lineup) -> None:
-        self._lists = {g: items.items for g, items in lineup.by_size.items() if len(items)}
-        self._at = {g: lineup.by_size[g].head for g in self._lists}
-
-    def peek(self, most: int | None = None) -> tuple[Item, int] | None:
-        """The first job left (of at most `most` GPUs) with its number of GPUs."""
-        best: Item | None = None
-        size = 0
-        at = self._at
-        for gpus, items in self._lists.items():
-            if most is not None and gpus > most:
-                break
-            item = items[at[gpus]]
-            if best is None or item < best:
-                best, size = item, gpus
-        return None if best is None else (best, size)
-
-    def take(self, gpus: int) -> None:
-        """The first job of `gpus` GPUs is dealt with."""
-        place = self._at[gpus] = self._at[gpus] + 1
-        if place == len(self._lists[gpus]):
-            del self._lists[gpus]
-
-    def close(self, gpus: int) -> None:
-        """No further job of `gpus` GPUs can be admitted."""
-        del self._lists[gpus]
+        fronts, passed = self.fronts(), dict[int, int]()
+        while fronts:
+            yield fronts[0][0]
+            self.advance(fronts, passed)
