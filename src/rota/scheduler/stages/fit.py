@@ -135,7 +135,8 @@ class Fitter:
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
         """The first node with CPU and memory enough for a job without GPUs."""
-        return next((n for n in range(self.cluster.nodes) if host_room(scratch, n, 1.0, row)), -1)
+        nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes)
+        return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
 
 
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
