@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
@@ -160,10 +161,13 @@ class PolicySpec:
 
 
 def parse_policy(text: str) -> PolicySpec:
-    """`tiresias` or `tiresias:limits=3200,promote=2` as a spec; names are checked, values too."""
+    """`tiresias` or `tiresias:limits=3200,promote=2` as a spec; names are checked, values too.
+
+    A value that is a policy has its parameters in brackets: `partition:by=vc,policy=fifo[skip=yes]`.
+    """
     name, _, tail = text.strip().partition(":")
     options: dict[str, str] = {}
-    for part in filter(None, tail.split(",")):
+    for part in filter(None, _COMMA.split(tail)):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
             raise InputError(
@@ -173,6 +177,18 @@ def parse_policy(text: str) -> PolicySpec:
     spec = PolicySpec(name, options)
     parse_parameters(system(name), options)
     return spec
+
+
+def parse_inner(text: str) -> PolicySpec:
+    """The policy inside another one's parameter: `fifo` or `fifo[skip=yes]`."""
+    name, bracket, tail = text.partition("[")
+    if bracket and not tail.endswith("]"):
+        raise InputError(f"policy {text!r} has no closing bracket; expected NAME[key=value,key=value]")
+    return parse_policy(f"{name}:{tail[:-1]}" if bracket else name)
+
+
+_COMMA = re.compile(r",(?![^\[]*\])")
+"""A comma that is not inside brackets."""
 
 
 def parse_policies(text: str) -> list[PolicySpec]:
