@@ -5,12 +5,16 @@ A case is the example of the format with one text replaced by another.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rota.errors import InputError
-from rota.traces import formats
+from rota.traces import formats, read
 
 EXAMPLES = {format.name: format.example for format in formats()}
 
@@ -62,7 +66,7 @@ CASES = [
         "row 2, column 'timestamp': '01/10/2017 08:00:00' is not a date",
     ),
     ("philly-list", ",60.0", ",-60.0", "row 2, column 'duration': '-60.0' is less than 0"),
-    ("philly-list", ",vc1", ",", "row 2, column 'cluster': the cell is empty; expected the name of a VC"),
+    ("philly-list", ",vc1", ",", "row 2, column 'cluster': the cell is empty; expected a name"),
     (
         "philly-json",
         '"Pass"',
@@ -313,3 +317,35 @@ def test_broken_plain_files_are_named(read_text: Any, data: bytes, says: str) ->
     with pytest.raises(InputError) as caught:
         read_text(data)
     assert says in str(caught.value)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, example: str) -> bytes:
+    """The example with a few stretches of it replaced by something else."""
+    text = example
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + 12)))
+        scraps = st.sampled_from(
+            [*',|;:\t\n"[{}-', "", "-1", "nan", "1e400", "\r", "\x00", "é", "9" * 25, "None"]
+        )
+        text = text[:start] + draw(scraps | st.text(max_size=4)) + text[end:]
+    return text.encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_damage_is_read_or_refused_but_never_a_crash(
+    tmp_path_factory: pytest.TempPathFactory, format: Any, data: st.DataObject
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"damaged-{format.name}"
+    file.write_bytes(data.draw(damaged(format.example)))
+    with contextlib.suppress(InputError):
+        trace = read(file, format.name)
+        assert len(trace) > 0
+        assert np.isfinite(trace.jobs.submit_s).all()
+        assert (np.diff(trace.jobs.submit_s) >= 0).all()
+        assert (trace.jobs.gpus >= 0).all()
+        assert not (trace.truth.duration_s < 0).any()
+        assert len(set(trace.jobs.ids)) == len(trace)

@@ -20,7 +20,7 @@ import numpy as np
 from rota.model.columns import Bools, Floats
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
-from rota.traces.build import Oddities, finish, ids_of
+from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import Source
 from rota.traces.table import Table, read_table
@@ -44,7 +44,6 @@ def read(source: Source) -> Trace:
     kinds = np.array(table.one_of("job_type", KINDS))
     steps = _steps(table, submit_s)
     odd = Oddities(table, ids_of(table, "job_id"))
-    tenant, tenant_names = table.codes("user")
     workload, workload_names = table.codes("model_name")
     first = np.array([deadlines[0][0] for deadlines in steps])
     soft = {odd.ids[i]: steps[i] for i in np.flatnonzero(kinds == "soft").tolist()}
@@ -55,8 +54,7 @@ def read(source: Source) -> Trace:
             "submit_s": submit_s,
             "gpus": table.whole("num_gpu"),
             "deadline_s": np.where(kinds == "best", np.nan, first),
-            "tenant": tenant,
-            "tenant_names": tenant_names,
+            **tenant_paths(table, "user"),
             "workload": workload,
             "workload_names": workload_names,
         },

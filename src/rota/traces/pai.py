@@ -21,7 +21,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import Source
-from rota.traces.table import read_table
+from rota.traces.table import MOST, read_table
 
 COLUMNS = ("job_id", "user", "group", "submit_time", "duration", "num_gpu", "num_cpu", "num_inst")
 
@@ -38,6 +38,7 @@ def read(source: Source) -> Trace:
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "job_id"))
     per_instance, instances = table.floats("num_gpu"), table.whole("num_inst", low=1)
+    table.reject(per_instance * instances > MOST, "num_gpu", "{!r} is too large", f"at most {MOST} in all")
     gpus, gpu_share = whole_gpus(per_instance, instances)
     rounded = gpus * gpu_share != per_instance * instances
     odd.note("fraction of several GPUs", "kept, rounded up to whole GPUs", rounded)

@@ -142,7 +142,7 @@ def _as_table(source: Source, jobs: list[_Job]) -> Table:
 
 def _entries(source: Source) -> list[Any]:
     try:
-        entries = json.loads(source.data)
+        entries = json.loads(source.data.decode())
     except json.JSONDecodeError as error:
         raise InputError.at(
             f"not valid JSON ({error.msg})",

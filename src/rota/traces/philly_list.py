@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
-from rota.traces.build import Oddities, finish, numbered
+from rota.traces.build import Oddities, finish, numbered, tenant_paths
 from rota.traces.registry import trace_format
 from rota.traces.source import Source
 from rota.traces.table import read_table
@@ -32,16 +32,13 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 def read(source: Source) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
-    tenant, tenant_names = table.codes("cluster")
-    table.reject(tenant < 0, "cluster", "the cell is empty", "the name of a VC")
     return finish(
         "philly-list",
         Oddities(table, numbered(table)),
         jobs={
             "submit_s": table.stamps("timestamp"),
             "gpus": table.whole("num_gpus"),
-            "tenant": tenant,
-            "tenant_names": tenant_names,
+            **tenant_paths(table, "cluster"),
         },
         truth=Truth.build(table.floats("duration")),
         facts={"duration": "seconds of running as recorded"},

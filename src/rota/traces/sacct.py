@@ -25,13 +25,13 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
-from rota.model.columns import Array, Floats
+from rota.model.columns import Array, Floats, Ints
 from rota.model.jobs import Observed, Outcome, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.registry import trace_format
 from rota.traces.source import Source
-from rota.traces.table import Table, encode, is_blank, read_table
+from rota.traces.table import MOST, Table, encode, is_blank, read_table
 from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
 
 MINUTE_S = 60.0
@@ -139,11 +139,20 @@ def _resources(table: Table) -> dict[str, Any]:
     asked, given = (table.text(name) if table.has(name) else empty for name in ("ReqTRES", "AllocTRES"))
     tres = [alloc or req for alloc, req in zip(given, asked, strict=True)]
     return {
-        "gpus": np.array([gpus_in(text) for text in tres], dtype=np.int64),
+        "gpus": _gpus(table, tres),
         "cpus": np.array([cpus_in(text) for text in tres]),
         "memory_gib": np.array([memory_gib_in(text) for text in tres]),
         **type_masks(pl.Series(["|".join(gpu_types_in(text)) for text in asked], dtype=pl.String)),
     }
+
+
+def _gpus(table: Table, tres: list[str]) -> Ints:
+    """GPUs in each TRES text, refused if no machine could have so many."""
+    gpus = [gpus_in(text) for text in tres]
+    column = table.first_of("AllocTRES", "ReqTRES")
+    huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
+    table.reject(huge, column, "{!r} has too many GPUs", f"at most {MOST}")
+    return np.array(gpus, dtype=np.int64)
 
 
 def _limits(table: Table) -> Any:

@@ -83,7 +83,7 @@ def read(source: Source) -> Trace:
             "tenant_names": tenant_names,
             "group": group,
             "group_names": group_names,
-            "after": _after(table, odd.ids),
+            "after": _after(table, odd),
         },
         truth=Truth.build(run_s, outcome=[OUTCOMES.get(code, Outcome.COMPLETED) for code in status.tolist()]),
         observed=Observed(submit_s + wait_s, submit_s + wait_s + run_s),
@@ -116,10 +116,10 @@ def _cancelled_waiting(odd: Oddities, cancelled: Bools, run_s: Floats) -> Floats
 
 
 def _gpus(table: Table, odd: Oddities) -> Ints:
-    asked, allocated = _known(table, "processors_asked"), _known(table, "processors")
-    gpus = np.where(np.isnan(asked) | (asked == 0), allocated, asked)
-    odd.drop("no processors recorded", "its size is not known", np.isnan(gpus))
-    return np.nan_to_num(gpus).astype(np.int64)
+    asked, allocated = (table.whole(name, low=-1) for name in ("processors_asked", "processors"))
+    gpus = np.where(asked > 0, asked, allocated)
+    odd.drop("no processors recorded", "its size is not known", gpus < 0)
+    return np.maximum(gpus, 0)
 
 
 def _tenants(table: Table) -> tuple[Any, tuple[str, ...]]:
@@ -137,8 +137,8 @@ def _numbered_names(table: Table, column: str, prefix: str) -> tuple[Any, tuple[
     return encode(pl.Series(column, [f"{prefix}{n}" if n >= 0 else "" for n in numbers]))
 
 
-def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
+def _after(table: Table, odd: Oddities) -> dict[int, tuple[int, ...]]:
     """Row of the preceding job for each row that names one in the file."""
-    row_of = {int(float(id)): row for row, id in enumerate(ids)}
+    row_of = {int(job): row for row, job in enumerate(table.whole("job")) if not odd.dropped[row]}
     preceding = table.whole("preceding", low=-1).tolist()
     return {row: (row_of[job],) for row, job in enumerate(preceding) if job in row_of and row_of[job] != row}

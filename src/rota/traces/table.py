@@ -22,6 +22,9 @@ from rota.traces.source import Source
 BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
 """Words (in lower case) that logs write where they know nothing."""
 
+MOST = 2**53
+"""Largest whole number accepted; above it a float cannot tell neighbours apart."""
+
 _Value = TypeVar("_Value")
 
 
@@ -45,21 +48,22 @@ class Table:
         """The first of `names` that is a column; for fields that variants of a format call differently."""
         found = next((name for name in names if self.has(name)), None)
         if found is None:
-            self.require(names[0])
-            raise AssertionError("require() returned although the column is missing")
+            raise self._missing(names[0], names)
         return found
 
     def require(self, *names: str) -> None:
         """Raise unless all `names` are columns."""
-        missing = [name for name in names if not self.has(name)]
-        if missing:
-            have = ", ".join(self.frame.columns)
-            raise InputError.at(
-                f"the column '{missing[0]}' is missing (columns here: {have})",
-                file=self.file,
-                row=1,
-                expected="a header with " + ", ".join(names),
-            )
+        missing = next((name for name in names if not self.has(name)), None)
+        if missing is not None:
+            raise self._missing(missing, names)
+
+    def _missing(self, name: str, wanted: Sequence[str]) -> InputError:
+        return InputError.at(
+            f"the column '{name}' is missing (columns here: {', '.join(self.frame.columns)})",
+            file=self.file,
+            row=1,
+            expected="a header with " + ", ".join(wanted),
+        )
 
     def text(self, name: str) -> pl.Series:
         """The cells of a column as they stand."""
@@ -82,6 +86,7 @@ class Table:
     def whole(self, name: str, *, low: int = 0, blank: int | None = None) -> Ints:
         """A column of whole numbers (`8` or `8.0`), checked as `floats` does."""
         numbers = self.floats(name, low=low, blank=blank)
+        self.reject(numbers > MOST, name, "{!r} is too large", f"at most {MOST}")
         self.reject(numbers != np.floor(numbers), name, "{!r} is not a whole number", "a whole number")
         return numbers.astype(np.int64)
 
@@ -95,6 +100,7 @@ class Table:
         seconds = np.array(moments.dt.epoch("s").cast(pl.Float64).fill_null(np.nan).to_numpy())
         bad = np.isnan(seconds) & ~is_blank(cells) if blank else np.isnan(seconds)
         self.reject(bad, name, "{!r} is not a date and time", "YYYY-MM-DD HH:MM:SS")
+        self.reject(seconds < 0, name, "{!r} is not a likely date", "a date since 1970")
         return seconds
 
     def one_of(self, name: str, meanings: Mapping[str, _Value]) -> list[_Value]:
