@@ -1,3 +1,75 @@
-"""Rota: which deep-learning job runs on which GPUs, for how long, alone or sharing."""
+"""Rota: a scheduler for deep-learning GPU clusters.
+
+    import rota
+    result = rota.simulate("trace.csv", cluster="80x8:V100", policies=["tiresias", "srtf", "fifo"])
+    result.report("out/")
+
+The names below are loaded when first used, so that importing one part of Rota does not load the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.api import Results, simulate
+    from rota.errors import InputError, PolicyError, RotaError, WorldError
+    from rota.model.cluster import Cluster
+    from rota.model.record import Record
+    from rota.model.trace import Trace
+    from rota.scheduler.policy import systems
+    from rota.traces import read, write
+    from rota.traces.capacity import cluster_from
+    from rota.traces.describe import describe
+    from rota.traces.generate import generate
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Cluster": "rota.model.cluster",
+    "InputError": "rota.errors",
+    "PolicyError": "rota.errors",
+    "Record": "rota.model.record",
+    "Results": "rota.api",
+    "RotaError": "rota.errors",
+    "Trace": "rota.model.trace",
+    "WorldError": "rota.errors",
+    "cluster_from": "rota.traces.capacity",
+    "describe": "rota.traces.describe",
+    "generate": "rota.traces.generate",
+    "read": "rota.traces",
+    "simulate": "rota.api",
+    "systems": "rota.scheduler.policy",
+    "write": "rota.traces",
+}
+"""Public name -> module it lives in."""
+
+__all__ = [
+    "Cluster",
+    "InputError",
+    "PolicyError",
+    "Record",
+    "Results",
+    "RotaError",
+    "Trace",
+    "WorldError",
+    "__version__",
+    "cluster_from",
+    "describe",
+    "generate",
+    "read",
+    "simulate",
+    "systems",
+    "write",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rota' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

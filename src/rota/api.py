@@ -1,0 +1,316 @@
+"""Replay a trace under several policies, in three lines.
+
+import rota
+result = rota.simulate("trace.csv", cluster="80x8:V100", policies=["tiresias", "srtf", "fifo"])
+result.report("out/")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.cluster import Cluster
+from rota.model.options import parse_options
+from rota.model.record import Record
+from rota.model.trace import Trace
+from rota.reports.compare import Calibration, Comparison, calibration, compare
+from rota.reports.files import write_results
+from rota.reports.html import Notes
+from rota.reports.summary import Summary, summarise
+from rota.reports.table import comparison_text
+from rota.reports.window import Window, parse_window
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.policy import Policy, PolicySpec, parse_policies, parse_policy
+from rota.traces import read
+from rota.traces.capacity import cluster_from, peak_demand
+from rota.worlds.observed import has_observed, observed_record
+from rota.worlds.simulated.costs import Costs, parse_costs
+from rota.worlds.simulated.faults import Fault, parse_faults
+from rota.worlds.simulated.many import Task, run_all
+from rota.worlds.simulated.providers import check_choice
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.semantics import semantics as semantics_named
+from rota.worlds.simulated.speed import SpeedModel
+
+Policies = str | Sequence[str | PolicySpec | Policy]
+Progress = Callable[[str, int, int], None]
+"""Is told a run's name, how many of its jobs have ended, and how many there are."""
+
+SITE_POLICY = "fifo:skip=yes"
+"""What a site is taken to have run when nobody says."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What `simulate` found: one record per policy and seed, and how they compare."""
+
+    records: tuple[Record, ...]
+    """In the order asked for; what the trace observed, if it did, comes last."""
+    trace: Trace
+    cluster: Cluster
+    window: Window | None = None
+    """The measured part; None is the whole run."""
+    named_baseline: str | None = None
+    site_policy: str | None = None
+    remarks: tuple[str, ...] = ()
+    """Sentences to know before believing the numbers."""
+
+    @cached_property
+    def summaries(self) -> tuple[Summary, ...]:
+        """All metrics of each record."""
+        return tuple(summarise(record, self.window) for record in self.records)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """One line per policy, with ratios to the baseline."""
+        return compare(self.summaries, self.named_baseline)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How far the site's own policy, simulated, is from what the trace observed."""
+        return calibration(self.records, self.site_policy, self.window)
+
+    def __getitem__(self, policy: str) -> Record:
+        """The record of `policy` (of the first seed)."""
+        for record in self.records:
+            if record.policy == policy:
+                return record
+        raise KeyError(policy)
+
+    def table(self, width: int = 100) -> str:
+        """The comparison as text of at most `width` characters a line."""
+        return comparison_text(self.comparison, width, self.calibration)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything printed, as plain values for JSON."""
+        return {
+            "trace": {"source": self.trace.source, "format": self.trace.format, "jobs": len(self.trace)},
+            "cluster": self.cluster.describe(),
+            "baseline": self.comparison.baseline,
+            "runs": [
+                {"seed": record.provenance.get("seed"), **summary.to_dict()}
+                for record, summary in zip(self.records, self.summaries, strict=True)
+            ],
+            "calibration": {
+                "calibrated": self.calibration.calibrated,
+                "text": self.calibration.text,
+                "site_policy": self.calibration.site_policy,
+                "errors": self.calibration.errors,
+            },
+            "odd": [vars(odd) for odd in self.trace.odd],
+            "remarks": list(self.remarks),
+        }
+
+    def write(self, folder: str | PathLike[str], *, csv: bool = False) -> list[Path]:
+        """Write `FOLDER/POLICY/{jobs,intervals}.parquet` and `summary.json` per run, and `report.html`.
+
+        `csv` adds both tables as CSV.  Gives the folders of the runs.
+        """
+        target = Path(folder)
+        notes = Notes(
+            title=f"{Path(self.trace.source).name} on {self.cluster.describe()}",
+            odd=self.trace.odd,
+            calibration=self.calibration,
+            remarks=self.remarks,
+        )
+        return write_results(
+            self.records,
+            target,
+            baseline=self.named_baseline,
+            window=self.window,
+            notes=notes,
+            csv=csv,
+        )
+
+    def report(self, folder: str | PathLike[str]) -> Path:
+        """Write everything into `folder`; gives the path of the HTML report."""
+        self.write(folder)
+        return Path(folder) / "report.html"
+
+
+def simulate(
+    trace: str | PathLike[str] | Trace,
+    *,
+    cluster: str | Cluster = "auto",
+    policies: Policies = ("fifo",),
+    format: str | None = None,
+    knowledge: str | Mapping[str, str] | None = None,
+    semantics: str | Semantics = "exact",
+    costs: str | Costs | None = None,
+    faults: str | Sequence[Fault] = (),
+    failures: bool = True,
+    retries: int | None = None,
+    speed: SpeedModel | None = None,
+    measure: str | Window | None = None,
+    baseline: str | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    observed: bool = True,
+    site_policy: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Replay `trace` on `cluster` under each of `policies`; the same call gives the same results.
+
+    cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
+    policies     names with parameters (`tiresias:promote=2`), specs or instances
+    knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
+    semantics    timing rules: `exact`, or those of a published simulator
+    costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`
+    faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
+    failures     replay the failing attempts the trace recorded; False leaves them out
+    retries      failing attempts after which a job is given up; None tries as often as the trace did
+    measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
+    baseline     the policy that ratios are to; the first one if None
+    seeds        run each policy with so many seeds, from `seed` on
+    observed     where the trace recorded starts, add what happened and a replay of `site_policy`
+    workers      processes to run on; None takes the cores there are, or this process for small traces
+
+    Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
+    """
+    window = parse_window(measure) if isinstance(measure, str) else measure
+    specs = _specs(policies)
+    named_baseline = _check_baseline(baseline, specs)
+    own = _site_policy(site_policy)
+    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
+    history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
+    setting = Setting(
+        semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
+        costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
+        speed=speed,
+        knowledge=_knowledge(knowledge),
+        retries=_check_retries(retries),
+    )
+    shows_observed = observed and has_observed(whole)
+    if shows_observed and str(own) not in map(str, specs):
+        specs.append(own)
+    # Copies, since an instance may keep caches of one run.
+    tasks = [
+        Task(deepcopy(spec), replace(setting, seed=one, faults=_faults(faults, history, where, one)))
+        for spec in specs
+        for one in _seeds(seed, seeds)
+    ]
+    records = run_all(
+        tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
+    )
+    if shows_observed:
+        records.append(observed_record(whole, where))
+    return Results(
+        records=tuple(records),
+        trace=whole,
+        cluster=where,
+        window=window,
+        named_baseline=named_baseline,
+        site_policy=str(own) if shows_observed else None,
+        remarks=tuple(_remarks(whole, where, shows_observed)),
+    )
+
+
+def _specs(policies: Policies) -> list[PolicySpec | Policy]:
+    """Policies as specs or instances; a name given twice would look like two seeds of one."""
+    listed: list[PolicySpec | Policy] = []
+    for policy in [policies] if isinstance(policies, str) else policies:
+        listed += parse_policies(policy) if isinstance(policy, str) else [policy]
+    if not listed:
+        raise InputError.at("no policy is named", field="--policy", expected="names such as fifo,srtf")
+    names = [str(spec) for spec in listed if isinstance(spec, PolicySpec)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError.at(f"{twice!r} is named twice", field="--policy", expected="each policy once")
+    return listed
+
+
+def _check_baseline(baseline: str | None, specs: Sequence[PolicySpec | Policy]) -> str | None:
+    """The baseline as a record will call it."""
+    if baseline is None:
+        return None
+    names = [str(spec) if isinstance(spec, PolicySpec) else type(spec).__name__ for spec in specs]
+    name = baseline if baseline in names else str(parse_policy(baseline))
+    if name not in names:
+        raise InputError.at(
+            f"{baseline!r} is not among the policies",
+            field="--baseline",
+            expected=f"one of {', '.join(names)}",
+        )
+    return name
+
+
+def _site_policy(text: str | None) -> PolicySpec:
+    return parse_policy(text or SITE_POLICY)
+
+
+def _knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    kinds = [kind.value for kind in Knowledge]
+    chosen = parse_options(given, field="--knowledge", known=kinds) if isinstance(given, str) else given or {}
+    for kind, source in chosen.items():
+        check_choice(kind, source)
+    return chosen
+
+
+def _check_retries(retries: int | None) -> int | None:
+    if retries is not None and retries < 0:
+        raise InputError.at(f"{retries} is below 0", field="--retries", expected="a number of attempts")
+    return retries
+
+
+def _check_workers(workers: int | None) -> int | None:
+    if workers is not None and workers < 1:
+        raise InputError.at(f"{workers} workers cannot work", field="--workers", expected="1 or more")
+    return workers
+
+
+def _seeds(first: int, count: int) -> range:
+    if count < 1 or first < 0:
+        raise InputError.at(
+            f"{count} seeds from {first}", field="--seeds", expected="at least one, from 0 or above"
+        )
+    return range(first, first + count)
+
+
+def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed: int) -> Sequence[Fault]:
+    return (
+        parse_faults(faults, cluster, _horizon_s(trace, cluster), seed) if isinstance(faults, str) else faults
+    )
+
+
+def _horizon_s(trace: Trace, cluster: Cluster) -> float:
+    """A time by which any policy is done that wastes less than half of the cluster."""
+    run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
+    demand_gpu_s = float((run_s * trace.jobs.gpus).sum())
+    last_s = float(trace.jobs.submit_s.max(initial=0.0))
+    return last_s + float(run_s.max(initial=0.0)) + 2.0 * demand_gpu_s / max(cluster.gpus, 1)
+
+
+def _named(progress: Progress | None, tasks: Sequence[Task], jobs: int) -> Callable[[int, int], None] | None:
+    """Progress by name of the run in place of its number."""
+    if progress is None:
+        return None
+    many_seeds = len({task.setting.seed for task in tasks}) > 1
+    names = [f"{task.policy} seed {task.setting.seed}" if many_seeds else str(task.policy) for task in tasks]
+
+    def told(number: int, done: int) -> None:
+        progress(names[number], done, jobs)
+
+    return told
+
+
+def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
+    if not shows_observed:
+        return []
+    peak = sum(peak_demand(trace).gpus_by_type.values())
+    if peak <= cluster.gpus:
+        return []
+    return [
+        f"The recorded run held up to {peak:,} GPUs at once, this cluster has {cluster.gpus:,}: "
+        "the calibration compares different clusters."
+    ]
