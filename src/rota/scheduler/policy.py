@@ -194,7 +194,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 def parse_policies(text: str) -> list[PolicySpec]:
     """`tiresias:promote=2,limits=3200,srtf` as specs: a part `key=value` belongs to the policy before it."""
     found: list[str] = []
-    for part in (part.strip() for part in text.split(",")):
+    for part in (part.strip() for part in _COMMA.split(text)):
         if "=" in part and ":" not in part.partition("=")[0] and found:
             found[-1] += ("," if ":" in found[-1] else ":") + part
         elif part:
