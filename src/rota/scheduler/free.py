@@ -95,21 +95,23 @@ class Free:
 
     def remove_all(self, devices: tuple[int, ...]) -> None:
         """`devices`, which are free, are free no longer."""
+        if len(devices) == 1:
+            self.remove(devices[0])
+            return
         for node, count in self._flip(devices):
             self._recount(node, self.count[node] - count)
 
     def put_all(self, devices: tuple[int, ...]) -> None:
         """`devices`, which are not free, are free again."""
+        if len(devices) == 1:
+            self.put(devices[0])
+            return
         for node, count in self._flip(devices):
             self._recount(node, self.count[node] + count)
 
     def _flip(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
         """Flip the bits of `devices`; returns how many lie on each node, run by run."""
         node_of, first, masks = self.node_of, self.first, self.devices
-        if len(devices) == 1:
-            node = node_of[devices[0]]
-            masks[node] ^= 1 << (devices[0] - first[node])
-            return [(node, 1)]
         runs: list[tuple[int, int]] = []
         last, count = -1, 0
         for device in devices:

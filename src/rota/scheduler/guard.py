@@ -79,13 +79,16 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
     waiting, gpus_of, claimed = state.waiting, state.gpus_of, state.occupancy.claimed
     taken: set[int] = set()
     jobs: set[int] = set()
+    last = len(claimed) - 1
     for grant in grants:
         row, devices = grant.job, grant.devices
-        if row not in waiting or row in jobs or grant.share != 1.0 or grant.role or len(devices) != gpus_of[row]:
+        if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
+            return False
+        if grant.share != 1.0 or grant.role:
             return False
         jobs.add(row)
         for device in devices:
-            if not 0 <= device < len(claimed) or device in taken or (claimed[device] and device not in freed):
+            if device in taken or not 0 <= device <= last or (claimed[device] and device not in freed):
                 return False
             taken.add(device)
     return True
