@@ -110,6 +110,12 @@ CASES = [
         "}]}",
         "row 4: not valid JSON (Expecting ',' delimiter); expected a JSON list of jobs",
     ),
+    (
+        "philly-json",
+        EXAMPLES["philly-json"],
+        "[" * 200_000,
+        "the JSON is nested too deeply; expected a JSON list",
+    ),
     ("philly-json", EXAMPLES["philly-json"], "[]", "holds no job; expected a JSON list of jobs"),
     ("philly-json", EXAMPLES["philly-json"], "[7]", "column 'jobid': job 1 (?): the entry is not an object"),
     ("helios", "queue", "wait", "row 1: the column 'queue' is missing"),

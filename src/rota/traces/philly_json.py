@@ -150,6 +150,9 @@ def _entries(source: Source) -> list[Any]:
             row=error.lineno,
             expected="a JSON list of jobs",
         ) from None
+    except RecursionError:
+        problem = "the JSON is nested too deeply"
+        raise InputError.at(problem, file=source.file, expected="a JSON list of jobs") from None
     if not isinstance(entries, list) or not entries:
         raise InputError.at("holds no job", file=source.file, expected="a JSON list of jobs")
     return entries
