@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from rota.model.cluster import Cluster
+
 JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.Int64,  # row in the trace
     "job_id": pl.String,
@@ -70,3 +72,16 @@ class Record:
     """Other counters: events, guard refusals, ..."""
     observed: bool = False
     """True for the row that replays what the trace recorded."""
+
+
+def cluster_facts(cluster: Cluster) -> dict[str, object]:
+    """What a report needs to know of the cluster."""
+    types = {name: cluster.gpus_of_type(code) for code, name in enumerate(cluster.type_names)}
+    return {
+        "gpus": cluster.gpus,
+        "nodes": cluster.nodes,
+        "describe": cluster.describe(),
+        "node_gpus": cluster.node_gpus.tolist(),
+        "node_names": list(cluster.node_names),
+        "types": types,
+    }

@@ -15,6 +15,7 @@ import numpy as np
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Ints
+from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -22,7 +23,7 @@ from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.policy import Policy
 from rota.scheduler.rows import RowSet
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase, State, feasible_rows, plain_rows
+from rota.scheduler.state import Phase, State, plain_rows
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 

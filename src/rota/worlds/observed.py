@@ -9,9 +9,8 @@ from rota import __version__
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats
 from rota.model.jobs import Outcome
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
 from rota.model.trace import Trace
-from rota.worlds.simulated.recorder import cluster_facts
 
 NAME = "observed"
 

@@ -10,7 +10,7 @@ import polars as pl
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats
 from rota.model.grants import Constraint, Grant
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
 from rota.scheduler.explain import first_reason
@@ -64,19 +64,6 @@ def make_record(
         provenance=provenance,
         counts=counts,
     )
-
-
-def cluster_facts(cluster: Cluster) -> dict[str, object]:
-    """What a report needs to know of the cluster."""
-    types = {name: cluster.gpus_of_type(code) for code, name in enumerate(cluster.type_names)}
-    return {
-        "gpus": cluster.gpus,
-        "nodes": cluster.nodes,
-        "describe": cluster.describe(),
-        "node_gpus": cluster.node_gpus.tolist(),
-        "node_names": list(cluster.node_names),
-        "types": types,
-    }
 
 
 _NULLABLE = ["start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided"]
