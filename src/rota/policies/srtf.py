@@ -28,6 +28,8 @@ class SrtfParameters:
 
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
+    by_count: bool = False
+    """Choose the running set by counting GPUs; what then finds no place waits (Helios, Lucid)."""
 
 
 def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
@@ -56,7 +58,14 @@ class Srtf:
 
     def __init__(self, parameters: SrtfParameters | None = None) -> None:
         p = parameters or SrtfParameters()
-        self.inner = ByPriority(remaining_s, preemptive=True, drifts=True, finish=finish_s, placement=p.placement)
+        self.inner = ByPriority(
+            remaining_s,
+            preemptive=True,
+            drifts=True,
+            finish=finish_s,
+            placement=p.placement,
+            by_count=p.by_count,
+        )
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

@@ -19,9 +19,14 @@ class Cost:
     constant_s: float = 0.0
     per_gpu_s: float = 0.0
     by_workload: Mapping[str, float] = field(default_factory=dict)
+    from_gpus: Mapping[int, float] = field(default_factory=dict)
+    """Other constants for jobs of at least so many GPUs, fewest first."""
 
     def of(self, workload: str, gpus: int) -> float:
-        return self.by_workload.get(workload, self.constant_s) + self.per_gpu_s * gpus
+        constant = self.constant_s
+        for least, seconds in self.from_gpus.items():
+            constant = seconds if gpus >= least else constant
+        return self.by_workload.get(workload, constant) + self.per_gpu_s * gpus
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,20 @@ class Costs:
     checkpoint: Cost = Cost()
     restore: Cost = Cost()
     migrate: Cost = Cost()
+    redo: Cost = Cost()
+    """Work that a preemption undoes: unlike a start-up it counts as work still to be done."""
     checkpoint_every_s: float = 0.0
     """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
 
     @property
     def free(self) -> bool:
-        """True if nothing costs anything."""
+        """True if no start, stop or move takes time."""
         return all(c == Cost() for c in (self.start, self.checkpoint, self.restore, self.migrate))
+
+    @property
+    def keep_work(self) -> bool:
+        """True if nothing but a failure undoes work."""
+        return not self.checkpoint_every_s and self.redo == Cost()
 
     def first_start(self, workload: str, gpus: int) -> float:
         return self.start.of(workload, gpus)
@@ -56,7 +68,7 @@ class Costs:
 
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
-    events = ("start", "checkpoint", "restore", "migrate")
+    events = ("start", "checkpoint", "restore", "migrate", "redo")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
     costs = {name: _parse_cost(name, value) for name, value in options.items()}

@@ -6,7 +6,7 @@ counts, how long a round is and what a restart costs.  A new simulator is a new 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rota.errors import InputError
@@ -26,11 +26,22 @@ class Finish(StrEnum):
 class RoundEnds(StrEnum):
     FIXED = "fixed"  # after `round_s`
     LATEST_STOP = "at the latest stop"  # when the last job of the round has done its steps
+    ARRIVAL = "at an arrival"  # after `round_s`, or earlier if a job arrives
+    MERGED = "merged events"  # with the next event, but not before `round_s`: closer ones are seen together
+    MERGED_ARRIVALS = "merged arrivals"  # the same for arrivals alone; after the last one, every `round_s`
 
 
 class Work(StrEnum):
     CONTINUOUS = "continuous"
     WHOLE_STEPS = "whole steps"  # a round holds a whole number of iterations
+
+
+class Charge(StrEnum):
+    """Who pays for a decision."""
+
+    COSTS = "as the costs say"
+    EVERYONE = "everyone"  # ElasticFlow: all jobs at each decision, as long as jobs are still to arrive
+    STARTED = "started"  # those that start, when the round is over; a job that ends in it pays nothing
 
 
 class Restart(StrEnum):
@@ -51,11 +62,21 @@ class Semantics:
     round_ends: RoundEnds = RoundEnds.FIXED
     work: Work = Work.CONTINUOUS
     restart: Restart = Restart.ANY_CHANGE
+    charge: Charge = Charge.COSTS
     clock_s: float = 0.0
     """Moments are rounded up to multiples of this; 0 is continuous time."""
     lag_s: float = 0.0
     """Time between the end of the work and the moment it is noticed."""
 
+
+_ELASTICFLOW = Semantics(
+    "elasticflow",
+    arrivals=Arrivals.ROUND,
+    finish=Finish.EPOCH,
+    round_s=60.0,
+    round_ends=RoundEnds.MERGED,
+    restart=Restart.NEVER,
+)
 
 PRESETS: dict[str, Semantics] = {
     preset.name: preset
@@ -63,6 +84,14 @@ PRESETS: dict[str, Semantics] = {
         Semantics(),
         # Tiresias' simulator counts whole seconds and charges nothing for preemption.
         Semantics("tiresias", restart=Restart.NEVER, clock_s=1.0),
+        # Helios' and Lucid's tick in seconds.  Where they can preempt, work is counted down from the tick after
+        # a start, so that every stretch that ends a job is a second longer.
+        Semantics("helios", restart=Restart.NEVER, clock_s=1.0),
+        Semantics("helios-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
+        Semantics("lucid", restart=Restart.NEVER, clock_s=1.0),
+        Semantics("lucid-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
+        # PAI's ticks in seconds: ends and arrivals of one second come before it allocates.
+        Semantics("pai", restart=Restart.NEVER, clock_s=1.0),
         # Gavel's advances round by round; a job that ends inside keeps its GPUs until the round is over.
         Semantics(
             "gavel",
@@ -72,6 +101,25 @@ PRESETS: dict[str, Semantics] = {
             round_ends=RoundEnds.LATEST_STOP,
             work=Work.WHOLE_STEPS,
             restart=Restart.NEVER,
+        ),
+        # The Gandiva of Tiresias' simulator looks every 10 s and at arrivals.
+        Semantics(
+            "tiresias-gandiva",
+            arrivals=Arrivals.ROUND,
+            finish=Finish.ROUND_END,
+            round_s=10.0,
+            round_ends=RoundEnds.ARRIVAL,
+            restart=Restart.NEVER,
+            clock_s=1.0,
+        ),
+        # ElasticFlow's merges what happens within a slot; its policies pay for decisions in different ways.
+        _ELASTICFLOW,
+        replace(_ELASTICFLOW, name="elasticflow-tiresias", charge=Charge.STARTED),
+        replace(
+            _ELASTICFLOW,
+            name="elasticflow-gandiva",
+            round_ends=RoundEnds.MERGED_ARRIVALS,
+            charge=Charge.EVERYONE,
         ),
     )
 }

@@ -59,7 +59,7 @@ class SimulatedWorld:
         self.cluster = cluster
         self.costs = costs or Costs()
         self._costs_nothing = self.costs.free
-        self._loses_nothing = self._costs_nothing and not self.costs.checkpoint_every_s
+        self._loses_nothing = self._costs_nothing and self.costs.keep_work
         self.semantics = semantics or Semantics()
         self.retries = retries
         n = len(trace)
@@ -268,6 +268,8 @@ class SimulatedWorld:
         every = self.costs.checkpoint_every_s
         if how is How.LOST and every:
             return done % every
+        if how is How.PREEMPTED:
+            return self.costs.redo.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
         return 0.0
 
 
