@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rota.api import Results, simulate
+    from rota.api import Results, replay, simulate, snapshot
     from rota.errors import InputError, PolicyError, RotaError, WorldError
     from rota.model.cluster import Cluster
     from rota.model.record import Record
@@ -39,7 +39,9 @@ _HOME = {
     "describe": "rota.traces.describe",
     "generate": "rota.traces.generate",
     "read": "rota.traces",
+    "replay": "rota.api",
     "simulate": "rota.api",
+    "snapshot": "rota.api",
     "systems": "rota.scheduler.policy",
     "write": "rota.traces",
 }
@@ -59,7 +61,9 @@ __all__ = [
     "describe",
     "generate",
     "read",
+    "replay",
     "simulate",
+    "snapshot",
     "systems",
     "write",
 ]

@@ -34,13 +34,14 @@ class InputError(RotaError):
     ) -> InputError:
         """Build the sentence `FILE, row N, column 'F': PROBLEM; expected E`.
 
-        `row` counts as an editor does: the first line of the file is row 1.
+        `row` counts as an editor does: the first line of the file is row 1.  A `field` that begins with a
+        dash is an option of the command line and stands for itself.
         """
         places = [str(file)] if file is not None else []
         if row is not None:
             places.append(f"row {row}")
         if field is not None:
-            places.append(f"column '{field}'")
+            places.append(field if field.startswith("-") else f"column '{field}'")
         where = ", ".join(places)
         sentence = f"{where}: {problem}" if where else problem
         return cls(f"{sentence}; expected {expected}" if expected else sentence)

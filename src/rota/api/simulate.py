@@ -9,36 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
+from rota.api.results import Results
+from rota.api.setting import make_setting
 from rota.errors import InputError
 from rota.model.cluster import Cluster
-from rota.model.options import parse_options
-from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.reports.compare import Calibration, Comparison, calibration, compare
-from rota.reports.files import write_results
-from rota.reports.html import Notes
-from rota.reports.summary import Summary, summarise
-from rota.reports.table import comparison_text
 from rota.reports.window import Window, parse_window
-from rota.scheduler.needs import Knowledge
 from rota.scheduler.policy import Policy, PolicySpec, parse_policies, parse_policy
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.worlds.observed import has_observed, observed_record
-from rota.worlds.simulated.costs import Costs, parse_costs
+from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
-from rota.worlds.simulated.providers import check_choice
-from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
-from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.speed import SpeedModel
 
 Policies = str | Sequence[str | PolicySpec | Policy]
@@ -47,94 +36,6 @@ Progress = Callable[[str, int, int], None]
 
 SITE_POLICY = "fifo:skip=yes"
 """What a site is taken to have run when nobody says."""
-
-
-@dataclass(frozen=True)
-class Results:
-    """What `simulate` found: one record per policy and seed, and how they compare."""
-
-    records: tuple[Record, ...]
-    """In the order asked for; what the trace observed, if it did, comes last."""
-    trace: Trace
-    cluster: Cluster
-    window: Window | None = None
-    """The measured part; None is the whole run."""
-    named_baseline: str | None = None
-    site_policy: str | None = None
-    remarks: tuple[str, ...] = ()
-    """Sentences to know before believing the numbers."""
-
-    @cached_property
-    def summaries(self) -> tuple[Summary, ...]:
-        """All metrics of each record."""
-        return tuple(summarise(record, self.window) for record in self.records)
-
-    @cached_property
-    def comparison(self) -> Comparison:
-        """One line per policy, with ratios to the baseline."""
-        return compare(self.summaries, self.named_baseline)
-
-    @cached_property
-    def calibration(self) -> Calibration:
-        """How far the site's own policy, simulated, is from what the trace observed."""
-        return calibration(self.records, self.site_policy, self.window)
-
-    def __getitem__(self, policy: str) -> Record:
-        """The record of `policy` (of the first seed)."""
-        for record in self.records:
-            if record.policy == policy:
-                return record
-        raise KeyError(policy)
-
-    def table(self, width: int = 100) -> str:
-        """The comparison as text of at most `width` characters a line."""
-        return comparison_text(self.comparison, width, self.calibration)
-
-    def to_dict(self) -> dict[str, object]:
-        """Everything printed, as plain values for JSON."""
-        return {
-            "trace": {"source": self.trace.source, "format": self.trace.format, "jobs": len(self.trace)},
-            "cluster": self.cluster.describe(),
-            "baseline": self.comparison.baseline,
-            "runs": [
-                {"seed": record.provenance.get("seed"), **summary.to_dict()}
-                for record, summary in zip(self.records, self.summaries, strict=True)
-            ],
-            "calibration": {
-                "calibrated": self.calibration.calibrated,
-                "text": self.calibration.text,
-                "site_policy": self.calibration.site_policy,
-                "errors": self.calibration.errors,
-            },
-            "odd": [vars(odd) for odd in self.trace.odd],
-            "remarks": list(self.remarks),
-        }
-
-    def write(self, folder: str | PathLike[str], *, csv: bool = False) -> list[Path]:
-        """Write `FOLDER/POLICY/{jobs,intervals}.parquet` and `summary.json` per run, and `report.html`.
-
-        `csv` adds both tables as CSV.  Gives the folders of the runs.
-        """
-        target = Path(folder)
-        notes = Notes(
-            title=f"{Path(self.trace.source).name} on {self.cluster.describe()}",
-            odd=self.trace.odd,
-            calibration=self.calibration,
-            remarks=self.remarks,
-        )
-        return write_results(
-            self.records,
-            target,
-            baseline=self.named_baseline,
-            window=self.window,
-            notes=notes,
-            csv=csv,
-        )
-
-    def report(self, folder: str | PathLike[str]) -> Path:
-        """Write everything into `folder`; gives the path of the HTML report."""
-        self.write(folder)
-        return Path(folder) / "report.html"
 
 
 def simulate(
@@ -184,12 +85,8 @@ def simulate(
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
-    setting = Setting(
-        semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
-        costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
-        speed=speed,
-        knowledge=_knowledge(knowledge),
-        retries=_check_retries(retries),
+    setting = make_setting(
+        semantics=semantics, costs=costs, knowledge=knowledge, speed=speed, retries=retries
     )
     shows_observed = observed and has_observed(whole)
     if shows_observed and str(own) not in map(str, specs):
@@ -247,20 +144,6 @@ def _check_baseline(baseline: str | None, specs: Sequence[PolicySpec | Policy]) 
 
 def _site_policy(text: str | None) -> PolicySpec:
     return parse_policy(text or SITE_POLICY)
-
-
-def _knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    kinds = [kind.value for kind in Knowledge]
-    chosen = parse_options(given, field="--knowledge", known=kinds) if isinstance(given, str) else given or {}
-    for kind, source in chosen.items():
-        check_choice(kind, source)
-    return chosen
-
-
-def _check_retries(retries: int | None) -> int | None:
-    if retries is not None and retries < 0:
-        raise InputError.at(f"{retries} is below 0", field="--retries", expected="a number of attempts")
-    return retries
 
 
 def _check_workers(workers: int | None) -> int | None:

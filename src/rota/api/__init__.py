@@ -1,0 +1,18 @@
+"""The Python API; the command line calls nothing else.
+
+    import rota
+    result = rota.simulate("trace.csv", cluster="80x8:V100", policies=["tiresias", "srtf", "fifo"])
+    result.report("out/")
+
+simulate   replay a trace under several policies
+results    what came out: records, summaries, comparison, files
+moments    one moment of a run, kept in a file and decided again
+"""
+
+from __future__ import annotations
+
+from rota.api.moments import replay, snapshot
+from rota.api.results import Results
+from rota.api.simulate import simulate
+
+__all__ = ["Results", "replay", "simulate", "snapshot"]

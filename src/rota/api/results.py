@@ -1,0 +1,106 @@
+"""What a comparison found, and the ways to look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+from rota.model.cluster import Cluster
+from rota.model.record import Record
+from rota.model.trace import Trace
+from rota.reports.compare import Calibration, Comparison, calibration, compare
+from rota.reports.files import write_results
+from rota.reports.html import Notes
+from rota.reports.summary import Summary, summarise
+from rota.reports.table import comparison_text
+from rota.reports.window import Window
+
+
+@dataclass(frozen=True)
+class Results:
+    """What `simulate` found: one record per policy and seed, and how they compare."""
+
+    records: tuple[Record, ...]
+    """In the order asked for; what the trace observed, if it did, comes last."""
+    trace: Trace
+    cluster: Cluster
+    window: Window | None = None
+    """The measured part; None is the whole run."""
+    named_baseline: str | None = None
+    site_policy: str | None = None
+    remarks: tuple[str, ...] = ()
+    """Sentences to know before believing the numbers."""
+
+    @cached_property
+    def summaries(self) -> tuple[Summary, ...]:
+        """All metrics of each record."""
+        return tuple(summarise(record, self.window) for record in self.records)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """One line per policy, with ratios to the baseline."""
+        return compare(self.summaries, self.named_baseline)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How far the site's own policy, simulated, is from what the trace observed."""
+        return calibration(self.records, self.site_policy, self.window)
+
+    def __getitem__(self, policy: str) -> Record:
+        """The record of `policy` (of the first seed)."""
+        for record in self.records:
+            if record.policy == policy:
+                return record
+        raise KeyError(policy)
+
+    def table(self, width: int = 100) -> str:
+        """The comparison as text of at most `width` characters a line."""
+        return comparison_text(self.comparison, width, self.calibration)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything printed, as plain values for JSON."""
+        return {
+            "trace": {"source": self.trace.source, "format": self.trace.format, "jobs": len(self.trace)},
+            "cluster": self.cluster.describe(),
+            "baseline": self.comparison.baseline,
+            "runs": [
+                {"seed": record.provenance.get("seed"), **summary.to_dict()}
+                for record, summary in zip(self.records, self.summaries, strict=True)
+            ],
+            "calibration": {
+                "calibrated": self.calibration.calibrated,
+                "text": self.calibration.text,
+                "site_policy": self.calibration.site_policy,
+                "errors": self.calibration.errors,
+            },
+            "odd": [vars(odd) for odd in self.trace.odd],
+            "remarks": list(self.remarks),
+        }
+
+    def write(self, folder: str | PathLike[str], *, csv: bool = False) -> list[Path]:
+        """Write `FOLDER/POLICY/{jobs,intervals}.parquet` and `summary.json` per run, and `report.html`.
+
+        `csv` adds both tables as CSV.  Gives the folders of the runs.
+        """
+        target = Path(folder)
+        notes = Notes(
+            title=f"{Path(self.trace.source).name} on {self.cluster.describe()}",
+            odd=self.trace.odd,
+            calibration=self.calibration,
+            remarks=self.remarks,
+        )
+        return write_results(
+            self.records,
+            target,
+            baseline=self.named_baseline,
+            window=self.window,
+            notes=notes,
+            csv=csv,
+        )
+
+    def report(self, folder: str | PathLike[str]) -> Path:
+        """Write everything into `folder`; gives the path of the HTML report."""
+        self.write(folder)
+        return Path(folder) / "report.html"

@@ -1,0 +1,99 @@
+"""The `rota` command: which verbs there are, and what becomes of errors.
+
+Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rota.cli import moments, simulate, systems, trace
+from rota.errors import RotaError
+
+INTERRUPTED = 130
+
+
+class Shell(TyperGroup):
+    """Turns errors meant for people into one sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except RotaError as error:
+            _complain(str(error))
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            _complain("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is left of it goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            raise typer.Exit(1) from None
+
+
+def _complain(sentence: str) -> None:
+    typer.secho("rota: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
+    typer.echo(sentence, err=True)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from rota import __version__
+
+        typer.echo(f"rota {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="rota",
+    cls=Shell,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback()
+def rota(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A scheduler for deep-learning GPU clusters: replay a history of jobs under any policy.
+
+    \b
+    Examples:
+      rota trace generate --jobs 5000 --load 0.9 --cluster 16x8 --out jobs.csv
+      rota simulate jobs.csv --cluster 16x8:V100 --policy tiresias,srtf,fifo --out out/
+      rota systems tiresias
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+    """
+
+
+app.command("simulate")(simulate.simulate)
+app.add_typer(trace.app, name="trace")
+app.command("snapshot")(moments.snapshot)
+app.command("replay")(moments.replay)
+app.command("systems")(systems.systems)
+
+
+def main() -> None:
+    """Entry point of the `rota` script."""
+    app(prog_name="rota")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""`rota snapshot` and `rota replay`: one moment of a run, kept in a file and decided again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
+from rota.model.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from rota.api.moments import Replayed
+
+SHOWN = 20
+"""Waiting jobs to explain in text; JSON has all."""
+
+
+def snapshot(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[:key=value,...]", help="The policy to ask.", autocompletion=complete_policy
+        ),
+    ],
+    at: Annotated[str, typer.Option(metavar="TIME", help="First decision from then on, such as 2d or 36h.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the moment here.")],
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="SPEC", help="80x8:V100 (nodes x GPUs), several by commas; auto; or FILE.yaml."),
+    ] = "auto",
+    knowledge: Annotated[
+        str | None, typer.Option(metavar="KIND=SOURCE", help="duration=oracle (default), user or predicted.")
+    ] = None,
+    semantics: Annotated[str, typer.Option(metavar="PRESET", help="Timing rules.")] = "exact",
+    costs: Annotated[str | None, typer.Option(metavar="COSTS", help="As for `rota simulate`.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
+    format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Of the trace.", autocompletion=complete_format)
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Simulate TRACE up to a moment and keep what the policy sees and remembers then.
+
+    \b
+    Example:
+      rota snapshot jobs.csv --cluster 16x8 --policy srtf --at 2d --out monday.rota
+    """
+    check_folder(out.parent)
+    at_s = parse_duration(at, field="--at")
+    from rota.api import snapshot as take
+
+    moment = take(
+        trace,
+        out,
+        policy=policy,
+        at_s=at_s,
+        cluster=cluster,
+        format=format,
+        knowledge=knowledge,
+        semantics=semantics,
+        costs=costs,
+        seed=seed,
+    ).snapshot()
+    figures = {
+        "file": str(out),
+        "now_s": moment.now,
+        "running": len(moment.running),
+        "waiting": len(moment.waiting),
+    }
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(
+        f"{out}: {format_duration(moment.now)} into the trace, {figures['running']:,} jobs running, "
+        f"{figures['waiting']:,} waiting"
+    )
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `rota snapshot` wrote.")],
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:key=value,...]",
+            help="Ask this policy instead; it begins with an empty memory.",
+            autocompletion=complete_policy,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Decide again at a stored moment, and say why the others wait.
+
+    \b
+    Examples:
+      rota replay monday.rota
+      rota replay monday.rota --policy fifo --json | jq .start
+    """
+    from rota.api import replay as decide
+
+    replayed = decide(file, policy)
+    if as_json:
+        print_json(replayed.to_dict())
+    else:
+        _show(replayed)
+
+
+def _show(replayed: Replayed) -> None:
+    screen, facts = console(), replayed.to_dict()
+    screen.print(
+        f"{replayed.policy} at {format_duration(facts['now_s'])}: {facts['running']:,} running, "
+        f"{facts['waiting']:,} waiting, {facts['free_gpus']:,} GPUs free",
+        style="bold",
+        markup=False,
+    )
+    for verb in ("start", "move"):
+        for grant in facts[verb]:
+            screen.print(
+                f"{verb:8} {grant['job']}: {grant['gpus']} GPUs on {', '.join(grant['nodes'])}", markup=False
+            )
+    for row in facts["preempt"]:
+        screen.print(f"preempt  {row}", markup=False)
+    for verb in ("reject", "cancel"):
+        for name, why in facts[verb].items():
+            screen.print(f"{verb:8} {name}: {why}", markup=False)
+    for name, reasons in list(facts["wait"].items())[:SHOWN]:
+        screen.print(f"wait     {name}: {'; '.join(one['sentence'] for one in reasons)}", markup=False)
+    if len(facts["wait"]) > SHOWN:
+        screen.print(f"... and {len(facts['wait']) - SHOWN:,} more wait; --json names them", markup=False)

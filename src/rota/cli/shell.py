@@ -1,0 +1,115 @@
+"""What all commands share: consoles, JSON, progress, completion."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100
+"""Columns when standard output is no terminal."""
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def console() -> Console:
+    """Where results go: plain text of fixed width unless a person is looking."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, soft_wrap=False)
+
+
+def width() -> int:
+    """Columns of the terminal, `WIDTH` without one."""
+    return shutil.get_terminal_size((WIDTH, 40)).columns if sys.stdout.isatty() else WIDTH
+
+
+def print_json(value: object) -> None:
+    """`value` as JSON on standard output; infinity and NaN become null."""
+    typer.echo(json.dumps(finite(value), indent=2, ensure_ascii=False, default=str))
+
+
+def finite(value: Any) -> Any:
+    """`value` without numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): finite(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(of) for of in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_folder(folder: Path, field: str = "--out") -> None:
+    """Refuse, before any work, a folder that could not be written."""
+    place = folder
+    while not place.exists() and place.parent != place:
+        place = place.parent
+    if not place.is_dir():
+        raise InputError.at(f"{place} is a file", field=field, expected="a folder")
+    if not os.access(place, os.W_OK):
+        raise InputError.at(f"{place} may not be written", field=field, expected="a folder of yours")
+
+
+Told = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress_bars(wanted: bool) -> Iterator[Told | None]:
+    """A bar per name on standard error, if a person is looking; None if not."""
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def told(name: str, done: int, total: int) -> None:
+            if name not in known:
+                known[name] = bars.add_task(name, total=total)
+            bars.update(known[name], completed=done)
+
+        yield told
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Names that continue a comma-separated list of policies."""
+    from rota.scheduler.policy import systems
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in systems() if name.startswith(last)]
+
+
+def complete_system(incomplete: str) -> list[str]:
+    """Names of policies."""
+    from rota.scheduler.policy import systems
+
+    return [name for name in systems() if name.startswith(incomplete)]
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Names of trace formats."""
+    from rota.traces import formats
+
+    return [format.name for format in formats() if format.name.startswith(incomplete)]
+
+
+def complete_semantics(incomplete: str) -> list[str]:
+    """Names of semantics presets."""
+    from rota.worlds.simulated.semantics import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]

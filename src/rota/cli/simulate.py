@@ -1,0 +1,172 @@
+"""`rota simulate`: replay a trace under several policies and compare them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import (
+    JsonFlag,
+    check_folder,
+    complete_format,
+    complete_policy,
+    complete_semantics,
+    console,
+    print_json,
+    progress_bars,
+)
+
+if TYPE_CHECKING:
+    from rota.api import Results
+
+Text = str | None
+
+
+def simulate(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="SPEC", help="80x8:V100 (nodes x GPUs), several by commas; auto; or FILE.yaml."),
+    ] = "auto",
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME[:key=value,...]",
+            help="Policies, joined by commas or given again; see `rota systems`.",
+            autocompletion=complete_policy,
+        ),
+    ] = ["fifo"],  # noqa: B006 (typer copies it)
+    knowledge: Annotated[
+        Text, typer.Option(metavar="KIND=SOURCE", help="duration=oracle (default), user or predicted.")
+    ] = None,
+    semantics: Annotated[
+        str,
+        typer.Option(
+            metavar="PRESET", help="Timing rules of a published simulator.", autocompletion=complete_semantics
+        ),
+    ] = "exact",
+    costs: Annotated[
+        Text,
+        typer.Option(
+            metavar="COSTS",
+            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every.",
+        ),
+    ] = None,
+    faults: Annotated[
+        Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
+    ] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures/--no-failures", help="Replay the failing attempts of the trace.")
+    ] = True,
+    retries: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Retry a failing job at most N times; as often as the trace did if not given."
+        ),
+    ] = None,
+    measure: Annotated[
+        Text, typer.Option(metavar="START:END", help="Count jobs submitted in 10%:90% or 1d:5d only.")
+    ] = None,
+    baseline: Annotated[
+        Text,
+        typer.Option(metavar="POLICY", help="What ratios are to; the first policy if not given."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Run each policy with N seeds.")] = 1,
+    site_policy: Annotated[
+        Text,
+        typer.Option(
+            metavar="POLICY", help="What the site itself ran, to calibrate with; fifo:skip=yes if not given."
+        ),
+    ] = None,
+    observed: Annotated[
+        bool,
+        typer.Option("--observed/--no-observed", help="Show what the trace recorded, and calibrate with it."),
+    ] = True,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write tables, summaries and report.html here.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the tables as CSV too.")] = False,
+    format: Annotated[
+        Text,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of the trace; detected if not given.",
+            autocompletion=complete_format,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", "-j", metavar="N", help="Processes; as many as cores if not given."),
+    ] = None,
+    as_json: JsonFlag = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Replay TRACE under several policies and compare them.
+
+    \b
+    Examples:
+      rota simulate jobs.csv --cluster 80x8:V100 --policy tiresias,srtf,fifo --out out/
+      rota simulate jobs.csv --policy fifo:skip=yes,srtf --measure 10%:90% --baseline srtf
+      rota simulate sacct.txt --cluster site.yaml --knowledge duration=user --costs restore=30s
+
+    A part with = belongs to the policy before it: a:x=1,y=2,b is a with x and y, and b.
+    """
+    if out is not None:
+        check_folder(out)
+    from rota.api import simulate as run
+
+    with progress_bars(wanted=not (quiet or as_json)) as progress:
+        results = run(
+            trace,
+            cluster=cluster,
+            policies=policy,
+            format=format,
+            knowledge=knowledge,
+            semantics=semantics,
+            costs=costs,
+            faults=faults or (),
+            failures=failures,
+            retries=retries,
+            measure=measure,
+            baseline=baseline,
+            seed=seed,
+            seeds=seeds,
+            observed=observed,
+            site_policy=site_policy,
+            workers=workers,
+            progress=progress,
+        )
+    if out is not None:
+        results.write(out, csv=csv)
+    if as_json:
+        print_json(results.to_dict() | {"out": None if out is None else str(out)})
+    elif not quiet:
+        _show(results, out)
+
+
+def _show(results: Results, out: Path | None) -> None:
+    """Table, calibration, what was odd, and where the rest lies."""
+    from rota.reports.table import print_comparison
+
+    screen = console()
+    trace = results.trace
+    head = f"{trace.source} ({trace.format}, {len(trace):,} jobs) on {results.cluster.describe()}"
+    screen.print(head, style="bold", markup=False, soft_wrap=True)
+    screen.print()
+    print_comparison(results.comparison, screen, results.calibration)
+    for remark in results.remarks:
+        screen.print(remark, style="yellow", markup=False)
+    if trace.odd:
+        screen.print(
+            "Odd rows: " + "; ".join(f"{odd.count:,} {odd.what} ({odd.done})" for odd in trace.odd) + ".",
+            markup=False,
+        )
+    where = (
+        f"Report: {out / 'report.html'}"
+        if out
+        else "Nothing was written; --out DIR keeps tables and a report."
+    )
+    screen.print(where, markup=False, soft_wrap=True)
