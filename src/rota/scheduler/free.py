@@ -14,29 +14,42 @@ class Free:
 
     __slots__ = ("buckets", "count", "devices", "first", "node_of", "nonempty", "size", "total")
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.first: list[int] = cluster.first_device.tolist()
-        self.node_of: list[int] = cluster.device_node.tolist()
-        self.size: list[int] = cluster.node_gpus.tolist()
-        self.count: list[int] = list(self.size)
-        """Free devices of each node."""
-        self.devices: list[int] = [(1 << n) - 1 for n in self.size]
+    def __init__(self, first: list[int], node_of: list[int], size: list[int], devices: list[int]) -> None:
+        self.first = first
+        """First device of each node, and one past the last."""
+        self.node_of = node_of
+        self.size = size
+        """Devices of each node."""
+        self.devices = devices
         """Per node, bit i is set if its i-th device is free."""
-        self.buckets: list[int] = [0] * (max(self.size) + 1)
+        self.count: list[int] = []
+        """Free devices of each node."""
+        self.buckets: list[int] = []
         """Per number of free devices, the nodes that have exactly so many."""
         self.nonempty = 0
         """Bit f is set if some node has exactly f free devices."""
-        self.total = sum(self.size)
-        for node, n in enumerate(self.size):
-            self.buckets[n] |= 1 << node
-            self.nonempty |= 1 << n
+        self.total = 0
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Free:
+        """The index of an empty cluster."""
+        size: list[int] = cluster.node_gpus.tolist()
+        free = cls(
+            cluster.first_device.tolist(), cluster.device_node.tolist(), size, [(1 << n) - 1 for n in size]
+        )
+        free.count = list(size)
+        free.buckets = [0] * (max(size) + 1)
+        for node, n in enumerate(size):
+            free.buckets[n] |= 1 << node
+            free.nonempty |= 1 << n
+        free.total = sum(size)
+        return free
 
     def copy(self) -> Free:
         """An independent copy, for trying things out."""
-        twin = Free.__new__(Free)
-        twin.first, twin.node_of, twin.size = self.first, self.node_of, self.size
-        twin.count, twin.devices = self.count.copy(), self.devices.copy()
-        twin.buckets, twin.nonempty, twin.total = self.buckets.copy(), self.nonempty, self.total
+        twin = Free(self.first, self.node_of, self.size, self.devices.copy())
+        twin.count, twin.buckets = self.count.copy(), self.buckets.copy()
+        twin.nonempty, twin.total = self.nonempty, self.total
         return twin
 
     def best_fit(self, gpus: int, within: int = -1) -> int:

@@ -34,13 +34,11 @@ class Occupancy:
         "tenant_gpus",
     )  # fmt: skip
 
-    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+    def __init__(self, cluster: Cluster, jobs: JobTable, origin: Occupancy | None = None) -> None:
         self.cluster = cluster
         self.jobs = jobs
-        self._counts_hosts = bool(cluster.tenants) or any(
-            column.any() for column in (jobs.cpus, jobs.memory_gib, jobs.gpu_memory_gib)
-        )
-        self.free = Free(cluster)
+        self._counts_hosts = origin._counts_hosts if origin else _counts_hosts(cluster, jobs)
+        self.free = origin.free.copy() if origin else Free.of(cluster)
         self.claimed: list[float] = [0.0] * cluster.gpus
         """Sum of the shares claimed of each device, the opportunistic ones aside."""
         self.spare: dict[int, float] = {}
@@ -60,9 +58,7 @@ class Occupancy:
 
     def copy(self) -> Occupancy:
         """An independent copy."""
-        twin = Occupancy.__new__(Occupancy)
-        twin.cluster, twin.jobs, twin.free = self.cluster, self.jobs, self.free.copy()
-        twin._counts_hosts = self._counts_hosts
+        twin = Occupancy(self.cluster, self.jobs, self)
         twin.claimed, twin.spare = self.claimed.copy(), self.spare.copy()
         twin.sharers = {device: rows.copy() for device, rows in self.sharers.items()}
         twin.gpu_memory_used = self.gpu_memory_used.copy()
@@ -177,3 +173,9 @@ class Occupancy:
                 self.down.remove(device)
                 if self.claimed[device] <= EPSILON:
                     self.free.put(device)
+
+
+def _counts_hosts(cluster: Cluster, jobs: JobTable) -> bool:
+    """True if grants touch more than devices: tenants, CPU, memory or device memory."""
+    stated = (jobs.cpus, jobs.memory_gib, jobs.gpu_memory_gib)
+    return bool(cluster.tenants) or any(bool(column.any()) for column in stated)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
+import numpy as np
+
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase
 
@@ -112,10 +114,10 @@ class Lineup:
         phase = snapshot.state.phase.item(row)
         if phase == _PENDING:
             items = self._of_size(snapshot.state.gpus_of[row])
-            item = (self.key(snapshot, row), row)
+            item = (_plain(self.key(snapshot, row)), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
-            item = (self.running_key(snapshot, row), row)
+            item = (_plain(self.running_key(snapshot, row)), row)
         else:
             return
         items.add(item)
@@ -155,3 +157,8 @@ class Lineup:
         while fronts:
             yield fronts[0][0]
             self.advance(fronts, passed)
+
+
+def _plain(key: Any) -> Any:
+    """A NumPy scalar as Python's own: comparing those is several times faster."""
+    return key.item() if isinstance(key, np.generic) else key
