@@ -1,0 +1,117 @@
+"""Properties of single decisions: repeatable, without side effects, remembering what can be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rota.errors import PolicyError
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.loop import Loop
+from rota.scheduler.packing import pack
+from rota.scheduler.policy import Policy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.values import copied, digest
+from rota.testing.scenes import Scene
+from rota.testing.sentences import ask, at, played, print_of, show
+from rota.testing.subject import Around, Subject
+from rota.worlds.simulated.recorder import RunRecorder
+
+
+def same_decision(subject: Subject, scene: Scene) -> Iterator[str]:
+    """A second, fresh instance is asked the same; it gets a copy of the memory."""
+    offences: list[str] = []
+
+    def ask_twice(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        told = copied(memory)
+        decision = policy.decide(snapshot, memory)
+        twin = subject.make().decide(snapshot, told)
+        if print_of(decision) != print_of(twin):
+            offences.append(f"{at(snapshot)} {show(decision)}, and asked again {show(twin)}")
+        return decision
+
+    yield from played(subject, scene, ask_twice, offences)
+
+
+def snapshot_unchanged(subject: Subject, scene: Scene) -> Iterator[str]:
+    offences: list[str] = []
+
+    def look_before_and_after(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        before = copied(pack(snapshot), "the snapshot")
+        decision = policy.decide(snapshot, memory)
+        offences.extend(f"{at(snapshot)} {what} changed" for what in _changed(before, pack(snapshot)))
+        return decision
+
+    yield from played(subject, scene, look_before_and_after, offences)
+
+
+def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[str]:
+    """Paths of the parts of a packed snapshot that differ."""
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        for key in before:
+            yield from _changed(before[key], after[key], f"{path}.{key}")
+    elif digest(before) != digest(after):
+        yield path
+
+
+def memory_stored(subject: Subject, scene: Scene) -> Iterator[str]:
+    """A run whose memory is written and read before each call decides as one whose memory is kept."""
+
+    def through_storage(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        return policy.decide(snapshot, copied(memory))
+
+    yield from _diverges(subject, scene, through_storage, "with a stored memory")
+
+
+def caches_droppable(subject: Subject, scene: Scene) -> Iterator[str]:
+    rng = np.random.default_rng([7, scene.seed])
+    kept: list[Policy] = []
+
+    def now_and_then_a_fresh_one(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        if not kept or rng.random() < 0.3:
+            kept[:] = [subject.make()]
+        return kept[0].decide(snapshot, memory)
+
+    yield from _diverges(subject, scene, now_and_then_a_fresh_one, "with fresh instances in between")
+
+
+def _diverges(subject: Subject, scene: Scene, around: Around, how: str) -> Iterator[str]:
+    """The first decision in which a run asked by `around` differs from an ordinary one."""
+    plain, other = _decisions(subject, scene, ask), _decisions(subject, scene, around)
+    for (now, decision), (_, twin) in zip(plain, other, strict=False):
+        if decision != twin:
+            yield f"at {now:g} s it decides otherwise {how}"
+            return
+    if len(plain) != len(other):
+        yield f"it takes {len(plain)} decisions, and {len(other)} {how}"
+
+
+def _decisions(subject: Subject, scene: Scene, around: Around) -> list[tuple[float, str]]:
+    """Moment and digest of each decision of a run."""
+    taken: list[tuple[float, str]] = []
+
+    def note(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = around(policy, snapshot, memory)
+        taken.append((snapshot.now, print_of(decision)))
+        return decision
+
+    for _ in subject.play(scene, note):
+        pass
+    return taken
+
+
+def needs_enforced(subject: Subject, scene: Scene) -> Iterator[str]:
+    """Undeclared knowledge is refused when it is read; here: what is declared, and what if nobody has it."""
+    loop, _ = subject.loop(scene)
+    needs = loop.policy.needs
+    beyond = sorted(kind.value for kind in needs - subject.may_need)
+    if beyond:
+        yield f"it needs {', '.join(beyond)}, which its registration does not list"
+    if not needs:
+        return
+    try:
+        Loop(loop.world, subject.make(), RunRecorder())
+    except PolicyError:
+        return
+    yield f"it is run although nobody provides {', '.join(sorted(kind.value for kind in needs))}"

@@ -1,0 +1,93 @@
+"""Properties of what is in force after a decision: devices, gangs, quotas, endings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from rota.model.grants import Grant, Role
+from rota.scheduler.loop import Loop
+from rota.scheduler.state import Phase
+from rota.testing.scenes import Scene
+from rota.testing.sentences import ids, moment
+from rota.testing.subject import Subject, moments
+from rota.worlds.simulated.checks import recount
+
+
+def devices_within_one(subject: Subject, scene: Scene) -> Iterator[str]:
+    for loop in subject.play(scene):
+        claims: dict[int, float] = {}
+        for grant in loop.state.grants.values():
+            for device in () if grant.role is Role.OPPORTUNISTIC else grant.devices:
+                claims[device] = claims.get(device, 0.0) + grant.share
+        for device, claim in claims.items():
+            if claim > 1.0 + 1e-6:
+                holders = [g.job for g in loop.state.grants.values() if device in g.devices]
+                yield f"{moment(loop)} device {device} is claimed {claim:g} times by {ids(loop, holders)}"
+
+
+def gangs_whole(subject: Subject, scene: Scene) -> Iterator[str]:
+    jobs = scene.trace.jobs
+    for loop in subject.play(scene):
+        for row, grant in loop.state.grants.items():
+            count, least, most = len(set(grant.devices)), jobs.gpus_min[row], jobs.gpus_max[row]
+            if jobs.gang[row] and not least <= count <= most:
+                yield f"{moment(loop)} job {jobs.ids[row]} of {least} to {most} GPUs holds {count}"
+
+
+def quotas_kept(subject: Subject, scene: Scene) -> Iterator[str]:
+    tenants = [t for t in scene.cluster.tenants.by_path.values() if t.hard]
+    for loop in subject.play(scene):
+        for tenant in tenants:
+            held = [g for g in loop.state.grants.values() if _counts_against(loop, g, tenant.path)]
+            used = sum(len(g.devices) * g.share for g in held)
+            if used > tenant.quota_gpus + 1e-6:
+                who = ids(loop, [g.job for g in held])
+                yield f"{moment(loop)} {tenant.path} uses {used:g} of {tenant.quota_gpus:g} GPUs by {who}"
+
+
+def _counts_against(loop: Loop, grant: Grant, path: str) -> bool:
+    name = loop.state.jobs.name_of("tenant", grant.job)
+    return grant.role is not Role.OPPORTUNISTIC and (name + "/").startswith(path + "/")
+
+
+def finished_hold_nothing(subject: Subject, scene: Scene) -> Iterator[str]:
+    for loop in subject.play(scene):
+        state = loop.state
+        for row in state.grants:
+            if state.phase[row] != Phase.RUNNING:
+                phase = Phase(int(state.phase[row])).name
+                yield f"{moment(loop)} {ids(loop, [row])} is {phase} and holds devices"
+        for reservation in state.reservations:
+            if state.phase[reservation.job] > Phase.RUNNING and reservation.until_s > state.now:
+                yield f"{moment(loop)} devices are reserved for {ids(loop, [reservation.job])}, which ended"
+
+
+def every_job_ends(subject: Subject, scene: Scene) -> Iterator[str]:
+    """Asked of work-conserving policies; a job that does not even end alone asks for too much of them."""
+    if not subject.work_conserving:
+        return
+    stuck = unfinished(subject, scene)
+    if stuck:
+        alone = [row for row in range(len(scene.trace)) if not unfinished(subject, _only(scene, [row]))]
+        if len(alone) < len(scene.trace):
+            scene = _only(scene, alone)
+            stuck = unfinished(subject, scene) if alone else []
+    for row in stuck:
+        yield f"job {scene.trace.jobs.ids[row]} of {scene.trace.jobs.gpus[row]} GPUs never ends"
+
+
+def unfinished(subject: Subject, scene: Scene) -> list[int]:
+    """Rows that have not ended when nothing happens any more; the run is recounted."""
+    loop, recorder = subject.loop(scene)
+    for _ in moments(loop):
+        pass
+    loop.close()
+    recount(loop.state, recorder)
+    return np.flatnonzero(loop.state.phase < Phase.COMPLETED).tolist()
+
+
+def _only(scene: Scene, rows: list[int]) -> Scene:
+    return replace(scene, trace=scene.trace.take(np.array(rows, dtype=np.int64)))

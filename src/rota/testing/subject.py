@@ -1,0 +1,133 @@
+"""What is tested: a policy by name, by class or by factory, and how it fares in a scene."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, get_type_hints
+
+from rota.errors import InputError
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.loop import Loop
+from rota.scheduler.needs import Knowledge, Provider
+from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems
+from rota.scheduler.snapshot import Snapshot
+from rota.testing.knowledge import scene_providers
+from rota.testing.scenes import Scene
+from rota.worlds.simulated.recorder import RunRecorder
+from rota.worlds.simulated.run import prepare
+
+Around = Callable[[Policy, Snapshot, Memory], Decision]
+"""Asks a policy on behalf of the loop: the place where a property looks on."""
+
+MOMENTS = 20_000
+"""A scene has some hundred moments; a run beyond this many never ends."""
+
+
+class ContractError(AssertionError):
+    """A policy broke its contract; says which sentence, where, and how to see it again."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy under test."""
+
+    name: str
+    make: Callable[[], Policy]
+    rotates: bool = False
+    work_conserving: bool = True
+    may_need: frozenset[Knowledge] = frozenset(Knowledge)
+    """What its registration lists; anything, if it is not registered."""
+    providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = scene_providers
+
+    def repeat(self, seed: int, sentence: str) -> str:
+        """The command that shows one failure again."""
+        only = shlex.quote(sentence)
+        return f"python -m rota.testing {shlex.quote(self.name)} --seed {seed} --only {only}"
+
+    def loop(self, scene: Scene, around: Around | None = None) -> tuple[Loop, RunRecorder]:
+        """A loop that is about to play `scene`."""
+        policy = self.make()
+        watched = Watched(policy, around) if around else policy
+        setting = replace(scene.setting, providers=tuple(self.providers(scene, policy.needs)))
+        return prepare(watched, scene.trace, scene.cluster, setting)
+
+    def play(self, scene: Scene, around: Around | None = None) -> Iterator[Loop]:
+        """Plays `scene`; hands over the loop after each moment."""
+        loop, _ = self.loop(scene, around)
+        yield from moments(loop)
+
+
+def moments(loop: Loop) -> Iterator[Loop]:
+    """`loop` after each of its moments, until nothing more happens."""
+    for _ in range(MOMENTS):
+        more = loop.step()
+        yield loop
+        if not more:
+            return
+    raise ContractError(f"the run does not end: {MOMENTS} moments, and it is {loop.state.now:g} s")
+
+
+class Watched:
+    """A policy that somebody looks at; the loop cannot tell."""
+
+    def __init__(self, inner: Policy, around: Around) -> None:
+        self.inner = inner
+        self.around = around
+        self.needs = inner.needs
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return self.around(self.inner, snapshot, memory)
+
+
+def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **facts: Any) -> Subject:
+    """The subject that a name, a class or a factory stands for.
+
+    A registered policy brings its own facts; `facts` (`rotates`, `work_conserving`, `providers`) override.
+    """
+    if isinstance(policy, Subject):
+        return policy
+    if isinstance(policy, str | PolicySpec):
+        spec = parse_policy(policy) if isinstance(policy, str) else policy
+        entry = system(spec.name)
+        known: dict[str, Any] = {
+            "rotates": entry.rotates,
+            "work_conserving": entry.work_conserving,
+            "may_need": entry.needs,
+        }
+        return Subject(str(spec), spec.make, **(known | facts))
+    registered = next((e for e in systems().values() if e.make is policy), None)
+    if registered is not None:
+        return subject_of(registered.name, **facts)
+    name = f"{policy.__module__}:{getattr(policy, '__qualname__', type(policy).__qualname__)}"
+    return Subject(name, policy, **facts)
+
+
+def variants(name: str) -> list[str]:
+    """The registered policy with its defaults, then with each switch or choice turned, one at a time."""
+    entry = system(name)
+    found = [name]
+    kinds = get_type_hints(entry.parameters)
+    for field in fields(entry.parameters):
+        for text in _other_values(kinds[field.name], field.default):
+            found += _if_allowed(f"{name}:{field.name}={text}")
+    return found
+
+
+def _other_values(kind: Any, default: Any) -> list[str]:
+    if kind is bool:
+        return ["no" if default else "yes"]
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [member.value for member in kind if member != default]
+    return []
+
+
+def _if_allowed(text: str) -> list[str]:
+    """The variant, unless the policy says that it makes no sense."""
+    try:
+        parse_policy(text).make()
+    except InputError:
+        return []
+    return [text]
