@@ -96,8 +96,8 @@ class Loop:
 
     def _is_due(self, cause: int) -> bool:
         wake = self.wake
-        if wake.if_waiting and not self.state.waiting.n:
-            return False
+        if not cause or (wake.if_waiting and not self.state.waiting.n):
+            return False  # a batch without a cause brings the state up to date, nothing more
         return bool(cause & self._wake_on) or self.state.now >= wake.at_s
 
     # -- events ----------------------------------------------------------------------------------

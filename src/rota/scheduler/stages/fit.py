@@ -53,19 +53,26 @@ class Fitter:
         return grant
 
     def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
-        gpus = self.jobs.gpus.item(row)
-        if gpus == 0:
+        if self.jobs.gpus.item(row) == 0:
             node = self._cpu_node(scratch, row)
             return Grant(row, (), node=node) if node >= 0 else None
-        share = self.jobs.gpu_share.item(row)
-        for type_code, nodes in enumerate(self._nodes_by_type(row)):
-            if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
-                continue
-            nodes &= self._hosts(scratch, row, gpus)
-            devices = self._devices(scratch, row, gpus, share, nodes)
-            if devices is not None:
-                return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+        for type_code in range(len(self._type_nodes)):
+            grant = self.on_type(scratch, row, type_code)
+            if grant is not None:
+                return grant
         return None
+
+    def on_type(self, scratch: Occupancy, row: int, type_code: int, gpus: int | None = None) -> Grant | None:
+        """The grant `row` would get on one type, with `gpus` GPUs instead of those it asked for."""
+        gpus = self.jobs.gpus.item(row) if gpus is None else gpus
+        share = self.jobs.gpu_share.item(row)
+        nodes = self._nodes_by_type(row)[type_code]
+        if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
+            return None
+        devices = self._devices(scratch, row, gpus, share, nodes & self._hosts(scratch, row, gpus))
+        if devices is None:
+            return None
+        return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
 
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rota.errors import InputError
 from rota.knowledge.duration import OracleDuration, PredictedDuration, UserDuration
+from rota.knowledge.scaling import linear_scaling
+from rota.knowledge.throughput import uniform_throughput
+from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.scheduler.needs import Knowledge, Provenance, Provider
 from rota.worlds.simulated.speed import SpeedModel
@@ -18,12 +21,17 @@ _DURATION: dict[Provenance, Callable[[Trace], Provider]] = {
 
 
 def make_providers(
-    needs: Iterable[Knowledge], knowledge: Mapping[str, str], trace: Trace, speed: SpeedModel | None
+    needs: Iterable[Knowledge],
+    knowledge: Mapping[str, str],
+    trace: Trace,
+    cluster: Cluster,
+    speed: SpeedModel | None,
 ) -> dict[Knowledge, Provider]:
     """Providers of `needs` that a simulation has; kinds nobody can provide are left out.
 
     `knowledge` maps kinds to sources (`duration` -> `user`); the truth is the default.  A speed model may
-    provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.
+    provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.  Without
+    one, GPU types are equally fast and speed is in proportion to GPUs, as in a world of fixed durations.
     """
     for kind, source in knowledge.items():
         check_choice(kind, source)
@@ -35,6 +43,10 @@ def make_providers(
         elif kind is Knowledge.DURATION:
             make: Callable[[Trace], Provider] = _DURATION[Provenance(knowledge.get(kind.value, "oracle"))]
             made[kind] = make(trace)
+        elif kind is Knowledge.THROUGHPUT:
+            made[kind] = uniform_throughput(trace.jobs, cluster)
+        elif kind is Knowledge.SCALING:
+            made[kind] = linear_scaling(trace.jobs)
     return made
 
 

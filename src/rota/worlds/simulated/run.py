@@ -20,6 +20,7 @@ from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder, make_record
+from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed import SpeedModel
 from rota.worlds.simulated.world import SimulatedWorld
@@ -83,7 +84,8 @@ def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | Non
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:
     """The loop, ready to run, and what listens to it."""
-    world = SimulatedWorld(
+    world_of = RoundWorld if setting.semantics.round_s else SimulatedWorld
+    world = world_of(
         trace,
         cluster,
         speed=setting.speed,
@@ -96,7 +98,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
     providers = {p.kind: p for p in setting.providers}
     for kind in policy.needs:
         if kind not in providers:
-            providers.update(make_providers({kind}, setting.knowledge, trace, setting.speed))
+            providers.update(make_providers({kind}, setting.knowledge, trace, cluster, setting.speed))
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
 
 

@@ -72,12 +72,16 @@ class FixedDuration:
         asked = self.jobs.gpus.item(row)
         if not asked:
             return Pace(1.0)
-        rate = len(grant.devices) / asked
+        return Pace(len(grant.devices) / asked * self.efficiency(row, grant, beside))
+
+    def efficiency(self, row: int, grant: Grant, beside: Sequence[Grant]) -> float:
+        """What share, company and placement leave of the rate on as many whole GPUs, in [0, 1]."""
+        factor = 1.0
         if grant.role is not Role.ALONE or grant.share != 1.0:
-            rate *= self._shared(row, grant, beside)
-        if self.slowdowns.spread and asked > 1:
-            rate *= self._spread(row, grant)
-        return Pace(rate)
+            factor *= self._shared(row, grant, beside)
+        if self.slowdowns.spread and len(grant.devices) > 1:
+            factor *= self._spread(row, grant)
+        return factor
 
     def _shared(self, row: int, grant: Grant, beside: Sequence[Grant]) -> float:
         """A claim of the share asked for is full speed; opportunistic jobs get what others leave."""

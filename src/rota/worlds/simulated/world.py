@@ -22,7 +22,7 @@ from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.semantics import Restart, Semantics
-from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.speed import FixedDuration, Pace, SpeedModel
 
 _PENDING, _FAILED, _NOTHING_LOST = Phase.PENDING, How.FAILED, Lost()
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
@@ -95,7 +95,11 @@ class SimulatedWorld:
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
         now = min(arrival, finish, until)
-        if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
+        if (
+            fault <= now
+            and fault < math.inf
+            and (arrival < math.inf or finish < math.inf or len(self.state.waiting))
+        ):
             return self._fault_batch(fault)
         if now == math.inf:
             return None
@@ -178,16 +182,16 @@ class SimulatedWorld:
                 and change.new.share == 1.0
                 and len(change.new.devices) == self.jobs.gpus.item(row)
             ):
-                rate = 1.0
+                rate, until_work = 1.0, math.inf
             else:
-                rate = self._rate(row, change.new)
+                rate, until_work = self._pace(row, change.new)
                 self._dirty.update(self._beside(change.new))
             since = now + self._overhead(change)
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
             progress.since[row] = since
-            self._schedule(row, rate, since)
+            self._schedule(row, rate, since, until_work)
         return ()
 
     def _gave_up(self, change: Change) -> None:
@@ -204,9 +208,9 @@ class SimulatedWorld:
         moment = since + work / rate + self.semantics.lag_s
         heappush(self._heap, (self._tick(moment), row, version))
 
-    def _rate(self, row: int, grant: Grant) -> float:
+    def _pace(self, row: int, grant: Grant) -> Pace:
         beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
-        return self.speed.pace(row, grant, beside, self.progress.done(row, self.state.now)).rate
+        return self.speed.pace(row, grant, beside, self.progress.done(row, self.state.now))
 
     def _beside(self, grant: Grant) -> list[int]:
         """Other jobs on the devices of a grant, ascending."""

@@ -1,0 +1,28 @@
+"""Knowledge that stands before the run begins and does not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.scheduler.needs import Knowledge, Provenance
+from rota.scheduler.state import State
+
+
+class Given:
+    """Provides `values` of one kind as they are."""
+
+    learns = False
+
+    def __init__(self, kind: Knowledge, values: Any, provenance: Provenance = Provenance.ORACLE) -> None:
+        self.kind = kind
+        self.values = values
+        self.provenance = provenance
+
+    def attach(self, state: State) -> None: ...
+
+    def known(self) -> Any:
+        return self.values
+
+    def submitted(self, row: int) -> None: ...
+
+    def ended(self, row: int, ran_s: float) -> None: ...

@@ -1,0 +1,115 @@
+"""Scaling curves: how fast a job is on how many GPUs, and who knows it.
+
+What a policy is told is one array, [job, k] for k = 0, 1, ..., the most GPUs any job can use: iterations
+per second (or seconds of work per second, in a world that counts work so) of the whole job on k GPUs.
+Column 0 is 0; beyond what was measured a curve is flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.given import Given
+from rota.knowledge.throughput import ThroughputTable
+from rota.model.columns import Floats, read_only
+from rota.model.jobs import JobTable
+from rota.scheduler.needs import Knowledge, Provenance
+
+
+def concave(rates: Floats) -> Floats:
+    """The least concave curve through 0 that is nowhere below `rates` (rate on 0, 1, 2, ... GPUs).
+
+    Real tables have dips, for instance at 3 GPUs; a rule that looks one GPU ahead would stop there.
+    """
+    corners = [0]
+    for k in range(1, len(rates)):
+        while len(corners) > 1 and _slope(rates, corners[-1], k) >= _slope(rates, corners[-2], corners[-1]):
+            corners.pop()
+        corners.append(k)
+    smooth = np.interp(np.arange(len(rates)), corners, rates[corners])
+    return np.maximum.accumulate(smooth)
+
+
+def _slope(rates: Floats, low: int, high: int) -> float:
+    return float((rates[high] - rates[low]) / (high - low))
+
+
+@dataclass(frozen=True)
+class ScalingCurves:
+    """Concave curves by workload."""
+
+    workloads: tuple[str, ...]
+    rates: Floats
+    """Work per second, [workload, number of GPUs]; column 0 is 0."""
+    source: str = "curves"
+
+    @classmethod
+    def build(
+        cls, measured: Mapping[str, Mapping[int, float]], source: str = "curves", *, clean: bool = True
+    ) -> ScalingCurves:
+        """Curves through `measured`: workload -> number of GPUs -> work per second.
+
+        Numbers between two measured ones are interpolated; `clean` takes the concave envelope.
+        """
+        most = max((count for rates in measured.values() for count in rates), default=1)
+        curves = np.zeros((len(measured), most + 1))
+        for curve, points in zip(curves, measured.values(), strict=True):
+            counts = sorted(points)
+            through = np.interp(np.arange(most + 1), [0, *counts], [0.0, *(points[c] for c in counts)])
+            curve[:] = concave(through) if clean else through
+        return cls(tuple(measured), read_only(curves), source)
+
+    @classmethod
+    def from_table(cls, table: ThroughputTable, gpu_type: str) -> ScalingCurves:
+        """The curves of a throughput table on one type of GPU."""
+        folded = [name.casefold() for name in table.types]
+        if gpu_type.casefold() not in folded:
+            known = ", ".join(table.types)
+            raise InputError.at(
+                f"has no rates for {gpu_type!r}", file=table.source, expected=f"one of {known}"
+            )
+        column = folded.index(gpu_type.casefold())
+        measured = {}
+        for workload, rates in zip(table.workloads, table.rates[:, column].tolist(), strict=True):
+            points = {c: rate for c, rate in zip(table.counts, rates, strict=True) if rate == rate}
+            if points:
+                measured[workload] = points
+        return cls.build(measured, table.source)
+
+    def of_jobs(self, jobs: JobTable) -> Floats:
+        """The curve of each job, [job, number of GPUs]; InputError for a workload without one."""
+        place = {name: i for i, name in enumerate(self.workloads)}
+        codes = np.array([*(place.get(name, -1) for name in jobs.workload_names), -1])[jobs.workload]
+        unknown = np.flatnonzero(codes < 0)
+        if len(unknown):
+            row = int(unknown[0])
+            name = jobs.name_of("workload", row)
+            expected = "one of " + ", ".join(self.workloads)
+            raise InputError.at(
+                f"job {jobs.ids[row]} runs {name!r}, which has no scaling curve",
+                file=self.source,
+                expected=expected,
+            )
+        columns = np.minimum(np.arange(_most(jobs) + 1), self.rates.shape[1] - 1)
+        curves: Floats = self.rates[codes][:, columns]
+        return curves
+
+
+def _most(jobs: JobTable) -> int:
+    """The most GPUs any job can use."""
+    return max(1, int(np.maximum(jobs.gpus, jobs.gpus_max).max(initial=1)))
+
+
+def given_scaling(curves: Floats, provenance: Provenance = Provenance.ORACLE) -> Given:
+    """Provides `curves`, [job, number of GPUs]."""
+    return Given(Knowledge.SCALING, read_only(curves), provenance)
+
+
+def linear_scaling(jobs: JobTable) -> Given:
+    """Speed in proportion to GPUs, 1 at the number asked for: what a trace of durations says."""
+    asked = np.maximum(jobs.gpus, 1)[:, None]
+    return given_scaling(np.arange(_most(jobs) + 1)[None, :] / asked)

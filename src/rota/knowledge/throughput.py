@@ -1,0 +1,131 @@
+"""Throughput by workload, GPU type and number of GPUs: the table, and who knows it.
+
+What a policy is told is one array, [job, type of the cluster]: iterations per second of the whole job at
+the number of GPUs it asks for, 0 where it cannot run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.given import Given
+from rota.model.cluster import Cluster
+from rota.model.columns import Bools, Floats, Ints, read_only
+from rota.model.jobs import JobTable
+from rota.scheduler.needs import Knowledge, Provenance
+
+
+@dataclass(frozen=True)
+class ThroughputTable:
+    """Measured throughputs: how many iterations per second a workload does on so many GPUs of a type."""
+
+    workloads: tuple[str, ...]
+    types: tuple[str, ...]
+    counts: tuple[int, ...]
+    """Numbers of GPUs, ascending."""
+    rates: Floats
+    """Iterations per second of all GPUs together, [workload, type, count]; NaN where nobody measured."""
+    source: str = "table"
+    """File it came from, for messages."""
+
+    @classmethod
+    def build(cls, measured: Mapping[tuple[str, str, int], float], source: str = "table") -> ThroughputTable:
+        """The table of `measured`: (workload, GPU type, number of GPUs) -> iterations per second."""
+        workloads = tuple(dict.fromkeys(workload for workload, _, _ in measured))
+        types = tuple(dict.fromkeys(gpu_type for _, gpu_type, _ in measured))
+        counts = tuple(sorted({count for _, _, count in measured}))
+        rates = np.full((len(workloads), len(types), len(counts)), np.nan)
+        places = [{name: i for i, name in enumerate(names)} for names in (workloads, types, counts)]
+        for key, rate in measured.items():
+            rates[tuple(place[part] for place, part in zip(places, key, strict=True))] = rate
+        return cls(workloads, types, counts, read_only(rates), source)
+
+    def rate(self, workload: str, gpu_type: str, gpus: int) -> float:
+        """Iterations per second; 0 if it was not measured."""
+        types = {name.casefold(): i for i, name in enumerate(self.types)}
+        try:
+            place = (self.workloads.index(workload), types[gpu_type.casefold()], self.counts.index(gpus))
+        except (KeyError, ValueError):
+            return 0.0
+        rate: float = self.rates.item(place)
+        return 0.0 if np.isnan(rate) else rate
+
+    def of_jobs(self, jobs: JobTable, cluster: Cluster) -> Floats:
+        """Iterations per second of each job on each type of `cluster`, [job, type], 0 where it cannot run.
+
+        Types are matched without regard to case.  Raises InputError for a job that the table does not know,
+        or knows on no type that the cluster has and the job accepts.
+        """
+        workload = self._codes(self.workloads, jobs.workload_names)[jobs.workload]
+        workload = np.where(jobs.workload < 0, -1, workload)
+        count = _positions(np.array(self.counts), jobs.gpus)
+        folded = tuple(name.casefold() for name in self.types)
+        column = self._codes(folded, tuple(name.casefold() for name in cluster.type_names))
+        self._refuse_unknown(jobs, workload, count)
+        known = np.nan_to_num(self.rates, nan=0.0)[workload, :, count]
+        rates = np.where(column < 0, 0.0, known[:, column]) * accepted(jobs, cluster)
+        self._refuse_idle(jobs, rates, cluster)
+        return rates
+
+    @staticmethod
+    def _codes(names: tuple[str, ...], wanted: tuple[str, ...]) -> Ints:
+        """Position in `names` of each wanted name, -1 where it is missing; one more -1 for code -1."""
+        place = {name: i for i, name in enumerate(names)}
+        return np.array([*(place.get(name, -1) for name in wanted), -1], dtype=np.int64)[: len(wanted) or 1]
+
+    def _refuse_unknown(self, jobs: JobTable, workload: Ints, count: Ints) -> None:
+        bad = np.flatnonzero((workload < 0) | (count < 0))
+        if len(bad):
+            row = int(bad[0])
+            name, gpus = jobs.name_of("workload", row), jobs.gpus.item(row)
+            what = f"workload {name!r}" if workload[row] < 0 else f"{name!r} on {gpus} GPUs"
+            expected = (
+                f"one of {', '.join(self.workloads[:3])}, ..."
+                if workload[row] < 0
+                else "among " + ", ".join(str(count) for count in self.counts)
+            )
+            raise InputError.at(
+                f"job {jobs.ids[row]} runs {what}, which is not measured", file=self.source, expected=expected
+            )
+
+    def _refuse_idle(self, jobs: JobTable, rates: Floats, cluster: Cluster) -> None:
+        idle = np.flatnonzero(~(rates > 0.0).any(axis=1))
+        if len(idle):
+            row = int(idle[0])
+            what = f"{jobs.name_of('workload', row)} on {jobs.gpus[row]} GPUs"
+            raise InputError.at(
+                f"job {jobs.ids[row]} ({what}) runs on none of {', '.join(cluster.type_names)}",
+                file=self.source,
+                expected="types among " + ", ".join(self.types),
+            )
+
+
+def _positions(sorted_values: Ints, wanted: Ints) -> Ints:
+    """Position of each wanted value, -1 where it is missing."""
+    place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    return np.where(sorted_values[place] == wanted, place, -1)
+
+
+def accepted(jobs: JobTable, cluster: Cluster) -> Bools:
+    """Which types of the cluster each job may run on, [job, type]."""
+    masks, which = np.unique(jobs.gpu_types, return_inverse=True)
+    allowed = np.zeros((len(masks), len(cluster.type_names)), dtype=bool)
+    for i, mask in enumerate(masks.tolist()):
+        names = {name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1}
+        allowed[i] = [not mask or name in names for name in cluster.type_names]
+    found: Bools = allowed[which]
+    return found
+
+
+def given_throughput(rates: Floats, provenance: Provenance = Provenance.ORACLE) -> Given:
+    """Provides `rates`, [job, type]."""
+    return Given(Knowledge.THROUGHPUT, read_only(rates), provenance)
+
+
+def uniform_throughput(jobs: JobTable, cluster: Cluster) -> Given:
+    """Every type a job accepts is as fast as any other: what a trace of durations says."""
+    return given_throughput(accepted(jobs, cluster).astype(np.float64))

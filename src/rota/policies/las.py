@@ -1,0 +1,139 @@
+"""Least attained service first: serve whoever has received least, without knowing durations.
+
+Paper     Nuyens and Wierman, "The Foreground-Background queue", 2008, for one server; with GPUs counted in:
+          Gu et al., "Tiresias", NSDI 2019 (continuous 2D-LAS)
+Decides   order, preemption
+Needs     nothing about the future
+Idea      1. Service received is GPUs times seconds run.
+          2. The running set is rebuilt in order of service; what does not fit is skipped.
+          3. Undiscretised, two equal jobs would swap without end, so service counts in whole quanta:
+             inside a quantum running jobs stand first, then those submitted earlier.
+Departs   With `every`, service counts exactly but is looked at only so often, as in papers' examples.
+Checked   systems/tiresias.md, example 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.columns import Ints
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.levels import Metric
+from rota.scheduler.stages.place import Placement
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.state import Phase
+
+_RUNNING = int(Phase.RUNNING)
+_NEARLY = 1e-6
+"""Quanta by which service may fall short of a whole one and still count as having reached it."""
+
+
+@dataclass(frozen=True)
+class LasParameters:
+    """Parameters of `las`."""
+
+    quantum: float = 3600.0
+    """Service that counts as one step, in GPU-seconds (in seconds with `metric=time`)."""
+    every: float = 0.0
+    """Rank by exact service every so many seconds instead, and at events; 0 ranks by quanta."""
+    metric: Metric = Metric.GPU_TIME
+    """Service in GPU-seconds, or in seconds run."""
+    placement: Placement = Placement.CONSOLIDATE
+    """Where on the cluster."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.quantum < math.inf:
+            raise InputError(
+                f"policy 'las': quantum={self.quantum:g} would never stop switching between equal jobs; "
+                "expected a number of GPU-seconds above 0"
+            )
+        if not 0.0 <= self.every < math.inf:
+            raise InputError(f"policy 'las': every={self.every:g} is no time; expected 0 or more seconds")
+
+
+@register(
+    "las",
+    "Least attained GPU-time first, preemptive",
+    paper="NSDI 2019",
+    levers={Lever.PREEMPT},
+    parameters=LasParameters,
+    rotates=True,
+)
+class Las:
+    """Least attained service first."""
+
+    needs: frozenset[Knowledge] = frozenset()
+
+    def __init__(self, parameters: LasParameters | None = None) -> None:
+        self.parameters = p = parameters or LasParameters()
+        key = self._exact if p.every else self._steps
+        self.inner = ByPriority(key, preemptive=True, drifts=True, placement=p.placement)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if not len(snapshot.state.waiting):
+            return Decision(memory, wake=Wake(if_waiting=True))
+        grants, preempt = self.inner.choose(snapshot)
+        every = self.parameters.every
+        at_s = (
+            (math.floor(snapshot.now / every) + 1) * every
+            if every
+            else self._next_swap(snapshot, grants, preempt)
+        )
+        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True))
+
+    # -- the order ---------------------------------------------------------------------------------
+
+    def _exact(self, snapshot: Snapshot, rows: Any) -> Any:
+        """Service received; one row or an array of rows."""
+        if self.parameters.metric is Metric.TIME:
+            return snapshot.jobs.ran_s(rows)
+        return snapshot.jobs.service_gpu_s(rows)
+
+    def _steps(self, snapshot: Snapshot, rows: Any) -> Any:
+        """Twice the whole quanta received, and one more for a job that does not run."""
+        quanta = self._exact(snapshot, rows) / self.parameters.quantum + _NEARLY
+        if isinstance(rows, np.ndarray):
+            return 2.0 * np.floor(quanta) + (snapshot.state.phase[rows] != _RUNNING)
+        return 2.0 * math.floor(quanta) + (snapshot.state.phase.item(rows) != _RUNNING)
+
+    # -- when to look again ------------------------------------------------------------------------
+
+    def _next_swap(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
+        """The first moment at which a running job falls behind a waiting one."""
+        state = snapshot.state
+        least = self._least_waiting(snapshot, {grant.job for grant in grants}, preempt)
+        if least == math.inf:
+            return math.inf
+        running = state.running.rows
+        if preempt:
+            running = running[~np.isin(running, preempt)]
+        started: Ints = np.array([grant.job for grant in grants], dtype=np.int64)
+        rows = np.concatenate((running, started))
+        if not len(rows):
+            return math.inf
+        timed = self.parameters.metric is Metric.TIME
+        rates = np.ones(len(rows)) if timed else state.jobs.gpus[rows]
+        service, quantum = self._exact(snapshot, rows), self.parameters.quantum
+        steps = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
+        moment = snapshot.now + float(((steps * quantum - service) / rates).min())
+        return max(moment, math.nextafter(snapshot.now, math.inf))
+
+    def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
+        """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
+        if snapshot.state.waiting_gpus <= snapshot.state.occupancy.free.total:
+            return math.inf
+        self.inner.lineup.sync(snapshot)
+        first = next((key for key, row in self.inner.lineup.in_order() if row not in started), math.inf)
+        for row in preempt:
+            first = min(first, self._steps(snapshot, row))
+        return first // 2 if first < math.inf else math.inf

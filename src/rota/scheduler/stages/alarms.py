@@ -1,0 +1,67 @@
+"""Instants at which something about a job changes by itself: it crosses a limit, it has waited enough.
+
+Between two changes of phase such an instant is fixed, so it is computed once, when the job starts or
+begins to wait, and kept in a heap.  `Alarms` is a cache: built from the snapshot when new, brought up to
+date from the rows that changed phase since.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from rota.scheduler.snapshot import Snapshot
+
+class Alarms:
+    """The next instant, and whose it is.
+
+    An instant must not be computed from `now`: whoever computes it again later must get the same number.
+    """
+
+    def __init__(self) -> None:
+        self._log: list[int] | None = None
+        self._read = 0
+        self._heap: list[tuple[float, int]] = []
+        self._set: dict[int, float] = {}  # entries of the heap that are in force
+
+    def changed(self, snapshot: Snapshot) -> Iterable[int]:
+        """Rows that changed phase since the last call, each once; all live rows on the first."""
+        log = snapshot.state.log
+        if log is not self._log:
+            self._log = log
+            self._heap.clear()
+            self._set.clear()
+            rows: Iterable[int] = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
+        elif self._read == len(log):
+            return ()
+        else:
+            rows = log[self._read :]
+            if len(rows) > 1:
+                rows = dict.fromkeys(rows)
+        self._read = len(log)
+        return rows
+
+    def set(self, row: int, moment: float) -> None:
+        """The alarm of `row` is at `moment`, whatever it was before; infinite for none."""
+        if moment == math.inf:
+            self._set.pop(row, None)
+        elif self._set.get(row) != moment:
+            self._set[row] = moment
+            heappush(self._heap, (moment, row))
+
+    def pop(self, now: float) -> list[int]:
+        """Rows whose moment has come, in order of moment and row; they have no alarm afterwards."""
+        rows = []
+        while self.next_s() <= now:
+            _, row = heappop(self._heap)
+            del self._set[row]
+            rows.append(row)
+        return rows
+
+    def next_s(self) -> float:
+        """The next moment; infinite if there is none."""
+        heap, in_force = self._heap, self._set
+        while heap and in_force.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else math.inf

@@ -1,0 +1,146 @@
+"""Queues by service received: down a level at each limit, back to the top after starving.
+
+A job's *counted* service starts at 0 and starts again at each promotion; its level is the number of
+limits it has reached.  A job below the top level that has waited `knob` times as long as it has run is
+promoted.  Both runs and waits count from the last promotion, and waits only from the first run after it.
+
+Memory    `levels`  level of each job that is not in the top one
+          `resets`  per promoted job: GPU-seconds and seconds run at its promotion, and seconds waited when
+                    it first ran after it (-1 until then)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Grant
+from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.alarms import Alarms
+from rota.scheduler.state import Phase, State
+
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+
+class Metric(StrEnum):
+    """What service is measured in."""
+
+    GPU_TIME = "gpu-time"  # GPU-seconds
+    TIME = "time"  # seconds run, on however many GPUs
+
+
+class Levels:
+    """Keeps the level of every live job in a policy's memory."""
+
+    def __init__(self, limits: tuple[float, ...], metric: Metric = Metric.GPU_TIME, knob: float = 0.0) -> None:
+        self.limits = (*limits, math.inf)
+        self.by_gpus = metric is Metric.GPU_TIME
+        self.knob = knob
+        self.alarms = Alarms()
+        self.levels: dict[int, int] = {}
+        self.resets: dict[int, list[float]] = {}
+
+    def of(self, row: int) -> int:
+        """Level of `row`; 0 is the top."""
+        return self.levels.get(row, 0)
+
+    def update(self, snapshot: Snapshot, memory: Memory) -> list[int]:
+        """Bring the levels up to now; returns the rows whose level or reset changed."""
+        self.levels = memory.setdefault("levels", {})
+        self.resets = memory.setdefault("resets", {})
+        state, alarms = snapshot.state, self.alarms
+        moved = [row for row in alarms.changed(snapshot) if self._enter(state, row)]
+        for row in alarms.pop(snapshot.now):
+            if state.phase.item(row) == _RUNNING:
+                self._demote(state, row)
+            else:
+                self._promote(state, row)
+            moved.append(row)
+        return moved
+
+    def next_s(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
+        """The next moment at which a level changes, once `grants` and `preempt` are carried out."""
+        state, now = snapshot.state, snapshot.now
+        moment = self.alarms.next_s()
+        for grant in grants:
+            row = grant.job
+            if row in self.resets and self.resets[row][2] < 0.0:
+                self.resets[row][2] = now - state.jobs.submit_s.item(row) - state.run_s.item(row)
+            left = self.limits[self.of(row)] - self._before(state, row)
+            moment = min(moment, now + left / (state.gpus_of[row] if self.by_gpus else 1))
+        for row in preempt if self.knob else ():
+            starved_s = self._starved(state, row, state.ran_s(row))
+            if starved_s > now:  # else it waited its share before it ran, and is promoted at the next event
+                moment = min(moment, starved_s)
+        return moment
+
+    def service(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """Counted service of `rows` until now, in the unit of the limits."""
+        served = snapshot.jobs.service_gpu_s(rows) if self.by_gpus else snapshot.jobs.ran_s(rows)
+        if self.resets:
+            at = 0 if self.by_gpus else 1
+            served = served - np.array([self.resets[r][at] if r in self.resets else 0.0 for r in rows.tolist()])
+        return served
+
+    # -- one job -----------------------------------------------------------------------------------
+
+    def _enter(self, state: State, row: int) -> bool:
+        """`row` has changed phase; True if that shows that its level is another."""
+        phase = state.phase.item(row)
+        if phase == _RUNNING:
+            self.alarms.set(row, self._full(state, row))
+            return False
+        if phase == _PENDING:
+            return state.starts.item(row) > 0 and self._wait(state, row)
+        self.alarms.set(row, math.inf)
+        self.levels.pop(row, None)
+        self.resets.pop(row, None)
+        return False
+
+    def _wait(self, state: State, row: int) -> bool:
+        """`row` waits after having run; True if it reached a limit unnoticed."""
+        level, service = self.of(row), self._before(state, row)
+        is_late = service >= self.limits[level]
+        if is_late:
+            self.levels[row] = next(i for i, limit in enumerate(self.limits) if service < limit)
+        self.alarms.set(row, self._starved(state, row, state.run_s.item(row)))
+        return is_late
+
+    def _demote(self, state: State, row: int) -> None:
+        while (full_s := self._full(state, row)) <= state.now:
+            self.levels[row] = self.of(row) + 1
+        self.alarms.set(row, full_s)
+
+    def _promote(self, state: State, row: int) -> None:
+        del self.levels[row]
+        self.resets[row] = [state.service.item(row), state.run_s.item(row), -1.0]
+
+    # -- moments, from what was so when the present phase began -------------------------------------
+
+    def _full(self, state: State, row: int) -> float:
+        """The moment at which `row`, which runs, reaches the limit of its level."""
+        limit = self.limits[self.of(row)]
+        rate = state.service_rate.item(row) if self.by_gpus else 1.0
+        if limit == math.inf or not rate:
+            return math.inf
+        return state.since_s.item(row) + (limit - self._before(state, row)) / rate
+
+    def _starved(self, state: State, row: int, ran_s: float) -> float:
+        """The moment at which `row`, which waits and has run `ran_s` in all, has waited long enough."""
+        if not self.knob or not self.of(row):
+            return math.inf
+        submit = state.jobs.submit_s.item(row)
+        _, before, waited = self.resets.get(row, (0.0, 0.0, state.first_start_s.item(row) - submit))
+        return submit + ran_s + waited + self.knob * (ran_s - before)
+
+    def _before(self, state: State, row: int) -> float:
+        """Counted service received before the present stretch."""
+        total = state.service.item(row) if self.by_gpus else state.run_s.item(row)
+        if row in self.resets:
+            return total - self.resets[row][0 if self.by_gpus else 1]
+        return total

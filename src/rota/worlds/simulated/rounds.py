@@ -1,0 +1,204 @@
+"""The simulated world in rounds: nothing is decided between two round ends.
+
+A round opens when the policy has answered.  Rates stay as they are until it ends, so what each job does
+in it, and when it stops, is known at once.  Jobs that finish inside a round are recorded at their exact
+moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`); either way
+what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round end.
+
+Rounds of fixed length lie at multiples of it.  A round that ends at the latest stop begins when the one
+before ended, or, after an idle time, with the next arrival.  No round passes while nothing runs: a policy
+that leaves every job waiting is asked again at an arrival, or at the moment it asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rota.errors import InputError, WorldError
+from rota.model.columns import Bools, Floats, Ints
+from rota.scheduler.decision import Event
+from rota.scheduler.state import Phase
+from rota.scheduler.world import Batch, Ended
+from rota.worlds.simulated.semantics import Arrivals, Finish, RoundEnds, Semantics, Work
+from rota.worlds.simulated.world import SimulatedWorld
+
+
+class RoundWorld(SimulatedWorld):
+    """Replays a trace on a cluster, round by round."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.round_s = _round_s(self.semantics)
+        self.progress.steady = False  # jobs stand still between their last whole step and the round end
+        self._is_open = False
+        self._end = math.inf
+        self._rows: Ints = np.zeros(0, dtype=np.int64)
+        self._work: Floats = np.zeros(0)
+        """Work done by each row of the round when it ends."""
+        self._finishes: list[tuple[float, int]] = []
+        """Moments and rows of the finishes still to come in this round, latest first."""
+        self._cause = Event.NONE
+        self._until_work: dict[int, float] = {}
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def next(self, until_s: float) -> Batch | None:
+        if not self._is_open:
+            self._open()
+        if self._finishes and self.semantics.finish is Finish.EPOCH:
+            return self._finish_inside()
+        return self._round_end(until_s)
+
+    def _finish_inside(self) -> Batch:
+        """The next finishes of the round; without a cause, so that nobody is asked yet."""
+        moment = self._finishes[-1][0]
+        batch = Batch(moment, Event.NONE, ended=self._take_finishes(moment))
+        self._cause |= _cause_of(batch.ended)
+        return batch
+
+    def _round_end(self, until_s: float) -> Batch | None:
+        now = self._end if len(self._rows) else self._idle_until(until_s)
+        if now == math.inf:
+            return None
+        self._close(now)
+        ended = self._take_finishes(now)
+        batch = Batch(now, Event.ROUND | self._cause | _cause_of(ended), ended=ended)
+        self._cause = Event.NONE
+        batch.arrived = self._arrived(now)
+        if len(batch.arrived):
+            batch.cause |= Event.ARRIVAL
+        if until_s <= now:
+            batch.cause |= Event.TIMER
+        self._add_faults(batch)
+        return batch
+
+    def _take_finishes(self, now: float) -> list[Ended]:
+        """What becomes of the jobs whose work is done by `now`, in order of rows."""
+        rows = []
+        while self._finishes and self._finishes[-1][0] <= now:
+            rows.append(self._finishes.pop()[1])
+        return [self._outcome(row) for row in sorted(rows)]
+
+    def _arrived(self, now: float) -> range:
+        first = last = self._next
+        while last < len(self._submit) and self._submit[last] <= now:
+            last += 1
+        self._next = last
+        return range(first, last)
+
+    def _add_faults(self, batch: Batch) -> None:
+        """Nodes that were lost or came back since the last round end; the last news of a node counts."""
+        news: dict[int, bool] = {}
+        while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
+            _, node, returns = self._faults[self._fault]
+            news[node] = returns
+            self._fault += 1
+        if news:
+            batch.cause |= Event.CAPACITY
+            batch.lost = [node for node, returns in news.items() if not returns]
+            batch.back = [node for node, returns in news.items() if returns]
+
+    def _idle_until(self, until_s: float) -> float:
+        """The next moment at which a round may begin, when nothing runs; infinite if there is none."""
+        arrival = self._submit[self._next] if self._next < len(self._submit) else math.inf
+        moment = min(arrival, until_s)
+        if self._fault < len(self._faults) and (arrival < math.inf or len(self.state.waiting)):
+            moment = min(moment, self._faults[self._fault][0])
+        if moment < math.inf and self.semantics.round_ends is RoundEnds.FIXED:
+            return math.ceil(moment / self.round_s) * self.round_s
+        return max(moment, self.state.now)
+
+    # -- one round ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Work out what every running job does until the round ends."""
+        if self._dirty:
+            self._settle()
+        self._is_open = True
+        rows = self._rows = self.state.running.sorted()
+        if not len(rows):
+            return
+        begin, progress = self.state.now, self.progress
+        length = self._length(begin)
+        since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
+        target = np.array([self._target(row) for row in rows.tolist()])
+        left = target - progress.base[rows]
+        done = self._done(rows, rate, np.maximum(length - (since - begin), 0.0))
+        finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
+        done = np.where(finishes, left, done)
+        stops = since + np.divide(done, rate, out=np.zeros_like(done), where=rate > 0.0)
+        self._end = self._end_of(stops[done > 0.0], begin + length)
+        self._work = progress.base[rows] + done
+        self._note_finishes(stops, finishes)
+
+    def _length(self, begin: float) -> float:
+        """Seconds after which the round that opens at `begin` ends at the latest."""
+        if self.semantics.round_ends is RoundEnds.LATEST_STOP:
+            return self.round_s
+        return (math.floor(begin / self.round_s) + 1) * self.round_s - begin
+
+    def _end_of(self, stops: Floats, limit: float) -> float:
+        if self.semantics.round_ends is RoundEnds.LATEST_STOP and len(stops):
+            return float(stops.max())
+        return limit
+
+    def _done(self, rows: Ints, rate: Floats, seconds: Floats) -> Floats:
+        """Work of each row in `seconds`."""
+        if self.semantics.work is not Work.WHOLE_STEPS:
+            return rate * seconds
+        stuck = np.flatnonzero((rate > 0.0) & (rate * self.round_s < 1.0))
+        if len(stuck):
+            name, step_s = self.jobs.ids[int(rows[stuck[0]])], 1.0 / rate[stuck[0]]
+            raise WorldError(
+                f"job {name} needs {step_s:g} s for one iteration and would never finish one in a round of "
+                f"{self.round_s:g} s; make rounds longer, or work continuous"
+            )
+        whole: Floats = np.floor(rate * seconds)
+        return whole
+
+    def _note_finishes(self, stops: Floats, finishes: Bools) -> None:
+        at_end = self.semantics.finish is Finish.ROUND_END
+        found = np.flatnonzero(finishes)
+        moments = np.full(len(found), self._end) if at_end else stops[found]
+        self._finishes = sorted(zip(moments.tolist(), self._rows[found].tolist(), strict=True), reverse=True)
+
+    def _close(self, now: float) -> None:
+        """Write down what the jobs that still run have done."""
+        progress = self.progress
+        here = np.array([row in self.state.running for row in self._rows.tolist()], dtype=bool)
+        rows = self._rows[here]
+        progress.base[rows] = self._work[here]
+        progress.since[rows] = np.maximum(progress.since[rows], now)
+        for row, until_work in self._until_work.items():
+            if progress.base.item(row) >= until_work:
+                self._dirty.add(row)
+        self._is_open = False
+
+    def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
+        """A round works out its own finishes; a change of rate waits for the next one."""
+        self._until_work.pop(row, None)
+        if until_work < math.inf:
+            self._until_work[row] = until_work
+
+
+def _cause_of(ended: Sequence[Ended]) -> Event:
+    cause = Event.NONE
+    for end in ended:
+        cause |= Event.FAILURE if end.phase is Phase.PENDING else Event.END
+    return cause
+
+
+def _round_s(semantics: Semantics) -> float:
+    """Length of a round; refuses switches that rounds do not have."""
+    if not semantics.round_s:
+        raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")
+    if semantics.arrivals is Arrivals.EVENT or semantics.finish is Finish.EXACT:
+        raise InputError(
+            f"semantics {semantics.name!r}: in rounds, arrivals and free devices are seen at round ends; "
+            "expected arrivals=round, and finish=epoch or round end"
+        )
+    return semantics.round_s

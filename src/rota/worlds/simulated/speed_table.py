@@ -1,0 +1,96 @@
+"""Speed from tables: throughput by GPU type, scaling by number of GPUs.  Work is counted in iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.given import Given
+from rota.knowledge.scaling import ScalingCurves, given_scaling
+from rota.knowledge.throughput import ThroughputTable, given_throughput
+from rota.model.cluster import Cluster
+from rota.model.columns import Floats
+from rota.model.grants import Grant
+from rota.model.trace import Trace
+from rota.scheduler.needs import Knowledge, Provider
+from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+
+
+class ThroughputSpeed:
+    """Rate by workload, GPU type and number of GPUs, from a table.
+
+    Across several types the slowest sets the pace.  Shares, company and spread slow a job down as they do
+    in a world of fixed durations.
+    """
+
+    def __init__(
+        self, trace: Trace, cluster: Cluster, table: ThroughputTable, slowdowns: Slowdowns | None = None
+    ) -> None:
+        self.table = table
+        self.jobs = trace.jobs
+        self.type_names = cluster.type_names
+        self.rates = table.of_jobs(trace.jobs, cluster)
+        self._type_of: list[int] = cluster.device_type.tolist()
+        self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
+        self.iterations = iterations_of(trace)
+        alone_s = self.iterations / self.rates.max(axis=1)
+        self.knowledge: Mapping[Knowledge, Provider] = {
+            Knowledge.THROUGHPUT: given_throughput(self.rates),
+            Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
+        }
+
+    def total(self, trace: Trace) -> Floats:
+        return self.iterations
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+        kinds = {self._type_of[device] for device in grant.devices}
+        rate = min(self._rate(row, kind, len(grant.devices)) for kind in kinds)
+        return Pace(rate * self._fixed.efficiency(row, grant, beside))
+
+    def _rate(self, row: int, kind: int, gpus: int) -> float:
+        if gpus == self.jobs.gpus.item(row):
+            return self.rates.item(row, kind)
+        return self.table.rate(self.jobs.name_of("workload", row), self.type_names[kind], gpus)
+
+
+class ScalingSpeed:
+    """Rate of elastic jobs by number of GPUs, whatever their type.
+
+    A job whose iterations the trace does not state does its duration's worth at the GPUs it asked for.
+    """
+
+    def __init__(
+        self, trace: Trace, cluster: Cluster, curves: ScalingCurves, slowdowns: Slowdowns | None = None
+    ) -> None:
+        self.rates = curves.of_jobs(trace.jobs)
+        self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
+        asked = self.rates[np.arange(len(trace)), trace.jobs.gpus]
+        self.iterations = np.where(
+            np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
+        )
+        self.knowledge: Mapping[Knowledge, Provider] = {
+            Knowledge.SCALING: given_scaling(self.rates),
+            Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
+        }
+
+    def total(self, trace: Trace) -> Floats:
+        return self.iterations
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+        rate = self.rates.item(row, len(grant.devices))
+        return Pace(rate * self._fixed.efficiency(row, grant, beside))
+
+
+def iterations_of(trace: Trace) -> Floats:
+    """Iterations each job has to do; InputError names the first job whose number the trace does not state."""
+    missing = np.flatnonzero(np.isnan(trace.truth.iterations))
+    if len(missing):
+        row = int(missing[0])
+        raise InputError.at(
+            f"job {trace.jobs.ids[row]} states no iterations, which a throughput table needs",
+            file=trace.source,
+            expected="a column iterations",
+        )
+    return trace.truth.iterations

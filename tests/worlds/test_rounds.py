@@ -1,0 +1,116 @@
+"""The world in rounds: when arrivals, finishes and free GPUs are seen, and what a round holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from play import finishes, play, starts, trace_of
+from rota.errors import InputError, WorldError
+from rota.knowledge.throughput import ThroughputTable
+from rota.model.cluster import parse_cluster
+from rota.model.jobs import Truth
+from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.semantics import (
+    PRESETS,
+    Arrivals,
+    Finish,
+    RoundEnds,
+    Semantics,
+    Work,
+)
+from rota.worlds.simulated.speed_table import ThroughputSpeed
+
+ROUNDS = Semantics("rounds", arrivals=Arrivals.ROUND, finish=Finish.EPOCH, round_s=10.0)
+
+# One GPU, rounds of 10 s: A works 12 s from 0, B 5 s, submitted at 3.
+CASES = [
+    # name          switches                                     finish            start   why
+    ("epoch", {}, {"A": 12, "B": 25}, 20, "exact finish; the GPU idles until 20"),
+    ("round end", {"finish": Finish.ROUND_END}, {"A": 20, "B": 30}, 20, "seen when the round ends"),
+    ("latest stop", {"round_ends": RoundEnds.LATEST_STOP}, {"A": 12, "B": 17}, 12, "the second round is 2 s"),
+]
+
+
+@pytest.mark.parametrize(("name", "switches", "finish", "start", "why"), CASES, ids=[c[0] for c in CASES])
+def test_switches(name, switches, finish, start, why):
+    """Each switch moves the finish of A and the start of B as its name says."""
+    record = play("fifo", "A 1x12 B 1x5@3", "1x1", Setting(semantics=replace(ROUNDS, **switches)))
+    assert finishes(record) == finish, why
+    assert starts(record) == {"A": 0, "B": start}, why
+
+
+def test_arrival_waits_for_the_grid_with_rounds_of_fixed_length():
+    """An idle cluster too begins rounds at multiples of their length."""
+    record = play("fifo", "A 1x5@3", "1x1", Setting(semantics=ROUNDS))
+    assert starts(record) == {"A": 10}
+
+
+def test_round_begins_with_an_arrival_after_an_idle_time():
+    """Rounds that end at the latest stop have no grid."""
+    latest = replace(ROUNDS, round_ends=RoundEnds.LATEST_STOP)
+    record = play("fifo", "A 1x5@3 B 1x5@100", "1x1", Setting(semantics=latest))
+    assert finishes(record) == {"A": 8, "B": 105}
+
+
+def test_finish_inside_a_round_asks_nobody():
+    """A policy that wants to hear of ends hears of them when the round ends."""
+    record = play("fifo", "A 1x2 B 1x2", "1x1", Setting(semantics=ROUNDS))
+    assert finishes(record) == {"A": 2, "B": 12}
+
+
+def test_preempted_job_keeps_what_it_did():
+    """SRTF gives the GPU to the short job at the round end; the long one goes on where it was."""
+    record = play("srtf", "A 1x30 B 1x5@3", "1x1", Setting(semantics=ROUNDS))
+    assert finishes(record) == {"A": 40, "B": 15}
+
+
+def test_lost_node_is_seen_at_the_round_end():
+    """A node lost at 3 is gone from 10 on, and back at 20."""
+    setting = Setting(semantics=ROUNDS, faults=(Fault(0, 3.0, 15.0),))
+    record = play("fifo", "A 1x12", "1x1", setting)
+    assert finishes(record) == {"A": 22}
+
+
+def _iterations(steps: float, per_s: float) -> tuple:
+    """One job of `steps` iterations at `per_s`, and its speed."""
+    trace = trace_of("A 1x1", workload=0, workload_names=("w",))
+    trace = replace(trace, truth=Truth.build([np.nan], iterations=[steps]))
+    cluster = parse_cluster("1x1:v100")
+    return trace, cluster, ThroughputSpeed(trace, cluster, ThroughputTable.build({("w", "v100", 1): per_s}))
+
+
+def test_round_holds_whole_iterations():
+    """0.25 a second: 2 iterations in 10 s, the round ends after 8 s, the fifth is done at 8 + 8 + 4."""
+    trace, cluster, speed = _iterations(5, 0.25)
+    whole = replace(ROUNDS, work=Work.WHOLE_STEPS, round_ends=RoundEnds.LATEST_STOP)
+    record = play("fifo", trace, cluster, Setting(semantics=whole, speed=speed))
+    assert finishes(record) == {"A": 20}
+    fixed = replace(whole, round_ends=RoundEnds.FIXED)
+    record = play("fifo", trace, cluster, Setting(semantics=fixed, speed=speed))
+    assert finishes(record) == {"A": 24}, "2 in each full round, the last from 20 to 24"
+
+
+def test_round_shorter_than_an_iteration_is_refused():
+    """Nothing would ever be done, and the run would never end."""
+    trace, cluster, speed = _iterations(5, 0.05)
+    whole = replace(ROUNDS, work=Work.WHOLE_STEPS)
+    with pytest.raises(WorldError, match="job A needs 20 s for one iteration"):
+        play("fifo", trace, cluster, Setting(semantics=whole, speed=speed))
+
+
+@pytest.mark.parametrize("wrong", [{"arrivals": Arrivals.EVENT}, {"finish": Finish.EXACT}])
+def test_switches_without_meaning_are_refused(wrong):
+    """In rounds nothing is seen between round ends."""
+    with pytest.raises(InputError, match="in rounds"):
+        play("fifo", "A 1x1", "1x1", Setting(semantics=replace(ROUNDS, **wrong)))
+
+
+def test_preset_of_gavel_is_a_world_of_rounds():
+    """One job alone under Gavel's rules ends when its work is done."""
+    trace, cluster, speed = _iterations(1000, 2.5)
+    record = play("fifo", trace, cluster, Setting(semantics=PRESETS["gavel"], speed=speed))
+    assert finishes(record) == {"A": 400}
