@@ -89,7 +89,9 @@ class TiresiasParameters:
                     f"policy 'tiresias': {name}={getattr(self, name):g}; expected {least:g} or more"
                 )
         if self.skew and self.mode is Mode.ARTIFACT:
-            raise InputError("policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact")
+            raise InputError(
+                "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
+            )
 
 
 @register(

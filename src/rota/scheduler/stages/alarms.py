@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 
 from rota.scheduler.snapshot import Snapshot
 
+
 class Alarms:
     """The next instant, and whose it is.
 

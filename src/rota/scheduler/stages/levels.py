@@ -37,7 +37,9 @@ class Metric(StrEnum):
 class Levels:
     """Keeps the level of every live job in a policy's memory."""
 
-    def __init__(self, limits: tuple[float, ...], metric: Metric = Metric.GPU_TIME, knob: float = 0.0) -> None:
+    def __init__(
+        self, limits: tuple[float, ...], metric: Metric = Metric.GPU_TIME, knob: float = 0.0
+    ) -> None:
         self.limits = (*limits, math.inf)
         self.by_gpus = metric is Metric.GPU_TIME
         self.knob = knob
@@ -84,7 +86,9 @@ class Levels:
         served = snapshot.jobs.service_gpu_s(rows) if self.by_gpus else snapshot.jobs.ran_s(rows)
         if self.resets:
             at = 0 if self.by_gpus else 1
-            served = served - np.array([self.resets[r][at] if r in self.resets else 0.0 for r in rows.tolist()])
+            served = served - np.array(
+                [self.resets[r][at] if r in self.resets else 0.0 for r in rows.tolist()]
+            )
         return served
 
     # -- one job -----------------------------------------------------------------------------------
