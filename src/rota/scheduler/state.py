@@ -211,9 +211,13 @@ class State:
     @property
     def plain(self) -> bool:
         """True if counting GPUs decides whether a job fits: whole GPUs, one type, no quotas or reserves."""
+        return self.uniform and not self.reservations
+
+    @property
+    def uniform(self) -> bool:
+        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
         return (
             not self.special
-            and not self.reservations
             and not self.cluster.tenants
             and not self.occupancy.sharers
             and not self.occupancy.down
