@@ -37,8 +37,8 @@ class Occupancy:
     def __init__(self, cluster: Cluster, jobs: JobTable, origin: Occupancy | None = None) -> None:
         self.cluster = cluster
         self.jobs = jobs
-        self._counts_hosts = origin._counts_hosts if origin else _counts_hosts(cluster, jobs)
-        self.free = origin.free.copy() if origin else Free.of(cluster)
+        self._counts_hosts: bool = origin._counts_hosts if origin else _counts_hosts(cluster, jobs)
+        self.free: Free = origin.free.copy() if origin else Free.of(cluster)
         self.claimed: list[float] = [0.0] * cluster.gpus
         """Sum of the shares claimed of each device, the opportunistic ones aside."""
         self.spare: dict[int, float] = {}

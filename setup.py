@@ -1,0 +1,40 @@
+"""Builds the hot modules with mypyc if ROTA_COMPILE=1: the same sources, compiled, with the same answers.
+
+    pip install "rota[fast]" builds nothing by itself; see docs/performance.md for the one command.
+"""
+
+from __future__ import annotations
+
+import os
+
+from setuptools import setup
+
+HOT = [
+    "src/rota/scheduler/free.py",
+    "src/rota/scheduler/rows.py",
+    "src/rota/scheduler/progress.py",
+    "src/rota/scheduler/occupancy.py",
+    "src/rota/scheduler/state.py",
+    "src/rota/scheduler/decision.py",
+    "src/rota/scheduler/world.py",
+    "src/rota/scheduler/guard.py",
+    "src/rota/scheduler/loop.py",
+    "src/rota/scheduler/stages/lineup.py",
+    "src/rota/scheduler/stages/fill.py",
+    "src/rota/scheduler/stages/place.py",
+    "src/rota/scheduler/stages/levels.py",
+    "src/rota/scheduler/stages/alarms.py",
+]
+"""What a run spends its time in, from the inside out; everything else stays interpreted."""
+
+
+def compiled() -> list[object]:
+    """Extension modules of the hot modules, or none."""
+    if os.environ.get("ROTA_COMPILE") != "1":
+        return []
+    from mypyc.build import mypycify
+
+    return list(mypycify(["--ignore-missing-imports", *HOT], opt_level="3", strip_asserts=False))
+
+
+setup(ext_modules=compiled())
