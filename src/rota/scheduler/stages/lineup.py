@@ -2,7 +2,8 @@
 
 Skipping what does not fit never looks at the same size twice: once a job of g GPUs has been skipped, every
 later job of g GPUs is skipped too, since room only shrinks along the walk.  So a walk touches the heads of
-a few lists instead of the queue.
+a few lists instead of the queue.  Where more than GPUs is asked for, jobs with equal requests form the
+lists (`sizes`).
 
 A `Lineup` is a cache: built from the snapshot when new, brought up to date from the rows that changed
 phase since.  Dropping it changes no decision.  The key of a job may not change while it waits (or, with
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase
+from rota.scheduler.state import Phase, State
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
@@ -68,12 +69,15 @@ class Lineup:
         *,
         tracks_running: bool = False,
         running_key: Callable[[Snapshot, int], Any] | None = None,
+        sizes: Callable[[State], list[int]] | None = None,
     ) -> None:
         self.key = key
         self.running_key = running_key or key
         self.tracks_running = tracks_running or running_key is not None
+        self.sizes = sizes
         self.by_size: dict[int, SortedItems] = {}
-        """Waiting jobs by number of GPUs, ascending."""
+        """Waiting jobs by number of GPUs, ascending; or by what `sizes` says of their rows."""
+        self._size_of: list[int] = []
         self.running = SortedItems()
         self._log: list[int] | None = None
         self._read = 0
@@ -92,6 +96,7 @@ class Lineup:
 
     def _rebuild(self, snapshot: Snapshot) -> None:
         self._log = snapshot.state.log
+        self._size_of = self.sizes(snapshot.state) if self.sizes else snapshot.state.gpus_of
         self.by_size.clear()
         self._items.clear()
         self.running = SortedItems()
@@ -113,7 +118,7 @@ class Lineup:
             known[0].remove(known[1])
         phase = snapshot.state.phase.item(row)
         if phase == _PENDING:
-            items = self._of_size(snapshot.state.gpus_of[row])
+            items = self._of_size(self._size_of[row])
             item = (_plain(self.key(snapshot, row)), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
@@ -123,10 +128,10 @@ class Lineup:
         items.add(item)
         self._items[row] = (items, item)
 
-    def _of_size(self, gpus: int) -> SortedItems:
-        items = self.by_size.get(gpus)
+    def _of_size(self, size: int) -> SortedItems:
+        items = self.by_size.get(size)
         if items is None:
-            items = self.by_size[gpus] = SortedItems()
+            items = self.by_size[size] = SortedItems()
             self.by_size = dict(sorted(self.by_size.items()))
         return items
 

@@ -15,10 +15,10 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
-from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.fit import Fitter, alike
 from rota.scheduler.stages.lineup import Item, Lineup
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
-from rota.scheduler.stages.trial import admit_placed, running_set_placed
+from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
@@ -56,6 +56,7 @@ class ByPriority:
         self.by_count = by_count
         self.finish = finish
         self.lineup = Lineup(key, tracks_running=preemptive and not drifts, running_key=finish)
+        self.alike = Lineup(key, sizes=alike)
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -132,6 +133,9 @@ class ByPriority:
         fit = self.fitter(snapshot)
         scratch = fit.scratch(snapshot)
         key = self.key
+        if not self.preemptive and not snapshot.state.reservations:
+            self.alike.sync(snapshot)
+            return admit_lined_up(self.alike, scratch, fit, strict=self.strict), []
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
             return admit_placed(order, scratch, fit, strict=self.strict), []

@@ -7,9 +7,11 @@ refuse.  A job fits if its placement succeeds on a scratch copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop
 
 from rota.model.grants import Grant
 from rota.scheduler.occupancy import Occupancy
+from rota.scheduler.stages.lineup import Lineup
 
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
@@ -26,6 +28,23 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
             continue
         scratch.hold(grant)
         grants.append(grant)
+    return grants
+
+
+def admit_lined_up(lineup: Lineup, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+    """As `admit_placed`, on a lineup of jobs with equal requests: one misfit stands for all like it."""
+    grants: list[Grant] = []
+    fronts, passed = lineup.fronts(), dict[int, int]()
+    while fronts:
+        grant = fit(scratch, fronts[0][0][1])
+        if grant is not None:
+            scratch.hold(grant)
+            grants.append(grant)
+            lineup.advance(fronts, passed)
+        elif strict:
+            break
+        else:
+            heappop(fronts)
     return grants
 
 
