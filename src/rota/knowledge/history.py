@@ -29,7 +29,7 @@ class ServiceSamples:
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
         """The samples in a CSV file (it may be compressed): the only column, or the one called `column`."""
         try:
-            frame = pl.read_csv(path)
+            frame = pl.read_csv(os.fspath(path))
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError.at(f"cannot be read ({str(error).splitlines()[0]})", file=path) from None
         if column is None and frame.width != 1:

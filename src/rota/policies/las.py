@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError
-from rota.model.columns import Ints
+from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.needs import Knowledge
@@ -109,24 +109,26 @@ class Las:
     # -- when to look again ------------------------------------------------------------------------
 
     def _next_swap(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
-        """The first moment at which a running job falls behind a waiting one."""
-        state = snapshot.state
+        """The first moment at which a job that runs now falls behind one that waits."""
         least = self._least_waiting(snapshot, {grant.job for grant in grants}, preempt)
         if least == math.inf:
             return math.inf
-        running = state.running.rows
-        if preempt:
-            running = running[~np.isin(running, preempt)]
-        started: Ints = np.array([grant.job for grant in grants], dtype=np.int64)
-        rows = np.concatenate((running, started))
-        if not len(rows):
-            return math.inf
-        timed = self.parameters.metric is Metric.TIME
-        rates = np.ones(len(rows)) if timed else state.jobs.gpus[rows]
-        service, quantum = self._exact(snapshot, rows), self.parameters.quantum
-        steps = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
-        moment = snapshot.now + float(((steps * quantum - service) / rates).min())
+        rows = snapshot.state.running.rows
+        delays = self._delays(snapshot, rows, least)
+        if preempt and rows.item(int(delays.argmin())) in preempt:
+            delays[np.isin(rows, preempt)] = math.inf
+        if grants:
+            started = np.array([grant.job for grant in grants])
+            delays = np.append(delays, self._delays(snapshot, started, least))
+        moment = snapshot.now + float(delays.min(initial=math.inf))
         return max(moment, math.nextafter(snapshot.now, math.inf))
+
+    def _delays(self, snapshot: Snapshot, rows: Ints, least: float) -> Floats:
+        """Seconds of running until each of `rows` has received a quantum more than it and than `least`."""
+        quantum, service = self.parameters.quantum, self._exact(snapshot, rows)
+        quanta = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
+        left: Floats = quanta * quantum - service
+        return left if self.parameters.metric is Metric.TIME else left / snapshot.state.jobs.gpus[rows]
 
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""

@@ -77,7 +77,7 @@ class TiresiasParameters:
     mode: Mode = Mode.PAPER
     """The paper's rules, or those of the authors' simulator."""
     quantum: float = 3250.0
-    """Service ahead that the simulator's Gittins index looks at (`mode=artifact`); the paper's queue limits."""
+    """Service ahead that the index looks at with `mode=artifact`; in the paper it is the queue's limit."""
 
     def __post_init__(self) -> None:
         if not all(0.0 < a < b for a, b in zip(self.limits, (*self.limits[1:], math.inf), strict=True)):
@@ -139,7 +139,7 @@ class Queues(ByPriority):
         return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True))
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
-        """Queue, then first start; jobs that never ran stand behind those that did, in order of submission."""
+        """Queue, then first start; jobs that never ran follow in order of submission."""
         started_s = snapshot.state.first_start_s.item(row)
         return self.levels.of(row), started_s if started_s == started_s else math.inf
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rota.errors import InputError
 from rota.knowledge.duration import OracleDuration, PredictedDuration, UserDuration
+from rota.knowledge.history import CompletedService
 from rota.knowledge.scaling import linear_scaling
+from rota.knowledge.skew import ModelSkew
 from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
@@ -47,6 +49,10 @@ def make_providers(
             made[kind] = uniform_throughput(trace.jobs, cluster)
         elif kind is Knowledge.SCALING:
             made[kind] = linear_scaling(trace.jobs)
+        elif kind is Knowledge.SERVICE_HISTORY:
+            made[kind] = CompletedService()
+        elif kind is Knowledge.SKEW:
+            made[kind] = ModelSkew(trace.jobs)
     return made
 
 
