@@ -1,0 +1,156 @@
+"""Rounds of no fixed length: steps that end with an arrival, and events merged into slots.
+
+The simulators of Tiresias (its Gandiva) and ElasticFlow look at the cluster at moments that depend on what
+happens.  `RoundEnds` names their rules; `Charge` says who pays for a decision in ElasticFlow's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.scheduler.world import Batch
+from rota.worlds.simulated.rounds import RoundWorld
+from rota.worlds.simulated.semantics import Charge, RoundEnds, Semantics
+from rota.worlds.simulated.world import SimulatedWorld
+
+LARGE_CLUSTER_GPUS = 256
+
+_SLOTS = frozenset({RoundEnds.ARRIVAL, RoundEnds.MERGED, RoundEnds.MERGED_ARRIVALS})
+
+
+def world_of(semantics: Semantics) -> type[SimulatedWorld]:
+    """The world that keeps time as `semantics` says."""
+    if not semantics.round_s:
+        return SimulatedWorld
+    return SlotWorld if semantics.round_ends in _SLOTS else RoundWorld
+
+
+def overhead_s(gpus: Ints, cluster_gpus: int, restarts: bool) -> Floats:
+    """Seconds a job on so many GPUs stands still when ElasticFlow's simulator sets it up anew.
+
+    A constant, a part that grows with the depth of the communication tree, and the restart of all trainer
+    processes every so many decisions; constants of clusters from 256 GPUs on are larger.
+    """
+    large = cluster_gpus >= LARGE_CLUSTER_GPUS
+    constant = (7.0 if large else 2.0) + ((47.0 if large else 27.0) if restarts else 0.0)
+    cost: Floats = constant + 2.0 * (np.log2(np.maximum(gpus, 1)) + 1.0)
+    return cost
+
+
+class SlotWorld(RoundWorld):
+    """Replays a trace on a cluster in rounds that end when something happens."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._alarm = math.inf
+        self._opened = 0
+        """Rounds opened that count for restarts."""
+        self._owed = np.zeros(len(self.trace))
+        """Seconds each job will stand still when it runs next."""
+        self._late: dict[int, float] = {}
+        """Seconds to be taken off the work of a job when the round is over."""
+
+    def next(self, until_s: float) -> Batch | None:
+        self._alarm = until_s
+        return super().next(until_s)
+
+    def _open(self) -> None:
+        if self._dirty:
+            self._settle()
+        self._charge()
+        super()._open()
+
+    # -- when rounds end ---------------------------------------------------------------------------
+
+    def _length(self, begin: float) -> float:
+        return self._end_after(begin) - begin
+
+    def _end_after(self, begin: float) -> float:
+        """When the round that opens at `begin` ends; infinite if nothing more happens."""
+        if not self.state.submitted:
+            return self._submit[0] if self._submit else math.inf
+        rule = self.semantics.round_ends
+        coming = self._next < len(self._submit)
+        moment = min(self._earliest_finish(begin), self._alarm)
+        if rule is RoundEnds.ARRIVAL:
+            arrival = self._submit[self._next] if coming else math.inf
+            return min(arrival, self._on_grid(begin, moment))
+        if rule is RoundEnds.MERGED:
+            return min(self._merged_arrival(begin), max(begin + self.round_s, moment))
+        return self._merged_arrival(begin) if coming else self._on_grid(begin, moment)
+
+    def _idle_until(self, until_s: float) -> float:
+        return self._end_after(self.state.now)
+
+    def _on_grid(self, begin: float, moment: float) -> float:
+        """The end of the round of fixed length in which `moment` lies; those before it pass unseen."""
+        if moment == math.inf:
+            return math.inf
+        return begin + max(1, math.ceil((moment - begin) / self.round_s - 1e-9)) * self.round_s
+
+    def _merged_arrival(self, begin: float) -> float:
+        """The next arrival; if it is closer than a slot and not the last, the end of the slot."""
+        submit, row = self._submit, self._next
+        if row == len(submit):
+            return math.inf
+        is_close = submit[row] - begin <= self.round_s
+        return begin + self.round_s if is_close and submit[-1] > submit[row] else submit[row]
+
+    def _earliest_finish(self, begin: float) -> float:
+        rows, progress = self.state.running.sorted(), self.progress
+        rows = rows[progress.rate[rows] > 0.0]
+        if not len(rows):
+            return math.inf
+        left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
+        return float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min())
+
+    # -- what a decision costs ---------------------------------------------------------------------
+
+    def _charge(self) -> None:
+        """Let jobs pay for the decision that was just made."""
+        charge, state = self.semantics.charge, self.state
+        if charge is Charge.COSTS or not state.submitted:
+            return
+        running, now = state.running.sorted(), state.now
+        if charge is Charge.EVERYONE:
+            if self._next < len(self._submit):
+                live = np.concatenate((running, state.waiting.sorted()))
+                self._owed[live] = self._overhead_s(live, self._count())
+            self._delay(running, now)
+            return
+        started = state.since_s[running] == now
+        if self._count():
+            self._owed[running] = self._overhead_s(running, True)
+            self._delay(running, now)
+        else:
+            self._pay_late(running, started)
+
+    def _count(self) -> bool:
+        """Count a round; true if all trainers restart in it: every so many rounds as a slot has seconds."""
+        restarts = self._opened > 0 and self._opened % self.round_s == 0
+        self._opened += 1
+        return restarts
+
+    def _overhead_s(self, rows: Ints, restarts: bool) -> Floats:
+        return overhead_s(self.jobs.gpus[rows], self.cluster.gpus, restarts)
+
+    def _delay(self, rows: Ints, now: float) -> None:
+        owing = rows[self._owed[rows] > 0.0]
+        self.progress.since[owing] = now + self._owed[owing]
+        self._owed[owing] = 0.0
+
+    def _pay_late(self, rows: Ints, started: Bools) -> None:
+        rows = rows[started]
+        self._late = dict(zip(rows.tolist(), self._overhead_s(rows, False).tolist(), strict=True))
+
+    def _close(self, now: float) -> None:
+        for place, row in enumerate(self._rows.tolist()):
+            if row in self._late:
+                before = self.progress.base.item(row)
+                self._work[place] = max(self._work[place] - self._late[row], before)
+        self._late = {}
+        super()._close(now)
