@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +16,10 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.guard import Breach, check
 from rota.scheduler.needs import Knowledge, Known, Provider
 from rota.scheduler.policy import Policy
+from rota.scheduler.salvage import sound_part
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase, State
-from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, World
+from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusal, World
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
@@ -52,6 +54,7 @@ class Loop:
         memory: Memory | None = None,
         seed: int = 0,
         strict: bool = True,
+        retry_s: float = 30.0,
     ) -> None:
         self.world = world
         self.policy = policy
@@ -59,6 +62,9 @@ class Loop:
         self.memory: Memory = memory if memory is not None else {}
         self.seed = seed
         self.strict = strict
+        """True if a breach of a rule is an error, as in a simulation; False if the rest is carried out."""
+        self.retry_s = retry_s
+        """Seconds after which the policy is asked again when part of its decision was refused."""
         self.state = State(world.jobs, world.cluster, world.progress)
         self.counts = Counts()
         self.wake = Wake()
@@ -170,6 +176,8 @@ class Loop:
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
         self.counts.decisions += 1
+        if self.state.refused:
+            self.state.refused = {}
         breaches = check(self.state, decision)
         if breaches:
             decision = self._handle(breaches, decision)
@@ -185,15 +193,25 @@ class Loop:
         self._adopt(decision)
 
     def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:
-        """In a simulation a breach is an error; live, the whole decision is refused and everyone keeps."""
+        """In a simulation a breach is an error; live, offenders and what depends on them are refused."""
         if self.strict:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
             raise GuardError(first.rule, f"at {self.state.now:g} s, {first.message}{more}")
-        self.counts.refused += len(breaches)
-        for breach in breaches:
-            self.counts.by_rule[breach.rule] = self.counts.by_rule.get(breach.rule, 0) + 1
-        return Decision(decision.memory, wake=decision.wake)
+        decision, refused = sound_part(self.state, decision)
+        for breach in refused:
+            self._note_refusal(breach.job, breach.message, breach.rule)
+        return replace(decision, wake=self._soon(decision.wake))
+
+    def _note_refusal(self, row: int, why: str, rule: str) -> None:
+        """The next snapshot says what became of the decision."""
+        self.state.refused[row] = why
+        self.counts.refused += 1
+        self.counts.by_rule[rule] = self.counts.by_rule.get(rule, 0) + 1
+
+    def _soon(self, wake: Wake) -> Wake:
+        """`wake`, but not later than the next try."""
+        return Wake(min(wake.at_s, self.state.now + self.retry_s), wake.on)
 
     def _note_waits(self, batch: Batch, snapshot: Snapshot, decision: Decision) -> None:
         """Why jobs wait is recorded when the wait begins, not at every event."""
@@ -219,10 +237,18 @@ class Loop:
         if decision.grants:
             self._acquire(decision.grants, changes)
         if changes:
-            for refusal in self.world.apply(changes):
-                self.counts.refused += 1
-                if refusal.row in state.running:
-                    self._stop(refusal.row, How.LOST, Phase.PENDING)
+            refusals = self.world.apply(changes)
+            if refusals:
+                self._take_back(refusals, changes)
+
+    def _take_back(self, refusals: Sequence[Refusal], changes: Sequence[Change]) -> None:
+        """What the world refused did not happen: the jobs wait, and the policy is asked again soon."""
+        held_before = {change.row for change in changes if change.old is not None}
+        for row, why in refusals:
+            self._note_refusal(row, why, "world")
+            self.state.take_back(row, has_run=row in held_before)
+        self.wake = self._soon(self.wake)
+        self._wake_on = int(self.wake.on)
 
     def _remove(self, row: int, phase: Phase, changes: list[Change]) -> None:
         if row in self.state.running:

@@ -128,10 +128,11 @@ def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
 
 
 def unpack_jobs(packed: Packed) -> JobTable:
+    columns: Packed = {name: packed[name] for name in JOB_COLUMNS}
+    columns |= {name: tuple(packed[name]) for name in _NAMES}
     return JobTable(
         ids=packed["ids"],
-        **{name: packed[name] for name in JOB_COLUMNS},
-        **{name: tuple(packed[name]) for name in _NAMES},
+        **columns,
         after={row: tuple(rows) for row, rows in packed["after"].items()},
         parts={row: tuple(Part(*fields) for fields in parts) for row, parts in packed["parts"].items()},
     )
@@ -147,6 +148,7 @@ def _pack_state(state: State) -> Packed:
     packed["waiting"] = state.waiting.rows
     packed["running"] = state.running.rows
     packed["held"] = dict(state.held)
+    packed["refused"] = {int(row): why for row, why in state.refused.items()}
     packed["grants"] = [pack_grant(grant) for grant in state.grants.values()]
     packed["reservations"] = [pack_reservation(reservation) for reservation in state.reservations]
     packed["progress"] = {name: getattr(progress, name)[seen] for name in ("base", "rate", "since")}
@@ -169,7 +171,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
         setattr(state, name, stored[name])
     for rows, kept in ((stored["waiting"], state.waiting), (stored["running"], state.running)):
         _refill(kept, rows.tolist())
-    state.held = stored["held"]
+    state.held, state.refused = stored["held"], stored["refused"]
     state.grants = {fields[0]: unpack_grant(fields) for fields in stored["grants"]}
     state.reservations = tuple(Reservation(j, tuple(d), until) for j, d, until in stored["reservations"])
     _fill_occupancy(state.occupancy, packed["occupancy"])

@@ -129,7 +129,9 @@ def systems() -> dict[str, System]:
 
 
 def system(name: str) -> System:
-    """The registered policy `name`."""
+    """The registered policy `name`; the others are loaded only if no module has this name."""
+    if name not in _SYSTEMS and _has_module(name):
+        import_module(f"rota.policies.{name}")
     if name not in _SYSTEMS:
         known = systems()
         if name not in known:
@@ -137,6 +139,11 @@ def system(name: str) -> System:
             hint = f"did you mean {close[0]!r}?" if close else "`rota systems` lists them"
             raise InputError(f"there is no policy {name!r}; {hint}")
     return _SYSTEMS[name]
+
+
+def _has_module(name: str) -> bool:
+    package = import_module("rota.policies")
+    return any(module.name == name for module in iter_modules(package.__path__))
 
 
 @dataclass(frozen=True)

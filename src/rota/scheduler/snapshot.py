@@ -155,6 +155,11 @@ class Snapshot:
         """Claims in force; read only, `scratch()` gives a copy to try things on."""
         return self.state.occupancy
 
+    @property
+    def refused(self) -> Mapping[int, str]:
+        """What the guard or the world refused of the last decision: job and reason."""
+        return self.state.refused
+
     def scratch(self) -> Occupancy:
         """A copy of the occupancy that the policy may change."""
         return self.state.occupancy.copy()

@@ -57,6 +57,8 @@ class State:
         self.running = RowSet(n)
         self.held: dict[int, str] = {}
         """Submitted jobs that no policy sees yet, with what they wait for."""
+        self.refused: dict[int, str] = {}
+        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
         self.waiting_gpus = 0
         """GPUs requested by all waiting jobs together."""
         self.log: list[int] = []
@@ -97,6 +99,7 @@ class State:
         self.submitted = row + 1
         if not self._feasible[row]:
             self.phase[row] = Phase.REJECTED
+            self._release_dependents(row)
             return False
         if self._unfinished_before.get(row):
             self.phase[row] = Phase.HELD
@@ -163,10 +166,24 @@ class State:
             self._leave(row, phase)
         return grant
 
+    def take_back(self, row: int, *, has_run: bool) -> None:
+        """The grant that `row` got at this moment never took effect; `has_run` if it held another before."""
+        self.free(row)
+        self.stop(row)
+        if has_run:
+            return
+        self.starts[row] -= 1
+        if not self.starts[row]:
+            self.first_start_s[row] = np.nan
+
     def withdraw(self, row: int, phase: Phase) -> None:
-        """`row`, which waits, ends without running (again)."""
-        self.waiting.remove(row)
-        self.waiting_gpus -= self.gpus_of[row]
+        """`row`, which waits or is held, ends without running (again)."""
+        if row in self.held:
+            del self.held[row]
+            self.special += not self._plain[row]
+        else:
+            self.waiting.remove(row)
+            self.waiting_gpus -= self.gpus_of[row]
         self._leave(row, phase)
 
     def _leave(self, row: int, phase: Phase) -> None:
@@ -174,6 +191,10 @@ class State:
         self.log.append(row)
         if not self._plain[row]:
             self.special -= 1
+        self._release_dependents(row)
+
+    def _release_dependents(self, row: int) -> None:
+        """`row` has ended, however it did: those who waited for nothing else wait for devices now."""
         for dependent in self._dependents.get(row, ()):
             self._unfinished_before[dependent] -= 1
             if not self._unfinished_before[dependent] and dependent in self.held:
@@ -225,10 +246,10 @@ class State:
 
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that ask for nothing but whole GPUs of any type, in a gang of fixed size."""
+    """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
     plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
     if len(cluster.type_names) > 1:
-        plain &= jobs.gpu_types == 0
+        plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
     elif cluster.type_names and jobs.type_names:
         plain &= (jobs.gpu_types == 0) | np.isin(jobs.gpu_types, _masks_with(jobs, cluster))
     if cluster.node_cpus.any():

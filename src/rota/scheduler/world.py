@@ -63,9 +63,8 @@ class Change(NamedTuple):
     leave: Leave = Leave.CHECKPOINT
 
 
-@dataclass(slots=True)
-class Refusal:
-    """A change the world could not make; the job holds nothing afterwards."""
+class Refusal(NamedTuple):
+    """A start or a move that the world could not make; the job holds nothing and waits again."""
 
     row: int
     why: str
