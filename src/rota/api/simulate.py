@@ -27,6 +27,7 @@ from rota.worlds.observed import has_observed, observed_record
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
+from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed import SpeedModel
 
@@ -36,6 +37,8 @@ Progress = Callable[[str, int, int], None]
 
 SITE_POLICY = "fifo:skip=yes"
 """What a site is taken to have run when nobody says."""
+SITE_POLICY_OF = {"sacct": "fifo:backfill=easy", "swf": "fifo:backfill=easy"}
+"""The same by format: batch schedulers backfill, on the limits that users state."""
 
 
 def simulate(
@@ -74,6 +77,7 @@ def simulate(
     baseline     the policy that ratios are to; the first one if None
     seeds        run each policy with so many seeds, from `seed` on
     observed     where the trace recorded starts, add what happened and a replay of `site_policy`
+    site_policy  what the site ran; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
     workers      processes to run on; None takes the cores there are, or this process for small traces
 
     Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
@@ -81,20 +85,21 @@ def simulate(
     window = parse_window(measure) if isinstance(measure, str) else measure
     specs = _specs(policies)
     named_baseline = _check_baseline(baseline, specs)
-    own = _site_policy(site_policy)
     whole = trace if isinstance(trace, Trace) else read(trace, format)
+    own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     setting = make_setting(
         semantics=semantics, costs=costs, knowledge=knowledge, speed=speed, retries=retries
     )
     shows_observed = observed and has_observed(whole)
+    runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
-        specs.append(own)
+        runs.append((own, _as_the_site(setting, whole)))
     # Copies, since an instance may keep caches of one run.
     tasks = [
-        Task(deepcopy(spec), replace(setting, seed=one, faults=_faults(faults, history, where, one)))
-        for spec in specs
+        Task(deepcopy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
+        for spec, of in runs
         for one in _seeds(seed, seeds)
     ]
     records = run_all(
@@ -142,8 +147,11 @@ def _check_baseline(baseline: str | None, specs: Sequence[PolicySpec | Policy]) 
     return name
 
 
-def _site_policy(text: str | None) -> PolicySpec:
-    return parse_policy(text or SITE_POLICY)
+def _as_the_site(setting: Setting, trace: Trace) -> Setting:
+    """The setting with durations as the site knew them: from users, if they stated any."""
+    if np.isnan(trace.jobs.limit_s).all():
+        return setting
+    return replace(setting, knowledge={"duration": "user", **setting.knowledge})
 
 
 def _check_workers(workers: int | None) -> int | None:

@@ -78,7 +78,8 @@ def simulate(
     site_policy: Annotated[
         Text,
         typer.Option(
-            metavar="POLICY", help="What the site itself ran, to calibrate with; fifo:skip=yes if not given."
+            metavar="POLICY",
+            help="What the site itself ran, to calibrate with; guessed from the format if not given.",
         ),
     ] = None,
     observed: Annotated[

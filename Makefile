@@ -1,0 +1,76 @@
+# One verb for each task.  Needs Python >= 3.11 with venv and pip, and make.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+WORKERS ?= auto
+
+# make demo TRACE=jobs.csv CLUSTER=80x8:V100 POLICY=fifo,srtf
+TRACE   ?=
+CLUSTER ?=
+POLICY  ?= fifo,srtf,tiresias,gandiva
+OUT     ?= out/demo
+DATA    ?= ../shared/reference
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help setup demo test lint check bench fidelity bless docs clean
+
+help:  ## list the verbs
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(STAMP)  ## make .venv with everything in it, .venv/bin/rota included
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "rota needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,fast]'
+	@touch $@
+
+demo: setup  ## compare policies on a Philly-like month, or on TRACE=file; the report lands in out/demo
+ifeq ($(TRACE),)
+	@mkdir -p $(OUT)
+	$(BIN)/rota trace generate --jobs $(DEMO_JOBS) --load 0.9 --cluster $(DEMO_CLUSTER) --seed 1 --out $(OUT)/trace.csv
+	$(BIN)/rota simulate $(OUT)/trace.csv --cluster $(DEMO_CLUSTER) --policy $(POLICY) --out $(OUT)
+else
+	$(BIN)/rota simulate $(TRACE) --cluster $(or $(CLUSTER),auto) --policy $(POLICY) --out $(OUT)
+endif
+
+DEMO_CLUSTER := $(or $(CLUSTER),24x8:V100)
+DEMO_JOBS    := 5000
+
+test: setup  ## run the tests; those that need public traces are skipped without them
+	$(BIN)/pytest -q -n $(WORKERS)
+
+lint: setup  ## ruff, formatting and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test  ## both
+
+bench: setup  ## how fast the engine is
+	$(BIN)/python benchmarks/speed.py
+
+fidelity: setup  ## ours against the authors' own simulators; DATA names the folder of their results
+	@if [ -d "$(DATA)" ]; then \
+	  $(BIN)/rota fidelity benchmarks/fidelity/*.yaml --data "$(DATA)"; \
+	else \
+	  echo "skipped: no reference results at $(DATA); name their folder with DATA="; \
+	fi
+
+bless: setup  ## accept changed golden files, and show what changed
+	ROTA_BLESS=1 $(BIN)/pytest -q tests/cli tests/reports
+	git --no-pager diff --stat -- tests
+
+docs: setup  ## write the pages that are generated, and the figure of the README
+	$(BIN)/python -m rota.reports.definitions docs/metrics.md
+	$(BIN)/python -m rota.cli.pages docs README.md
+	@if [ -f out/demo/report.html ]; then $(BIN)/python -m rota.cli.figure out/demo docs/figures/demo-jct.svg; \
+	else echo "docs/figures/demo-jct.svg is left as it is; 'make demo' makes the run it shows"; fi
+
+clean:  ## remove what the other verbs made, the environment included
+	rm -rf $(VENV) out build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

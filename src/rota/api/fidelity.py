@@ -1,0 +1,199 @@
+"""Fidelity cases: a YAML file names a workload, a policy, timing rules and the authors' results.
+
+name: tiresias-itp06-dlas-gpu
+reference: Tiresias simulator                    # whose results these are, in words
+trace: workloads/itp06.csv.gz                    # relative paths start at the data directory
+format: tiresias                                 # as `rota trace formats` lists them; found if left out
+cluster: 16x8
+policy: tiresias:mode=artifact
+semantics: tiresias                              # a preset of timing rules; exact if left out
+service_history: {file: samples.csv, column: x}  # only for policies that need it
+results:
+  file: jobs/dlas-gpu.csv.gz                     # CSV, one row per job
+  job: job                                       # column with the name of the job in the trace
+  jct: jct                                       # its completion time, or `submit` and `finish` instead
+  unit_s: 1                                      # seconds in one unit of these columns
+tolerance: {equal_share: 0.99, mean_within: 0.01}
+note: where a known difference comes from
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rota.errors import InputError
+from rota.knowledge.history import ServiceSamples
+from rota.model.cluster import parse_cluster
+from rota.model.record import Record
+from rota.reports.fidelity import CaseResult, Tolerance, compare_times
+from rota.scheduler.policy import parse_policy
+from rota.traces import read
+from rota.worlds.simulated.run import Setting, run
+from rota.worlds.simulated.semantics import semantics
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Samples(_Strict):
+    file: str
+    column: str | None = None
+
+
+class _Results(_Strict):
+    file: str
+    job: str = "job"
+    jct: str | None = None
+    submit: str | None = None
+    finish: str | None = None
+    unit_s: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+
+class _Tolerance(_Strict):
+    equal_share: float | None = Field(default=None, ge=0, le=1)
+    mean_within: float = Field(default=0.03, ge=0, allow_inf_nan=False)
+
+
+class _Case(_Strict):
+    name: str
+    reference: str
+    trace: str
+    format: str | None = None
+    cluster: str
+    policy: str
+    semantics: str = "exact"
+    service_history: _Samples | None = None
+    results: _Results
+    tolerance: _Tolerance = _Tolerance()
+    note: str = ""
+
+
+_FIELDS: dict[str, type[BaseModel]] = {
+    "": _Case,
+    "service_history": _Samples,
+    "results": _Results,
+    "tolerance": _Tolerance,
+}
+
+
+def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".") -> CaseResult:
+    """Replay the case in the file `path` and compare; relative paths in it start at `data_dir`.
+
+    Raises InputError naming the case file and the field that is wrong, or the file that is missing.
+    """
+    case, data = _load(Path(path)), Path(data_dir)
+    try:
+        spec, cluster, rules = (
+            parse_policy(case.policy),
+            parse_cluster(case.cluster),
+            semantics(case.semantics),
+        )
+    except InputError as error:
+        raise InputError.at(str(error), file=path) from None
+    theirs = _their_times(case.results, data)
+    trace = read(data / case.trace, case.format).by_submission()
+    providers = []
+    if case.service_history:
+        samples = case.service_history
+        providers.append(ServiceSamples.read(data / samples.file, samples.column))
+    record = run(spec, trace, cluster, Setting(semantics=rules, providers=providers))
+    times = compare_times(_our_times(record), theirs, str(data / case.results.file))
+    return CaseResult(
+        name=case.name,
+        reference=case.reference,
+        workload=case.trace,
+        cluster=case.cluster,
+        policy=case.policy,
+        engine_seconds=record.engine_seconds,
+        tolerance=Tolerance(case.tolerance.equal_share, case.tolerance.mean_within),
+        note=case.note,
+        **vars(times),
+    )
+
+
+def _our_times(record: Record) -> pl.DataFrame:
+    """Completion time of each job; null if it did not complete."""
+    is_done = pl.col("state") == "COMPLETED"
+    jct_s = pl.when(is_done).then(pl.col("finish_s") - pl.col("submit_s")).alias("jct_s")
+    return record.jobs.select("job_id", jct_s)
+
+
+def _their_times(results: _Results, data: Path) -> pl.DataFrame:
+    """The same from the authors' results."""
+    file = data / results.file
+    frame = _read_csv(file)
+    wanted = [results.job, *filter(None, (results.jct, results.submit, results.finish))]
+    missing = next((name for name in wanted if name not in frame.columns), None)
+    if missing is not None:
+        raise InputError.at(
+            "is not there", file=file, row=1, field=missing, expected=", ".join(frame.columns)
+        )
+    numbers = {name: frame[name].cast(pl.Float64, strict=False) for name in wanted[1:]}
+    for name, column in numbers.items():
+        wrong = column.is_null().arg_true()
+        if len(wrong):
+            found = frame[name][wrong[0]]
+            raise InputError.at(f"{found!r} is no number", file=file, row=wrong[0] + 2, field=name)
+    if results.jct is not None:
+        jct = numbers[results.jct]
+    else:
+        jct = numbers[str(results.finish)] - numbers[str(results.submit)]
+    return pl.DataFrame({"job_id": frame[results.job].cast(pl.String), "jct_s": jct * results.unit_s})
+
+
+def _read_csv(file: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(file, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError.at(f"cannot be read ({str(error).splitlines()[0]})", file=file) from None
+    if not frame.height:
+        raise InputError.at("holds no jobs", file=file, expected="one row per job")
+    return frame
+
+
+# -- the case file -----------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> _Case:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError.at(f"cannot read the case: {reason}", file=path) from None
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "something is misplaced"
+        raise InputError.at(f"this is not YAML: {problem}", file=path) from None
+    if not isinstance(values, dict):
+        raise InputError.at("this describes no case", file=path, expected="fields such as trace and policy")
+    try:
+        case = _Case.model_validate(values)
+    except ValidationError as error:
+        raise InputError.at(_explain(error), file=path) from None
+    results = case.results
+    if (results.jct is None) == (results.submit is None or results.finish is None):
+        raise InputError.at(
+            "results names no completion times", file=path, expected="either jct, or submit and finish"
+        )
+    return case
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem in one sentence; a misspelt name before the field that it leaves missing."""
+    first: Any = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = list(_FIELDS[str(first["loc"][0]) if len(first["loc"]) > 1 else ""].model_fields)
+        near = get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+        return f"{name} is not a field of a fidelity case; {hint}"
+    if first["type"] == "missing":
+        return f"{name} is missing"
+    return f"{name} is {first['input']!r}; {first['msg'].replace('Input should', 'it should')}"

@@ -1,0 +1,105 @@
+"""Pages printed from the code: `python -m rota.cli.pages docs README.md`; `make docs` calls this.
+
+docs/cli.md       the help of every command
+docs/systems.md   every policy with its head and parameters
+README.md         the table of systems, between its two markers
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rota.cli.catalogue import Entry, entries
+from rota.cli.main import app
+from rota.errors import InputError
+
+BEGIN, END = "<!-- systems: printed by `make docs` -->", "<!-- end of systems -->"
+
+_CLI_HEAD = """\
+# The command line
+
+The help of every command, printed by `make docs`.
+
+Results go to standard output, messages and progress bars to standard error.
+Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+"""
+_SYSTEMS_HEAD = """\
+# Systems
+
+Every policy that is registered, printed by `make docs` from the files in `src/rota/policies`.
+*working*: checked against worked examples and, where there are some, the authors' results;
+*probe*: real but small; *bound*: no system but a floor or a ceiling to compare with.
+"""
+
+
+def cli_page() -> str:
+    """The text of `docs/cli.md`."""
+    return "\n".join([_CLI_HEAD, *_help_of(typer.main.get_command(app), "rota")])
+
+
+def _help_of(command: Any, path: str) -> list[str]:
+    """A section per command, groups before what is in them."""
+    context = command.make_context(path, [], resilient_parsing=True, terminal_width=98, max_content_width=98)
+    sections = [f"## `{path}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"]
+    for name, inner in getattr(command, "commands", {}).items():
+        sections += _help_of(inner, f"{path} {name}")
+    return sections
+
+
+def systems_page() -> str:
+    """The text of `docs/systems.md`."""
+    return "\n".join([_SYSTEMS_HEAD, *(_section(one) for one in entries())])
+
+
+def _section(one: Entry) -> str:
+    lines = [f"## `{one.name}`", "", f"{one.summary}.", ""]
+    for key, text in one.facts().items():
+        first, *rest = text.split("\n")
+        lines.append(f"- **{key}**: {first}" if not rest else f"- **{key}**:")
+        if rest:
+            lines += [f"  {point}" for point in (first, *rest)]
+    lines.append("")
+    if one.parameters:
+        lines += ["| parameter | default | values | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{p.name}` | `{p.default}` | {_cell(p.values)} | {_cell(p.meaning)} |" for p in one.parameters
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def systems_table() -> str:
+    """The table of the README."""
+    rows = ["| policy | what it does | needs to know | status |", "|---|---|---|---|"]
+    for one in entries():
+        cells = one.summary, ", ".join(one.needs) or "nothing", one.status
+        rows.append(f"| [`{one.name}`](docs/systems.md#{one.name}) | " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(rows)
+
+
+def with_table(text: str) -> str:
+    """`text` with a fresh table of systems between the markers."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise InputError(f"the page has no place for the table; expected {BEGIN} and {END}, once each")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{systems_table()}\n{END}{after}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write(docs: Path, readme: Path) -> None:
+    """Write all three."""
+    (docs / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (docs / "systems.md").write_text(systems_page(), encoding="utf-8")
+    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))
