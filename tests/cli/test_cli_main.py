@@ -1,0 +1,91 @@
+"""The command as a whole: help, version, interrupts, pipes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from shell_play import check_golden, rota, rota_process
+
+from rota import __version__
+
+HELP = ["", "simulate", "snapshot", "replay", "systems", "trace", "trace describe", "trace generate"]
+HELP += ["trace convert", "trace formats"]
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help(command: str) -> None:
+    """Every command explains itself; those that do something give an example."""
+    done = rota(*command.split(), "--help")
+    assert done.status == 0
+    assert "Usage: rota" in done.out
+    if command not in ("trace", "trace formats"):
+        assert "Example" in done.out
+
+
+def test_version() -> None:
+    assert rota("--version").out == f"rota {__version__}\n"
+
+
+def test_help_is_quick() -> None:
+    """`rota --help` takes under 0.3 s and loads none of the heavy libraries."""
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert rota_process("--help").status == 0
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.3
+    heavy = (
+        "import sys, rota.cli.main; print(*{'numpy', 'polars', 'scipy', 'rich', 'jinja2'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_interrupt(tmp_path: Path) -> None:
+    """Ctrl-C ends a simulation, its workers included, with 130 and one line, and writes nothing."""
+    long = tmp_path / "long.csv"
+    assert rota("trace", "generate", "--jobs", "60000", "--out", long).status == 0
+    command = [sys.executable, "-m", "rota.cli.main", "simulate", str(long), "--cluster", "40x8"]
+    command += ["--policy", "fifo,srtf", "--workers", "2", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "rota: interrupted\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_closed_pipe(hundred: Path) -> None:
+    """A reader that stops early is no error."""
+    command = f"{sys.executable} -m rota.cli.main trace describe {hundred} --json | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    """Each shell gets a completion script."""
+    done = rota_process("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert done.status == 0
+    assert "rota" in done.out.lower()
+
+
+def test_completion_of_policies() -> None:
+    """Names complete inside a list."""
+    from rota.cli.shell import complete_format, complete_policy, complete_semantics, complete_system
+
+    assert "fifo,srtf" in complete_policy("fifo,sr")
+    assert complete_system("srt") == ["srtf"]
+    assert complete_format("philly-l") == ["philly-list"]
+    assert complete_semantics("ex") == ["exact"]
+
+
+def test_golden_help() -> None:
+    check_golden("help.txt", rota("--help").out)

@@ -1,0 +1,211 @@
+"""`rota simulate`: what it prints, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from shell_play import check_golden, rota, rota_process
+
+from rota.errors import GuardError
+
+TWO = ("simulate", "jobs.csv", "--cluster", "1x8", "--policy", "fifo,srtf")
+
+
+def test_table(folder: Path) -> None:
+    """Trace, table, baseline and calibration, as a person sees them."""
+    done = rota(*TWO)
+    assert done.status == 0, done.err
+    check_golden("simulate.txt", done.out)
+
+
+def test_observed(folder: Path) -> None:
+    """A trace with starts gets a row of what happened, the site's policy, and the calibration."""
+    done = rota("simulate", "seen.csv", "--cluster", "1x8", "--policy", "srtf")
+    assert done.status == 0, done.err
+    check_golden("simulate_observed.txt", done.out)
+
+
+def test_observed_on_another_cluster(folder: Path) -> None:
+    """A cluster smaller than what the trace held at once is remarked upon."""
+    done = rota("simulate", "seen.csv", "--cluster", "1x4", "--policy", "srtf")
+    assert "held up to 8 GPUs at once, this cluster has 4" in " ".join(done.out.split())
+
+
+def test_without_observed(folder: Path) -> None:
+    done = rota("simulate", "seen.csv", "--cluster", "1x8", "--policy", "srtf", "--no-observed")
+    assert "observed" not in done.out.split("Uncalibrated")[0]
+    assert "Uncalibrated" in done.out
+
+
+def test_files(folder: Path) -> None:
+    """--out holds tables, summaries and one report; --csv adds CSV."""
+    done = rota(*TWO, "--out", "out", "--csv")
+    assert done.status == 0, done.err
+    found = sorted(str(path.relative_to(folder / "out")) for path in (folder / "out").rglob("*.*"))
+    tables = ["intervals.csv", "intervals.parquet", "jobs.csv", "jobs.parquet", "summary.json"]
+    fifo, srtf = ([f"{policy}/{name}" for name in tables] for policy in ("fifo", "srtf"))
+    assert found == [*fifo, "report.html", *srtf]
+    finish = dict(pl.read_parquet("out/fifo/jobs.parquet").select("job_id", "finish_s").iter_rows())
+    # b waits for all 8 GPUs, and under strict FIFO everyone behind it.
+    assert finish == {"a": 100.0, "b": 150.0, "c": 180.0, "d": 350.0, "e": 160.0}
+    summary = json.loads((folder / "out/fifo/summary.json").read_text())
+    assert summary["mean_jct_s"] == pytest.approx((100 + 140 + 160 + 320 + 120) / 5)
+    assert {"p50_jct_s", "p90_jct_s", "p99_jct_s", "makespan_s", "utilisation", "jobs"} <= set(summary)
+    assert {"unfinished", "failed", "rejected", "engine_seconds", "provenance"} <= set(summary)
+
+
+def test_json(folder: Path) -> None:
+    """--json prints one document and nothing else."""
+    done = rota(*TWO, "--json", "--baseline", "srtf")
+    document = json.loads(done.out)
+    assert [run["policy"] for run in document["runs"]] == ["fifo", "srtf"]
+    assert document["baseline"] == "srtf"
+    assert document["calibration"]["calibrated"] is False
+
+
+def test_quiet(folder: Path) -> None:
+    done = rota(*TWO, "--quiet", "--out", "out")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert (folder / "out/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        (["fifo,srtf"], ["fifo", "srtf"]),
+        (["fifo", "--policy", "srtf"], ["fifo", "srtf"]),
+        (["fifo:skip=yes,srtf"], ["fifo:skip=yes", "srtf"]),
+        (["srtf,fifo:skip=yes,placement=spread,las"], ["srtf", "fifo:skip=yes,placement=spread", "las"]),
+    ],
+)
+def test_policy_lists(policy: list[str], names: list[str], folder: Path) -> None:
+    """A part with `=` belongs to the policy before it."""
+    done = rota("simulate", "jobs.csv", "--cluster", "1x8", "--json", "--policy", *policy)
+    assert [run["policy"] for run in json.loads(done.out)["runs"]] == names
+
+
+def test_seeds(folder: Path) -> None:
+    """Each policy runs once per seed, and node losses differ between seeds."""
+    flags = ("--seeds", "3", "--seed", "5", "--faults", "mtbf=100s,repair=20s", "--json")
+    document = json.loads(rota(*TWO, *flags).out)
+    assert [(run["policy"], run["seed"]) for run in document["runs"]] == [
+        (policy, seed) for policy in ("fifo", "srtf") for seed in (5, 6, 7)
+    ]
+    assert len({run["mean_jct_s"] for run in document["runs"][:3]}) == 3
+
+
+def test_costs(folder: Path) -> None:
+    """A start cost lengthens every job by that much and more where others wait for it."""
+    free = json.loads(rota(*TWO, "--json").out)["runs"][0]
+    dear = json.loads(rota(*TWO, "--json", "--costs", "start=10s+1s/gpu").out)["runs"][0]
+    assert dear["makespan_s"] == pytest.approx(free["makespan_s"] + (10 + 4) + (10 + 8) + (10 + 1))
+
+
+WRONG = [
+    # arguments after `simulate`                              what the one sentence says
+    ("nope.csv", "nope.csv: no such file"),
+    ("jobs.csv --format pickle", "--format: 'pickle' is not a trace format"),
+    ("jobs.csv --policy firo", "there is no policy 'firo'; did you mean 'fifo'?"),
+    ("jobs.csv --policy fifo:skip=perhaps", "skip=perhaps is not yes or no"),
+    ("jobs.csv --policy fifo:skp=yes", "no parameter 'skp'; did you mean 'skip'?"),
+    ("jobs.csv --policy fifo,fifo", "--policy: 'fifo' is named twice"),
+    ("jobs.csv --policy ,", "names no policy"),
+    ("jobs.csv --cluster 8y8", "--cluster: '8y8' does not describe nodes"),
+    ("jobs.csv --cluster nope.yaml", "nope.yaml"),
+    ("jobs.csv --costs start=20", "--costs start: '20' is not a duration"),
+    ("jobs.csv --costs stop=20s", "--costs has no setting 'stop'; it has start"),
+    ("jobs.csv --costs start=1s,start=2s", "--costs sets 'start' twice"),
+    ("jobs.csv --costs start=1s+2s", "start=1s+2s has too many terms"),
+    ("jobs.csv --faults repair=2h", "--faults: 'repair=2h' has no mtbf"),
+    ("jobs.csv --faults mtbf=0s", "--faults: mtbf is 0"),
+    ("jobs.csv --knowledge duration=magic", "'magic' is no source"),
+    ("jobs.csv --knowledge length=user", "--knowledge has no setting 'length'"),
+    ("jobs.csv --policy srtf --knowledge duration=user", "no job states a time limit"),
+    ("jobs.csv --semantics clockwork", "--semantics: 'clockwork' is no preset"),
+    ("jobs.csv --measure 90%:10%", "--measure: '90%:10%' ends before it starts"),
+    ("jobs.csv --measure 10%", "--measure: '10%' is not a window"),
+    ("jobs.csv --baseline srtf", "--baseline: 'srtf' is not among the policies"),
+    ("jobs.csv --out jobs.csv", "--out: jobs.csv is a file"),
+    ("jobs.csv --out jobs.csv/deeper", "--out: jobs.csv is a file"),
+    ("jobs.csv --workers 0", "--workers: 0 workers"),
+    ("jobs.csv --seeds 0", "--seeds: 0 seeds"),
+    ("jobs.csv --retries -1", "--retries: -1 is below 0"),
+    ("seen.csv --site-policy fofo", "there is no policy 'fofo'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG, ids=[arguments for arguments, _ in WRONG])
+def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
+    """Bad input: one sentence on standard error, exit code 2, nothing on standard output or on disk."""
+    before = sorted(folder.iterdir())
+    done = rota("simulate", *arguments.split())
+    assert done.status == 2
+    assert says in done.err
+    assert re.fullmatch(r"rota: [^\n]+\n", done.err), done.err
+    assert done.out == ""
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["simulate"], 2, "Missing argument 'TRACE'"),
+        (["simulate", "nope.csv"], 2, "nope.csv: no such file"),
+        (["simulate", "jobs.csv", "--seed", "x"], 2, "--seed"),
+        (["frobnicate"], 2, "No such command"),
+        (["simulate", "jobs.csv", "--policy", "partition:by=vc"], 2, "no level 'vc'"),
+        (["--version"], 0, ""),
+    ],
+)
+def test_exit_codes(arguments: list[str], status: int, says: str, folder: Path) -> None:
+    """The codes a shell sees: 0 done, 1 failed, 2 bad input; never a traceback."""
+    done = rota_process(*arguments)
+    assert done.status == status, done.err
+    assert says in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (GuardError("gang", "job 7 is split"), 1, "rota: job 7 is split\n"),
+        (OSError(28, "No space left on device", "out"), 1, "rota: out: No space left on device\n"),
+        (KeyboardInterrupt(), 130, "rota: interrupted\n"),
+    ],
+)
+def test_failures(
+    error: BaseException, status: int, says: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails in the middle ends with one line too."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("rota.api.simulate", fail)
+    done = rota(*TWO)
+    assert (done.status, done.out, done.err) == (status, "", says)
+
+
+def test_hundred_jobs_in_two_seconds(hundred: Path, tmp_path: Path) -> None:
+    """A small simulation, start-up and report included, takes under 2 s (once files are warm)."""
+    command = (
+        "simulate",
+        hundred,
+        "--cluster",
+        "4x8:V100",
+        "--policy",
+        "fifo,srtf",
+        "--out",
+        tmp_path / "out",
+    )
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        assert rota_process(*command).status == 0
+        took.append(time.perf_counter() - began)
+    assert min(took) < 2.0
