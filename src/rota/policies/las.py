@@ -114,21 +114,26 @@ class Las:
         if least == math.inf:
             return math.inf
         rows = snapshot.state.running.rows
-        delays = self._delays(snapshot, rows, least)
+        delays = self._delays(snapshot, rows, snapshot.state.service_rate[rows], least)
         if preempt and rows.item(int(delays.argmin())) in preempt:
             delays[np.isin(rows, preempt)] = math.inf
         if grants:
             started = np.array([grant.job for grant in grants])
-            delays = np.append(delays, self._delays(snapshot, started, least))
+            rates = np.array([len(grant.devices) * grant.share for grant in grants])
+            delays = np.append(delays, self._delays(snapshot, started, rates, least))
         moment = snapshot.now + float(delays.min(initial=math.inf))
         return max(moment, math.nextafter(snapshot.now, math.inf))
 
-    def _delays(self, snapshot: Snapshot, rows: Ints, least: float) -> Floats:
+    def _delays(self, snapshot: Snapshot, rows: Ints, rates: Floats, least: float) -> Floats:
         """Seconds of running until each of `rows` has received a quantum more than it and than `least`."""
         quantum, service = self.parameters.quantum, self._exact(snapshot, rows)
         quanta = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
         left: Floats = quanta * quantum - service
-        return left if self.parameters.metric is Metric.TIME else left / snapshot.state.jobs.gpus[rows]
+        if self.parameters.metric is Metric.TIME:
+            return left
+        delays = np.full(len(rows), math.inf)  # stays so for jobs without GPUs: they receive nothing
+        np.divide(left, rates, out=delays, where=rates > 0)
+        return delays
 
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""

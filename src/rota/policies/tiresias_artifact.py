@@ -191,7 +191,7 @@ class Seats(ByPriority):
             if queue < len(self.limits):
                 left = self.limits[queue] - self._counted_s(snapshot, row)
                 gpus = snapshot.state.gpus_of[row] if self.by_gpus else 1
-                moments.append(now + max(left // gpus, 1))
+                moments.append(now + max(left // gpus, 1) if gpus else math.inf)
         for row in waiting if self.knob else ():
             ran_s = self._counted_s(snapshot, row)
             left = int(ran_s * self.knob - self.runs[row][1])

@@ -73,8 +73,10 @@ class Levels:
             row = grant.job
             if row in self.resets and self.resets[row][2] < 0.0:
                 self.resets[row][2] = now - state.jobs.submit_s.item(row) - state.run_s.item(row)
-            left = self.limits[self.of(row)] - self._before(state, row)
-            moment = min(moment, now + left / (state.gpus_of[row] if self.by_gpus else 1))
+            rate = len(grant.devices) * grant.share if self.by_gpus else 1.0
+            if rate:
+                left = self.limits[self.of(row)] - self._before(state, row)
+                moment = min(moment, now + left / rate)
         for row in preempt if self.knob else ():
             starved_s = self._starved(state, row, state.ran_s(row))
             if starved_s > now:  # else it waited its share before it ran, and is promoted at the next event

@@ -1,0 +1,184 @@
+"""Ours against the authors' own simulators: completion times job by job, and whether they agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from rota.errors import InputError
+
+_SAME_S = 0.5
+"""Completion times closer than this are equal to the second."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a case promises."""
+
+    equal_share: float | None = None
+    """Least share of jobs whose completion times are equal to the second; None promises nothing."""
+    mean_within: float = 0.03
+    """Largest relative difference of the mean completion times."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case: the same jobs under our policy and under the authors' simulator."""
+
+    name: str
+    reference: str
+    """What it was compared with, in words."""
+    workload: str
+    cluster: str
+    policy: str
+    jobs: int
+    """Jobs in the reference."""
+    unfinished: int
+    """Jobs of the reference that did not finish in our run; no mean includes them, and the case fails."""
+    equal: int
+    """Jobs whose completion times are equal to the second."""
+    ours_s: float
+    """Mean job completion time of our run."""
+    theirs_s: float
+    """The same of the reference, over the same jobs."""
+    worst_job: str
+    """The job with the largest difference; empty if all are equal."""
+    worst_s: float
+    """Ours less theirs of that job."""
+    engine_seconds: float
+    """CPU seconds of our run."""
+    tolerance: Tolerance
+    note: str = ""
+    """Where a known difference comes from."""
+
+    @property
+    def difference(self) -> float:
+        """Relative difference of the means: ours / theirs - 1."""
+        return (self.ours_s - self.theirs_s) / self.theirs_s if self.theirs_s else 0.0
+
+    @property
+    def equal_share(self) -> float:
+        return self.equal / self.jobs
+
+    @property
+    def holds(self) -> bool:
+        """True if the case keeps its promise."""
+        least = self.tolerance.equal_share
+        return (
+            not self.unfinished
+            and abs(self.difference) <= self.tolerance.mean_within
+            and (least is None or self.equal_share >= least)
+        )
+
+    @property
+    def verdict(self) -> str:
+        """`exact` if every job agrees to the second, else `holds` or `differs`."""
+        if self.equal == self.jobs:
+            return "exact"
+        return "holds" if self.holds else "differs"
+
+
+@dataclass(frozen=True)
+class Times:
+    """How two runs of the same jobs compare."""
+
+    jobs: int
+    unfinished: int
+    equal: int
+    ours_s: float
+    theirs_s: float
+    worst_job: str
+    worst_s: float
+
+
+def compare_times(ours: pl.DataFrame, theirs: pl.DataFrame, source: str) -> Times:
+    """Compare two tables with the columns `job_id` and `jct_s` (null in ours: not finished).
+
+    Raises InputError if theirs (read from `source`) names a job that ours does not have.
+    """
+    joined = theirs.join(ours, on="job_id", how="left", suffix="_ours", maintain_order="left")
+    unknown = theirs.join(ours, on="job_id", how="anti", maintain_order="left")
+    if unknown.height:
+        raise InputError.at(
+            f"job {unknown['job_id'][0]} is not in the trace (nor are {unknown.height - 1} others)"
+            if unknown.height > 1
+            else f"job {unknown['job_id'][0]} is not in the trace",
+            file=source,
+            expected="results of the same workload",
+        )
+    done = joined.filter(pl.col("jct_s_ours").is_not_null())
+    mine, reference = done["jct_s_ours"].to_numpy(), done["jct_s"].to_numpy()
+    gaps = mine - reference
+    worst = int(np.abs(gaps).argmax()) if len(gaps) else -1
+    same = np.abs(gaps) < _SAME_S
+    is_exact = bool(same.all())
+    return Times(
+        jobs=joined.height,
+        unfinished=joined.height - done.height,
+        equal=int(same.sum()),
+        ours_s=float(mine.mean()) if len(gaps) else 0.0,
+        theirs_s=float(reference.mean()) if len(gaps) else 0.0,
+        worst_job="" if is_exact else str(done["job_id"][worst]),
+        worst_s=0.0 if is_exact else float(gaps[worst]),
+    )
+
+
+def table(results: Sequence[CaseResult]) -> Table:
+    """One line per case."""
+    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    shown.add_column("case", no_wrap=True)
+    for head in ("ours", "theirs", "diff", "equal jobs", "worst job", "engine"):
+        shown.add_column(head, justify="right", no_wrap=True)
+    shown.add_column("")
+    for r in results:
+        colour = "green" if r.holds else "bold red"
+        shown.add_row(*_cells(r), f"{r.engine_seconds:.1f}s", Text(r.verdict, style=colour))
+    return shown
+
+
+def _cells(r: CaseResult) -> tuple[str, ...]:
+    """Name, both means, their difference, jobs that agree, the one that agrees least."""
+    worst = f"{r.worst_job} {r.worst_s:+,.0f}s" if r.worst_job else "-"
+    equal = f"{r.equal:,}/{r.jobs:,}"
+    return r.name, f"{r.ours_s:,.1f}s", f"{r.theirs_s:,.1f}s", f"{100 * r.difference:+.2f}%", equal, worst
+
+
+def as_json(results: Sequence[CaseResult]) -> str:
+    """A list of objects, one per case, with everything `CaseResult` has."""
+    derived = ("difference", "equal_share", "holds", "verdict")
+    rows = [asdict(r) | {name: getattr(r, name) for name in derived} for r in results]
+    return json.dumps(rows, indent=2)
+
+
+_HEAD = """# Fidelity: ours against the authors' own simulators
+
+The authors' simulators were run on the files named here; Rota replays the same jobs with the same timing
+rules and is compared job by job.
+*Exact* means that every job completes in the same second.
+This page is printed by `rota.reports.fidelity.page` from real runs; the cases are in `benchmarks/fidelity/`.
+"""
+
+
+def page(results: Sequence[CaseResult]) -> str:
+    """The text of `docs/fidelity.md`: one table per reference, in the order of the cases."""
+    parts = [_HEAD]
+    for reference in dict.fromkeys(r.reference for r in results):
+        of_one = [r for r in results if r.reference == reference]
+        parts.append(f"## {reference}\n\n{_markdown(of_one)}")
+        parts += [f"`{r.name}`: {r.note}\n" for r in of_one if r.note]
+    return "\n".join(parts)
+
+
+def _markdown(results: Sequence[CaseResult]) -> str:
+    heads = ("case", "policy", "cluster", "ours", "theirs", "difference", "equal jobs", "worst job", "")
+    lines = ["| " + " | ".join(heads) + " |", "|---|---|---|" + "---:|" * 5 + "---|"]
+    for r in results:
+        name, *numbers = _cells(r)
+        lines.append("| " + " | ".join((name, f"`{r.policy}`", r.cluster, *numbers, r.verdict)) + " |")
+    return "\n".join(lines) + "\n"

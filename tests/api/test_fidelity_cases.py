@@ -1,0 +1,123 @@
+"""Fidelity cases: a toy case by hand, every way to get a case wrong, and the authors' own results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rota.api.fidelity import run_case
+from rota.errors import InputError
+from shared_data import needs_shared, reference
+
+CASES = sorted((Path(__file__).parents[2] / "benchmarks" / "fidelity").glob("tiresias-*.yaml"))
+
+TRACE = """job_id,num_gpu,submit_time,iterations,model_name,duration,interval
+7,2,0,1,vgg16,10,0
+8,4,0,1,vgg16,10,0
+9,2,0,1,vgg16,10,0
+"""
+TIMES = "id,sub,end\n7,0,10\n8,0,20\n9,0,12\n"
+CASE = {
+    "name": "toy",
+    "reference": "by hand",
+    "trace": "jobs.csv",
+    "format": "tiresias",
+    "cluster": "1x4",
+    "policy": "fifo:skip=yes",
+    "semantics": "tiresias",
+    "results": {"file": "times.csv", "job": "id", "submit": "sub", "finish": "end"},
+    "tolerance": {"equal_share": 0.6, "mean_within": 0.05},
+}
+
+
+def write(folder: Path, case: object, times: str = TIMES) -> Path:
+    """A data directory with a trace and results, and a case beside it."""
+    (folder / "data").mkdir()
+    (folder / "data" / "jobs.csv").write_text(TRACE)
+    (folder / "data" / "times.csv").write_text(times)
+    path = folder / "case.yaml"
+    path.write_text(case if isinstance(case, str) else yaml.safe_dump(case))
+    return path
+
+
+def test_a_case_is_replayed_and_compared(tmp_path: Path) -> None:
+    """FIFO that skips ends the jobs at 10, 20 and 10; the results say 12 for the last."""
+    found = run_case(write(tmp_path, CASE), tmp_path / "data")
+    assert (found.jobs, found.equal, found.worst_job, found.worst_s) == (3, 2, "9", -2.0)
+    assert (found.ours_s, found.theirs_s) == (pytest.approx(40 / 3), 14.0)
+    assert found.holds
+    assert found.engine_seconds > 0
+
+
+def test_times_in_minutes(tmp_path: Path) -> None:
+    """`unit_s` converts the columns of the results."""
+    results = {"file": "times.csv", "job": "id", "jct": "minutes", "unit_s": 60.0}
+    times = "id,minutes\n7,0.16666667\n8,0.33333333\n9,0.16666667\n"
+    assert run_case(write(tmp_path, CASE | {"results": results}, times), tmp_path / "data").verdict == "exact"
+
+
+def test_service_history_is_handed_to_the_policy(tmp_path: Path) -> None:
+    """A policy that needs past services gets those of the file."""
+    case = CASE | {"policy": "tiresias:order=gittins", "service_history": {"file": "past.csv"}}
+    path = write(tmp_path, case)
+    with pytest.raises(InputError, match=r"past\.csv: cannot be read"):
+        run_case(path, tmp_path / "data")
+    (tmp_path / "data" / "past.csv").write_text("gpu_s\n20\n40\n")
+    assert run_case(path, tmp_path / "data").jobs == 3
+
+
+RESULTS = CASE["results"]
+assert isinstance(RESULTS, dict)
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        (CASE | {"polcy": "fifo"}, "polcy is not a field of a fidelity case; did you mean policy?"),
+        (CASE | {"results": RESULTS | {"jtc": "x"}}, "results.jtc is not a field .* did you mean jct?"),
+        ({k: v for k, v in CASE.items() if k != "trace"}, "case.yaml: trace is missing"),
+        (CASE | {"cluster": 4}, "cluster is 4; it should be a valid string"),
+        (CASE | {"cluster": "four nodes"}, "case.yaml: .*'four nodes' does not describe nodes"),
+        (CASE | {"policy": "fifi"}, "case.yaml: there is no policy 'fifi'; did you mean 'fifo'?"),
+        (CASE | {"semantics": "tirsias"}, "case.yaml: .*'tirsias' is no preset"),
+        (CASE | {"format": "tirsias"}, "'tirsias' is not a trace format"),
+        (CASE | {"trace": "none.csv"}, "none.csv: no such file"),
+        (CASE | {"results": RESULTS | {"file": "none.csv"}}, "none.csv: cannot be read"),
+        (CASE | {"results": RESULTS | {"job": "name"}}, "times.csv, row 1, column 'name': is not there"),
+        (CASE | {"results": {"file": "times.csv"}}, "results names no completion times"),
+        (CASE | {"results": RESULTS | {"jct": "end"}}, "results names no completion times"),
+        (CASE | {"results": RESULTS | {"unit_s": 0.0}}, "results.unit_s is 0.0; it should be greater than 0"),
+        (CASE | {"tolerance": {"equal_share": 1.5}}, "tolerance.equal_share is 1.5; it should be less than"),
+        ("- 1\n", "this describes no case"),
+        ("name: [", "this is not YAML"),
+    ],
+)
+def test_wrong_cases_are_refused_in_one_sentence(tmp_path: Path, case: object, problem: str) -> None:
+    with pytest.raises(InputError, match=problem.replace("?", r"\?")) as error:
+        run_case(write(tmp_path, case), tmp_path / "data")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        ("id,sub,end\n7,0,10\n8,0,soon\n", "times.csv, row 3, column 'end': 'soon' is no number"),
+        ("id,sub,end\n", "times.csv: holds no jobs"),
+        ("id,sub,end\n70,0,10\n", "times.csv: job 70 is not in the trace"),
+    ],
+)
+def test_wrong_results_are_refused_in_one_sentence(tmp_path: Path, times: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        run_case(write(tmp_path, CASE, times), tmp_path / "data")
+
+
+@needs_shared
+@pytest.mark.shared
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_the_simulator_of_tiresias_is_reproduced(case: Path) -> None:
+    """Every case keeps its promise; all but one agree in every job, to the second."""
+    found = run_case(case, reference(""))
+    assert found.holds, found
+    assert found.verdict == "exact" or found.note
