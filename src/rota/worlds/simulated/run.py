@@ -20,8 +20,8 @@ from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder, make_record
-from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.slots import world_of
 from rota.worlds.simulated.speed import SpeedModel
 from rota.worlds.simulated.world import SimulatedWorld
 
@@ -84,8 +84,7 @@ def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | Non
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:
     """The loop, ready to run, and what listens to it."""
-    world_of = RoundWorld if setting.semantics.round_s else SimulatedWorld
-    world = world_of(
+    world = world_of(setting.semantics)(
         trace,
         cluster,
         speed=setting.speed,
