@@ -11,8 +11,8 @@ moments    one moment of a run, kept in a file and decided again
 
 from __future__ import annotations
 
+from rota.api.comparing import simulate
 from rota.api.moments import replay, snapshot
 from rota.api.results import Results
-from rota.api.simulate import simulate
 
 __all__ = ["Results", "replay", "simulate", "snapshot"]

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from difflib import get_close_matches
 from os import PathLike
 
 import numpy as np
 
 from rota.api.results import Results
 from rota.api.setting import make_setting
+from rota.bounds import NAMES, PREFIX, compute, has_observed
+from rota.bounds import observed as observed_run
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.reports.window import Window, parse_window
-from rota.scheduler.policy import Policy, PolicySpec, parse_policies, parse_policy
+from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
-from rota.worlds.observed import has_observed, observed_record
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -66,7 +68,7 @@ def simulate(
     """Replay `trace` on `cluster` under each of `policies`; the same call gives the same results.
 
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
-    policies     names with parameters (`tiresias:promote=2`), specs or instances
+    policies     names with parameters (`tiresias:promote=2`), specs or instances; bounds (`bound:srtf_relaxed`)
     knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`
@@ -83,8 +85,8 @@ def simulate(
     Raises InputError for anything that is not as expected, PolicyError if a policy breaks a rule.
     """
     window = parse_window(measure) if isinstance(measure, str) else measure
-    specs = _specs(policies)
-    named_baseline = _check_baseline(baseline, specs)
+    specs, bounds = _chosen(policies)
+    named_baseline = _check_baseline(baseline, specs, bounds)
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
@@ -105,8 +107,9 @@ def simulate(
     records = run_all(
         tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
     )
+    records += [compute(name, history, where) for name in bounds]
     if shows_observed:
-        records.append(observed_record(whole, where))
+        records.append(observed_run(whole, where))
     return Results(
         records=tuple(records),
         trace=whole,
@@ -118,25 +121,42 @@ def simulate(
     )
 
 
-def _specs(policies: Policies) -> list[PolicySpec | Policy]:
-    """Policies as specs or instances; a name given twice would look like two seeds of one."""
-    listed: list[PolicySpec | Policy] = []
+def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
+    """Policies as specs or instances, and names of bounds; a name given twice would look like two seeds."""
+    listed: list[str | PolicySpec | Policy] = []
     for policy in [policies] if isinstance(policies, str) else policies:
-        listed += parse_policies(policy) if isinstance(policy, str) else [policy]
+        listed += split_policies(policy) if isinstance(policy, str) else [policy]
+    bounds = [_check_bound(one) for one in listed if isinstance(one, str) and one.startswith(PREFIX)]
+    specs = [
+        parse_policy(one) if isinstance(one, str) else one
+        for one in listed
+        if not (isinstance(one, str) and one.startswith(PREFIX))
+    ]
     if not listed:
         raise InputError.at("no policy is named", field="--policy", expected="names such as fifo,srtf")
-    names = [str(spec) for spec in listed if isinstance(spec, PolicySpec)]
+    names = [*bounds, *(str(spec) for spec in specs if isinstance(spec, PolicySpec))]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError.at(f"{twice!r} is named twice", field="--policy", expected="each policy once")
-    return listed
+    return specs, bounds
 
 
-def _check_baseline(baseline: str | None, specs: Sequence[PolicySpec | Policy]) -> str | None:
+def _check_bound(name: str) -> str:
+    if name not in NAMES:
+        close = get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(NAMES)}"
+        raise InputError(f"there is no bound {name!r}; {hint}")
+    return name
+
+
+def _check_baseline(
+    baseline: str | None, specs: Sequence[PolicySpec | Policy], bounds: Sequence[str]
+) -> str | None:
     """The baseline as a record will call it."""
     if baseline is None:
         return None
     names = [str(spec) if isinstance(spec, PolicySpec) else type(spec).__name__ for spec in specs]
+    names += bounds
     name = baseline if baseline in names else str(parse_policy(baseline))
     if name not in names:
         raise InputError.at(
