@@ -71,6 +71,7 @@ class Code(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     GPU_TYPE = "GpuType"
     MEMORY = "Memory"
+    HOST = "HostResources"
     PRIORITY = "Priority"
     QUOTA = "Quota"
     RESERVATION = "Reservation"
@@ -79,6 +80,7 @@ class Code(StrEnum):
     LOCALITY = "Locality"
     PREEMPTED = "Preempted"
     ROUND = "Round"
+    REFUSED = "Refused"
     POLICY = "Policy"
 
 
@@ -108,6 +110,7 @@ _SENTENCES = {
     Code.GANG_TOO_LARGE: "needs {requested} GPUs at once; the cluster has {provided} it could use",
     Code.GPU_TYPE: "needs {requested} GPUs of type {detail}; {provided} of that type are free",
     Code.MEMORY: "needs {requested} GiB of device memory; the most free on one device is {provided}",
+    Code.HOST: "needs {requested} {detail} on one node; the most free on one is {provided}",
     Code.PRIORITY: "stands behind {provided} waiting jobs in the order of the policy",
     Code.QUOTA: "tenant {detail} would use {requested} GPUs; its quota is {provided}",
     Code.RESERVATION: "{requested} GPUs are needed, {provided} are free, the rest is reserved for {detail}",
@@ -116,5 +119,6 @@ _SENTENCES = {
     Code.LOCALITY: "waits for {requested} GPUs closer together ({detail}); {provided} are free in all",
     Code.PREEMPTED: "gave up {requested} GPUs to {detail}",
     Code.ROUND: "is decided upon at the next round",
+    Code.REFUSED: "was to start, but was refused: {detail}",
     Code.POLICY: "{detail}",
 }

@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rota.model.grants import Constraint, Grant, Leave, Reservation
+
+if TYPE_CHECKING:
+    from rota.scheduler.occupancy import Occupancy
+    from rota.scheduler.snapshot import Snapshot
 
 Memory = dict[str, Any]
 """What a policy remembers between calls: JSON values and NumPy arrays, nothing else.
@@ -44,6 +48,21 @@ class Wake:
     """Only while some job waits; without waiting jobs even `at_s` does not wake it."""
 
 
+class Standing(Protocol):
+    """What a policy knows of a waiting job beyond what it decided: who is before it, whether it would fit."""
+
+    spreads: bool
+    """True if any free GPUs of one type will do, however scattered."""
+
+    def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
+        """Waiting rows that are served before `row`."""
+        ...
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on what `scratch` leaves free."""
+        ...
+
+
 @dataclass(slots=True)
 class Decision:
     """Desired state: a job it does not name keeps what it has.
@@ -71,3 +90,5 @@ class Decision:
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
     is_cut: bool = False
     """True if a time limit ended the computation early."""
+    standing: Standing | None = field(default=None, compare=False, repr=False)
+    """Answers why a job waits, when somebody asks; no part of what is decided."""

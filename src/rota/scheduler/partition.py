@@ -28,8 +28,8 @@ from rota.scheduler.state import Phase, State, plain_rows
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 _SHARED = (
-    "now", "submitted", "phase", "held", "refused", "first_start_s", "since_s", "run_s", "service", "service_rate",
-    "starts", "preemptions", "failures",
+    "now", "submitted", "phase", "held", "refused", "first_start_s", "since_s", "run_s", "service",
+    "service_rate", "starts", "preemptions", "failures",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, alike
@@ -53,6 +54,7 @@ class ByPriority:
         self.drifts = drifts
         self.placement = placement
         self.place = PLACEMENTS[placement]
+        self.spreads = placement in COUNT_ONLY
         self.by_count = by_count
         self.finish = finish
         self.lineup = Lineup(key, tracks_running=preemptive and not drifts, running_key=finish)
@@ -63,13 +65,24 @@ class ByPriority:
         if not len(snapshot.state.waiting):
             return Decision(memory, wake=wake or Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
-        return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True))
+        return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True), standing=self)
 
     def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         """Grants to begin and rows to preempt."""
         if snapshot.state.plain and (self.by_count or self.placement in COUNT_ONLY):
             return self._by_count(snapshot)
         return self._by_place(snapshot)
+
+    # -- why a job waits ------------------------------------------------------------------------
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows before `row` in the order of the key."""
+        own = (self.key(snapshot, row), row)
+        return [other for other in snapshot.waiting.tolist() if (self.key(snapshot, other), other) < own]
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return self.fitter(snapshot)(scratch, row) is not None
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 
