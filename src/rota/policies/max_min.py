@@ -14,7 +14,7 @@ Departs   Jobs that arrive run at once where GPUs are idle, and fractions are re
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Among many optimal allocations the one with the largest sum of shares is taken (`tie=sum`); the
           authors take what an interior-point solver returns.  Weights and shared GPUs are left out.
-Checked   systems/gavel.md, worked examples 1 and 5.  Authors' simulator, 96 jobs on 48 GPUs, mode=artifact: the
+Checked   systems/gavel.md, worked examples 1, 5.  Authors' simulator, 96 jobs on 48 GPUs, mode=artifact: the
           rounds are exact (fractions that need no solver: all 96 jobs, and 300 of a second workload, to the
           microsecond); the best t is theirs at all 31 recomputations; mean completion time 14,289 s against
           14,623 (tie=vertex: 14,902), agnostic 20,047 against 19,989: which optimum the solver returns

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
-from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.needs import Knowledge
-from rota.scheduler.occupancy import EPSILON, Occupancy
+from rota.scheduler.occupancy import EPSILON
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.trial import admit_placed
 
 ROUND = Event.ROUND
 
@@ -278,28 +278,9 @@ def _place(snapshot: Snapshot, picks: dict[int, int], rows: Ints) -> Decision:
             scratch.release(grant)
     starts = [row for row in picks if row not in snapshot.grants or row in set(moving)]
     starts.sort(key=lambda row: (-snapshot.state.gpus_of[row], row))
-    grants = _fitted(fit, scratch, starts, picks)
-    grants += _cpu_jobs(snapshot, fit, scratch)
+    grants = admit_placed(starts, scratch, lambda trial, row: fit.on_type(trial, row, picks[row]))
+    # Jobs without GPUs take no turns: they run as soon as a node has room.
+    idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()
+    grants += admit_placed(idle, scratch, fit)
     granted = {grant.job for grant in grants}
     return Decision({}, grants, [row for row in sorted(moving) if row not in granted])
-
-
-def _fitted(fit: Fitter, scratch: Occupancy, rows: list[int], picks: dict[int, int]) -> list[Grant]:
-    grants = []
-    for row in rows:
-        grant = fit.on_type(scratch, row, picks[row])
-        if grant is not None:
-            scratch.hold(grant)
-            grants.append(grant)
-    return grants
-
-
-def _cpu_jobs(snapshot: Snapshot, fit: Fitter, scratch: Occupancy) -> list[Grant]:
-    """Jobs without GPUs take no turns: they run as soon as a node has room."""
-    grants = []
-    for row in snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist():
-        grant = fit(scratch, row)
-        if grant is not None:
-            scratch.hold(grant)
-            grants.append(grant)
-    return grants

@@ -1,0 +1,152 @@
+"""AFS — hand GPUs out one by one, weighing whoever ends first against whoever gains more from them.
+
+Paper     Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021
+Decides   order, number of GPUs, preemption
+Needs     speed of each job by number of GPUs; AFS-L (`lengths=yes`) the duration as well
+Idea      1. Of two jobs that could have one more GPU, a ends first and b later (at their present shares).
+          2. a gets it if (p_a' - p_a) / p_a > (p_b' - p_b) / p_b', p being speed: the GPU goes on to b when a
+             is done, which is why the two gains are measured against different speeds.
+          3. All GPUs are handed out by tournaments of this rule, at each arrival and completion.
+Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the one that ends first: our
+          reading, the paper's text was not at hand.  A job that was resized is not grown again for a minute
+          (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The cluster is
+          taken to be of one type: on several a job gets the first type on which its share fits.
+Checked   systems/afs-coddl.md, worked examples 1 to 5
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.occupancy import Occupancy
+from rota.scheduler.policy import Lever, Status, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.resize import feasible_counts, keeping
+from rota.scheduler.stages.trial import admit_placed
+from rota.solvers.one_by_one import Filling, afs
+
+
+@dataclass(frozen=True)
+class AfsParameters:
+    """Parameters of `afs`."""
+
+    lengths: bool = True
+    """AFS-L: use durations.  `no` is AFS-P, which goes by GPU time received."""
+    min_resize_s: float = 60.0
+    """Seconds after a change of its GPUs before a job is grown again."""
+    period_s: float = 60.0
+    """AFS-P: seconds between two looks at the GPU time received."""
+
+
+@register(
+    "afs",
+    "Elastic shares by pairwise comparison, short jobs against efficient ones",
+    paper="AFS/CoDDL, NSDI 2021",
+    needs={Knowledge.SCALING, Knowledge.DURATION},
+    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
+    status=Status.PROBE,
+    parameters=AfsParameters,
+)
+class Afs:
+    """Apathetic future share."""
+
+    def __init__(self, parameters: AfsParameters | None = None) -> None:
+        self.parameters = parameters or AfsParameters()
+        known = {Knowledge.SCALING, Knowledge.DURATION} if self.parameters.lengths else {Knowledge.SCALING}
+        self.needs = frozenset(known)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
+        rows = rows[snapshot.jobs.gpus[rows] > 0]
+        fresh = self._fresh(snapshot, rows)
+        shares = dict(zip(rows.tolist(), self._shares(snapshot, rows, fresh), strict=True))
+        grants, preempt = carry_out(snapshot, shares)
+        return Decision(memory, grants, preempt, wake=self._wake(snapshot, rows, fresh))
+
+    def _shares(self, snapshot: Snapshot, rows: Ints, fresh: Bools) -> list[int]:
+        """GPUs for each row."""
+        jobs, table = snapshot.jobs, snapshot.state.jobs
+        curves: Floats = snapshot.know(Knowledge.SCALING)[rows]
+        counts = []
+        for row, is_fresh in zip(rows.tolist(), fresh.tolist(), strict=True):
+            held = len(snapshot.grants[row].devices) if is_fresh else None
+            counts.append(feasible_counts(table, row, held))
+        least = np.array([count[0] for count in counts], dtype=np.int64)
+        filling = Filling(curves.tolist(), counts)
+        gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down)
+        if not self.parameters.lengths:
+            return filling.fill(gpus, afs(filling, jobs.service_gpu_s(rows).tolist()))
+        asked = curves[np.arange(len(rows)), jobs.gpus[rows]]
+        left = np.maximum(snapshot.know(Knowledge.DURATION)[rows] * asked - jobs.work_done(rows), 0.0)
+        speed = curves[np.arange(len(rows)), least]
+        alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
+        return filling.fill(gpus, afs(filling, alone_s.tolist(), left.tolist()))
+
+    def _fresh(self, snapshot: Snapshot, rows: Ints) -> Bools:
+        """Rows whose GPUs have changed so recently that they are not to grow."""
+        jobs = snapshot.jobs
+        runs = np.isin(rows, snapshot.running)
+        changed = jobs.since_s[rows] > jobs.first_start_s[rows]
+        fresh: Bools = runs & changed & (snapshot.now < jobs.since_s[rows] + self.parameters.min_resize_s)
+        return fresh
+
+    def _wake(self, snapshot: Snapshot, rows: Ints, fresh: Bools) -> Wake:
+        """At any event, when a job may grow again, and for AFS-P every so often."""
+        again = snapshot.jobs.since_s[rows[fresh]] + self.parameters.min_resize_s
+        at_s = float(again.min(initial=math.inf))
+        if not self.parameters.lengths and len(rows) > 1:
+            at_s = min(at_s, snapshot.now + self.parameters.period_s)
+        return Wake(at_s)
+
+
+def carry_out(snapshot: Snapshot, shares: dict[int, int]) -> tuple[list[Grant], list[int]]:
+    """Grants and preemptions that give each row of `shares` so many GPUs.
+
+    Who shrinks or stops makes room first, then running jobs grow, then waiting ones start, largest first.
+    """
+    held = {row: grant for row, grant in snapshot.grants.items() if row in shares}
+    fit = Fitter(snapshot, consolidate)
+    scratch = fit.scratch(snapshot)
+    preempt = sorted(row for row in held if not shares[row])
+    for row in preempt:
+        scratch.release(held[row])
+    changed = [row for row in held if shares[row] not in (0, len(held[row].devices))]
+    changed.sort(key=lambda row: (shares[row] - len(held[row].devices), row))
+    grants = [_resized(snapshot, scratch, held[row], shares[row]) for row in changed]
+    starts = [row for row, share in shares.items() if share and row not in held]
+    for row in sorted(starts, key=lambda row: (-shares[row], row)):
+        grant = _started(snapshot, fit, scratch, row, shares[row])
+        if grant is not None:
+            scratch.hold(grant)
+            grants.append(grant)
+    waiting = snapshot.waiting
+    idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
+    return [*grants, *admit_placed(idle, scratch, fit)], preempt
+
+
+def _resized(snapshot: Snapshot, scratch: Occupancy, old: Grant, gpus: int) -> Grant:
+    """The job of `old` on so many GPUs of its type, entered in `scratch`; as it is if they do not fit."""
+    kind = int(snapshot.cluster.device_type[old.devices[0]])
+    scratch.release(old)
+    grant = Fitter(snapshot, keeping(old.devices)).on_type(scratch, old.job, kind, gpus) or old
+    scratch.hold(grant)
+    return grant
+
+
+def _started(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, row: int, share: int) -> Grant | None:
+    """A grant of `share` GPUs on the first type where they fit, or of the next smaller feasible number."""
+    for gpus in reversed(feasible_counts(snapshot.state.jobs, row, share)):
+        for kind in range(len(snapshot.cluster.type_names)):
+            grant = fit.on_type(scratch, row, kind, gpus)
+            if grant is not None:
+                return grant
+    return None
