@@ -68,7 +68,7 @@ def simulate(
     """Replay `trace` on `cluster` under each of `policies`; the same call gives the same results.
 
     cluster      `80x8:V100`, `auto` (as large as the trace needs), a YAML file, or a `Cluster`
-    policies     names with parameters (`tiresias:promote=2`), specs or instances; bounds (`bound:srtf_relaxed`)
+    policies     names with parameters (`tiresias:promote=2`), specs, instances; `bound:srtf_relaxed`
     knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`

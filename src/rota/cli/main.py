@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rota.cli import moments, simulate, systems, trace
+from rota.cli import fidelity, moments, simulate, systems, trace
 from rota.errors import RotaError
 
 INTERRUPTED = 130
@@ -88,6 +88,7 @@ app.add_typer(trace.app, name="trace")
 app.command("snapshot")(moments.snapshot)
 app.command("replay")(moments.replay)
 app.command("systems")(systems.systems)
+app.command("fidelity")(fidelity.fidelity)
 
 
 def main() -> None:

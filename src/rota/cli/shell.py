@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,16 +24,11 @@ WIDTH = 100
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def console() -> Console:
-    """Where results go: plain text of fixed width unless a person is looking."""
+def console(width: int = WIDTH) -> Console:
+    """Where results go: plain text, `width` columns wide, unless a person is looking."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, soft_wrap=False)
-
-
-def width() -> int:
-    """Columns of the terminal, `WIDTH` without one."""
-    return shutil.get_terminal_size((WIDTH, 40)).columns if sys.stdout.isatty() else WIDTH
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=False)
 
 
 def print_json(value: object) -> None:

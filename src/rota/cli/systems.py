@@ -41,9 +41,13 @@ def systems(
 def _list(found: list[Entry]) -> None:
     from rich.table import Table
 
+    from rota.bounds import SUMMARIES
+
     table = Table("policy", "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for one in found:
         table.add_row(one.name, one.summary, ", ".join(one.needs) or "-", one.status)
+    for name, summary in SUMMARIES.items():
+        table.add_row(name, summary, "-", "bound")
     console().print(table)
     typer.echo("`rota systems NAME` shows paper, idea and parameters.")
 

@@ -1,0 +1,192 @@
+"""`rota.simulate`: three lines, the same answer on any number of processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rota
+from play import trace_of
+from rota.errors import InputError
+from rota.model.jobs import Observed
+from rota.model.trace import Trace
+from rota.policies.srtf import Srtf
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.worlds.simulated import many
+
+JOBS = "A 4x100 B 8x50@10 C 2x30@20 D 1x200@30 E 4x10@40"
+
+
+def same(one: rota.Results, other: rota.Results) -> bool:
+    """Every table of every record is equal."""
+    return len(one.records) == len(other.records) and all(
+        a.jobs.equals(b.jobs) and a.intervals.equals(b.intervals) and a.decisions == b.decisions
+        for a, b in zip(one.records, other.records, strict=True)
+    )
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_any_number_of_workers(workers: int) -> None:
+    """Results do not depend on where they were computed."""
+    trace = rota.generate(400, seed=3, load=1.0, cluster=32)
+    asked: dict[str, Any] = {
+        "cluster": "4x8:V100",
+        "policies": ["fifo", "srtf", "las", "tiresias"],
+        "faults": "mtbf=10d,repair=1h",
+        "seeds": 2,
+    }
+    alone = rota.simulate(trace, workers=1, **asked)
+    assert same(alone, rota.simulate(trace, workers=workers, **asked))
+    assert [record.policy for record in alone.records[::2]] == asked["policies"]
+
+
+def test_errors_travel() -> None:
+    """What fails in a worker fails here, with its type and its words."""
+    trace = trace_of(JOBS)
+    asked: dict[str, Any] = {"cluster": "1x8", "policies": "fifo,partition:by=vc"}
+    with pytest.raises(InputError) as here:
+        rota.simulate(trace, workers=1, **asked)
+    with pytest.raises(InputError) as there:
+        rota.simulate(trace, workers=2, **asked)
+    assert str(here.value) == str(there.value)
+
+
+def test_columns_stay_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that writes into a column fails in a worker as it does here."""
+    import pickle
+
+    copy: Trace = pickle.loads(pickle.dumps(trace_of(JOBS), 5))
+    with pytest.raises(ValueError, match="read-only"):
+        copy.jobs.gpus[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        copy.truth.duration_s[0] = 1
+
+
+def test_script_without_guard(tmp_path: Path) -> None:
+    """Three lines in a file, no `if __name__` around them, and a policy of one's own: all cores are used."""
+    script = tmp_path / "three.py"
+    script.write_text(
+        "import rota\n"
+        "from rota.scheduler.policy import register\n"
+        "from rota.policies.fifo import Fifo\n"
+        "@register('mine', 'Serve in order of submission')\n"
+        "class Mine(Fifo):\n"
+        "    pass\n"
+        "trace = rota.generate(50, seed=1)\n"
+        "result = rota.simulate(trace, cluster='4x8', policies=['mine', 'fifo', 'srtf'], workers=2)\n"
+        "assert result['mine'].jobs.equals(result['fifo'].jobs)\n"
+        "print(result.report('out'))\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "out/report.html\n"), done.stderr
+    assert (tmp_path / "out/mine/summary.json").exists()
+
+
+class Counting:
+    """SRTF that counts in an attribute, as a cache might."""
+
+    needs = Srtf.needs
+
+    def __init__(self) -> None:
+        self.inner = Srtf()
+        self.calls = 0
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        self.calls += 1
+        return self.inner.decide(snapshot, memory)
+
+
+def test_instances() -> None:
+    """An instance is copied for each run, so that no run sees the caches of another."""
+    policy = Counting()
+    results = rota.simulate(trace_of(JOBS), cluster="1x8", policies=[policy, "srtf"], seeds=2)
+    assert policy.calls == 0
+    assert results["Counting"].jobs.equals(results["srtf"].jobs)
+
+
+def test_progress() -> None:
+    """Each run tells its end; numbers never exceed the jobs there are."""
+    told: list[tuple[str, int, int]] = []
+    trace = rota.generate(3000, seed=1, load=0.8, cluster=64)
+    rota.simulate(
+        trace, cluster="8x8", policies="fifo,srtf", workers=2, progress=lambda *news: told.append(news)
+    )
+    assert {("fifo", 3000, 3000), ("srtf", 3000, 3000)} <= set(told)
+    assert all(0 <= done <= total == 3000 for _, done, total in told)
+    assert len(told) > 4
+
+
+def seen(shift_s: float = 0.0) -> Trace:
+    """A trace whose recorded starts are those of FIFO on 8 GPUs that passes by what does not fit."""
+    trace = trace_of(JOBS)
+    start_s = np.array([0.0, 230.0, 20.0, 30.0, 100.0]) + shift_s
+    return Trace(trace.jobs, trace.truth, "test", "test", Observed(start_s, start_s + trace.truth.duration_s))
+
+
+def test_calibration_is_exact_where_the_site_did_the_same() -> None:
+    results = rota.simulate(seen(), cluster="1x8", policies="srtf")
+    assert [record.policy for record in results.records] == ["srtf", "fifo:skip=yes", "observed"]
+    assert results.calibration.errors == pytest.approx(
+        {"mean_jct_s": 0, "mean_delay_s": 0, "utilisation": 0}, abs=1e-9
+    )
+
+
+def test_calibration_sees_a_difference() -> None:
+    """Starts 50 s later than FIFO's: JCT and delay are 50 s longer than in the replay."""
+    results = rota.simulate(seen(50.0), cluster="1x8", policies="fifo:skip=yes")
+    assert results.calibration.errors is not None
+    ours = results["fifo:skip=yes"].jobs
+    mean_jct_s = (ours["finish_s"] - ours["submit_s"]).mean()
+    assert results.calibration.errors["mean_jct_s"] == pytest.approx(-50 / (mean_jct_s + 50))
+
+
+def test_batch_logs_are_calibrated_with_backfill() -> None:
+    trace = seen()
+    log = Trace(trace.jobs, trace.truth, "log", "sacct", trace.observed)
+    assert rota.simulate(log, cluster="1x8", policies="fifo").site_policy == "fifo:backfill=easy"
+
+
+def test_failing_attempts_can_be_left_out() -> None:
+    """Without its failing attempt, a job ends that much earlier."""
+    from rota.model.jobs import Truth
+
+    trace = trace_of("A 1x100")
+    failing = Trace(trace.jobs, Truth.build([100.0], failures={0: (40.0,)}), "test", "test")
+    both = rota.simulate(failing, cluster="1x1", policies="fifo")
+    last = rota.simulate(failing, cluster="1x1", policies="fifo", failures=False)
+    assert (both["fifo"].jobs["finish_s"][0], last["fifo"].jobs["finish_s"][0]) == (140.0, 100.0)
+
+
+def test_bounds_stand_beside_policies() -> None:
+    results = rota.simulate(trace_of(JOBS), cluster="1x8", policies="fifo,bound:all_at_once")
+    bound = results["bound:all_at_once"].jobs
+    assert (bound["start_s"] - bound["submit_s"]).to_list() == [0.0] * 5
+    with pytest.raises(InputError, match="did you mean 'bound:all_at_once'"):
+        rota.simulate(trace_of(JOBS), cluster="1x8", policies="bound:all_at_one")
+
+
+def test_processes_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker outlives the call, also when a policy fails."""
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(real(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(many.subprocess, "Popen", start)
+    with pytest.raises(InputError):
+        rota.simulate(trace_of(JOBS), cluster="1x8", policies="fifo,partition:by=vc", workers=2)
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)
+
+
+def test_unknown_result() -> None:
+    with pytest.raises(KeyError):
+        rota.simulate(trace_of(JOBS), cluster="1x8")["srtf"]

@@ -1,0 +1,82 @@
+"""The folder tree is the architecture: imports point one way, and the core loads nothing heavy unasked."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rota
+
+SOURCE = Path(rota.__file__).parent
+BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "model": {"errors"},
+    "solvers": {"errors", "model"},
+    "scheduler": {"errors", "model", "solvers"},
+    "knowledge": {"errors", "model", "scheduler"},
+    "policies": {"errors", "model", "solvers", "scheduler", "knowledge"},
+    "traces": {"errors", "model"},
+    "reports": {"errors", "model"},
+    "bounds": {"errors", "model", "solvers", "scheduler"},
+    "worlds": {"errors", "model", "scheduler", "knowledge"},
+    "testing": {"errors", "model", "scheduler", "knowledge", "worlds"},
+}
+"""Layer -> layers it may import.  `api` stands on all of them, `cli` on `api`; nothing imports `cli`."""
+OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"}
+CORE = {"numpy", "scipy", "highspy", "polars", "pydantic", "typer", "rich", "yaml", "jinja2", "markupsafe"}
+
+
+def files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, ast.stmt]]:
+    """Every absolute import of a file, with the statement that makes it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module, node
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = layer(path)
+    targets = {module.split(".")[1] for module, _ in imports(path) if module.startswith("rota.")}
+    assert not any(isinstance(n, ast.ImportFrom) and n.level for n in ast.walk(ast.parse(path.read_text())))
+    if own in BELOW:
+        assert targets - {own} <= BELOW[own]
+    if own != "cli":
+        assert "cli" not in targets
+
+
+def test_every_layer_is_named() -> None:
+    """A new folder has to say where it stands."""
+    assert {layer(path) for path in files()} <= {*BELOW, "__init__", "api", "cli"}
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_core_imports_core_only(path: Path) -> None:
+    """Third-party modules are those of the core; optional ones stand inside a `try` or a function."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try | ast.FunctionDef)
+        for inner in ast.walk(node)
+    }
+    import sys
+
+    for module, node in imports(path):
+        top = module.split(".")[0]
+        if top in OPTIONAL:
+            assert id(node) in guarded, f"{top} is optional: import it inside a try"
+        else:
+            assert top in {"rota", *CORE} or top in sys.stdlib_module_names, f"{top} is not in the core"

@@ -1,0 +1,69 @@
+"""Every registered system is complete, and the tree holds nothing that is nobody's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rota.cli.catalogue import HEAD, Entry, entries
+
+ROOT = Path(__file__).parents[1]
+OWN = [one for one in entries() if one.module.startswith("rota.policies.")]
+
+
+@pytest.fixture(params=OWN, ids=lambda one: one.name)
+def system(request: pytest.FixtureRequest) -> Entry:
+    entry: Entry = request.param
+    return entry
+
+
+def test_head(system: Entry) -> None:
+    """The file opens with one line and the six keys in their order, each saying something."""
+    assert tuple(system.head) == HEAD
+    assert all(text.strip() for text in system.head.values())
+    assert "CHECKED" not in system.head["Checked"], "say what was checked"
+
+
+def test_summary(system: Entry) -> None:
+    """One line, capitalised, without a full stop, short enough for a table."""
+    assert re.fullmatch(r"[A-Z].{9,80}[^.]", system.summary), system.summary
+
+
+def test_parameters_are_documented(system: Entry) -> None:
+    assert [p.name for p in system.parameters if not p.meaning] == []
+
+
+def test_has_tests(system: Entry) -> None:
+    """`tests/policies/test_NAME.py` mirrors the file of the policy."""
+    stem = system.module.rpartition(".")[2]
+    assert (ROOT / "tests" / "policies" / f"test_{stem}.py").is_file()
+
+
+def tracked() -> list[Path]:
+    """Files under version control (all but the ignored ones, if this is no checkout)."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split("\n")
+    return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+def test_nothing_left_over() -> None:
+    """No leftover markers, no paths of the machine somebody wrote this on."""
+    markers = "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "/wo" + "rk/", "breakpoint" + r"\("))
+    texts = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".yaml", ".html", ".css", ".js", ""}]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if re.search(rf"\b(?:{markers})", line) or "/wo" + "rk/" in line
+    ]
+    assert found == []
+
+
+def test_long_files_are_watched() -> None:
+    """A file that outgrows this is two files."""
+    sizes = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "src").rglob("*.py")}
+    assert {str(p.relative_to(ROOT)): n for p, n in sizes.items() if n > 400} == {}
