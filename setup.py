@@ -34,7 +34,8 @@ def compiled() -> list[object]:
         return []
     from mypyc.build import mypycify
 
-    return list(mypycify(["--ignore-missing-imports", *HOT], opt_level="3", strip_asserts=False))
+    options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+    return list(mypycify([*options, *HOT], opt_level="3"))
 
 
 setup(ext_modules=compiled())
