@@ -298,3 +298,23 @@ def test_a_refused_move_leaves_the_job_waiting_with_its_work() -> None:
     assert loop.state.starts[0] == 2
     loop.step()
     assert recorder.ends == [(0, 13.0)], "4 s before, 3 s waiting, 6 s after"
+
+
+# -- placing beside reservations -------------------------------------------------------------------
+
+
+def test_a_job_is_placed_on_what_is_reserved_for_it_and_beside_what_is_for_others() -> None:
+    """D runs; A has devices 0 and 1 to itself, B only 2 is left; C, half a GPU, may not join D on 3."""
+    world = recording(
+        "D 1x9 A 2x9@1 B 1x9@1 C 1x9@1", "1x4",
+        Batch(0.0, ARRIVAL, [0]), Batch(1.0, ARRIVAL, [1, 2, 3]), Batch(2.0, END),
+        gpu_share=[0.5, 1.0, 1.0, 0.5],
+    )  # fmt: skip
+    kept = [Reservation(1, (0, 1), 9.0), Reservation(2, (3,), 9.0)]
+    fifo = parse_policy("fifo").make()
+    first, second = {"grants": [Grant(0, (3,), 0.5, Role.PACKED)]}, {"reservations": kept}
+    script = Scripted(first, second, lambda s: {"grants": fifo.decide(s, {}).grants})
+    loop, _ = loop_on(world, script)
+    loop.run()
+    held = {row: grant.devices for row, grant in loop.state.grants.items()}
+    assert held == {0: (3,), 1: (0, 1), 2: (2,)}

@@ -102,7 +102,9 @@ def _decisions(subject: Subject, scene: Scene, around: Around) -> list[tuple[flo
 
 
 def needs_enforced(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Undeclared knowledge is refused when it is read; here: what is declared, and what if nobody has it."""
+    """Reading what is not declared stops the run; what is declared is registered, and missed if missing."""
+    for _ in subject.play(scene):
+        pass
     loop, _ = subject.loop(scene)
     needs = loop.policy.needs
     beyond = sorted(kind.value for kind in needs - subject.may_need)

@@ -34,26 +34,12 @@ class Fitter:
         self._masks: dict[int, list[int]] = {}
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
-        """A scratch occupancy on which what is reserved for others is not free."""
-        scratch = snapshot.scratch()
-        for devices in self.reserved.values():
-            for device in devices:
-                if scratch.free.is_free(device):
-                    scratch.free.remove(device)
-        return scratch
+        """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
+        return snapshot.scratch()
 
     def __call__(self, scratch: Occupancy, row: int) -> Grant | None:
         """The grant `row` would get; the scratch is left as it was."""
-        own = [
-            d for d in self.reserved.get(row, ()) if scratch.claimed[d] <= EPSILON and d not in scratch.down
-        ]
-        own = [d for d in own if not scratch.free.is_free(d)]
-        for device in own:
-            scratch.free.put(device)
-        grant = self._fit(scratch, row)
-        for device in own:
-            scratch.free.remove(device)
-        return grant
+        return self._fit(scratch, row)
 
     def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
         if self.jobs.gpus.item(row) == 0:
@@ -77,6 +63,24 @@ class Fitter:
             return None
         return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
 
+    def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
+        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
+        gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
+        hosts = self._hosts(scratch, row, gpus)
+        if need:
+            hosts &= mask_of(self._nodes_with_memory(need))
+        return [
+            nodes & hosts if nodes and self._within_quota(scratch, row, gpus, type_code) else 0
+            for type_code, nodes in enumerate(self._nodes_by_type(row))
+        ]
+
+    def admits(self, scratch: Occupancy, grant: Grant) -> bool:
+        """True if CPU, memory and hard quotas allow `grant`, on whole devices that the job accepts."""
+        types = {int(self.cluster.device_type[device]) for device in grant.devices}
+        return all(
+            self._within_quota(scratch, grant.job, len(grant.devices), type_code) for type_code in types
+        ) and all(host_room(scratch, node, part, grant.job) for node, part in scratch.parts(grant))
+
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
         wanted = self.jobs.gpu_types.item(row)
@@ -90,21 +94,33 @@ class Fitter:
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
     ) -> tuple[int, ...] | None:
         need = self.jobs.gpu_memory_gib.item(row)
+        kept = self._kept_from(row)
         if share < 1.0 and gpus == 1:
-            device = self._shared_device(scratch, share, need, nodes)
+            device = self._shared_device(scratch, share, need, nodes, kept)
             if device >= 0:
                 return (device,)
         if need:
             nodes &= mask_of(self._nodes_with_memory(need))
+        hidden = tuple(sorted(device for device in kept if scratch.free.is_free(device)))
+        scratch.free.remove_all(hidden)
         devices = self.place(scratch.free, gpus, nodes)
         if devices is not None:
             scratch.free.put_all(devices)
+        scratch.free.put_all(hidden)
         return devices
 
-    def _shared_device(self, scratch: Occupancy, share: float, need: float, nodes: int) -> int:
+    def _kept_from(self, row: int) -> set[int]:
+        """Devices that are reserved for others."""
+        return {d for owner, devices in self.reserved.items() if owner != row for d in devices}
+
+    def _shared_device(
+        self, scratch: Occupancy, share: float, need: float, nodes: int, kept: set[int]
+    ) -> int:
         """The device claimed in part that leaves the least room: packing fractions keeps whole GPUs free."""
         best, left = -1, math.inf
         for device, spare in scratch.spare.items():
+            if device in kept:
+                continue
             room = spare >= share - EPSILON and nodes >> scratch.free.node_of[device] & 1
             if room and (spare, device) < (left, best) and self._has_memory(scratch, device, need):
                 best, left = device, spare

@@ -1,0 +1,253 @@
+"""The suite catches what it is there for: one misbehaving policy per sentence."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from rota.model.grants import Grant, Reservation
+from rota.policies.fifo import Fifo, FifoParameters
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.policy import systems
+from rota.scheduler.snapshot import Snapshot
+from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
+from rota.testing.__main__ import main
+
+test_a_policy_that_behaves_gets_the_contract_in_one_line = policy_contract(Fifo, seeds=range(2))
+
+
+class Skips(Fifo):
+    """First in, first out, passing by what does not fit: well behaved, to be spoilt below."""
+
+    def __init__(self) -> None:
+        super().__init__(FifoParameters(skip=True))
+
+
+class Moody(Skips):
+    """Does something else whenever it is asked."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.grants = [grant for grant in decision.grants if random.random() < 0.5]
+        return decision
+
+
+class Meddler(Skips):
+    """Writes into what it is shown."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        snapshot.state.failures[0] += 1
+        return super().decide(snapshot, memory)
+
+
+class Pedant(Skips):
+    """Remembers what cannot be stored."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        memory["seen"] = set(snapshot.waiting.tolist())
+        return super().decide(snapshot, memory)
+
+
+class Secretive(Skips):
+    """Remembers where nobody else can look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        self.calls += 1
+        decision = super().decide(snapshot, memory)
+        if self.calls == 3:
+            decision.grants = []
+        return decision
+
+
+class Nosy(Skips):
+    """Reads what it does not declare."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        snapshot.know(Knowledge.DURATION)
+        return super().decide(snapshot, memory)
+
+
+class Greedy(Skips):
+    """Gives every waiting job the first GPUs of the cluster."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        rows = snapshot.waiting.tolist()
+        return Decision(memory, [Grant(row, tuple(range(snapshot.jobs.gpus[row]))) for row in rows])
+
+
+class Splitter(Skips):
+    """Starts gangs with one GPU less."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.grants = [g._replace(devices=g.devices[:-1] or g.devices) for g in decision.grants]
+        return decision
+
+
+class Keeper(Skips):
+    """Keeps devices for the first job, for ever."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        if "kept" not in memory and 0 in snapshot.waiting:
+            memory["kept"] = True
+            decision.grants = []
+            decision.reservations = [Reservation(0, (0,), 1e9)]
+        return decision
+
+
+class Lazy(Skips):
+    """Lets the second job wait for ever."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.grants = [grant for grant in decision.grants if grant.job != 1]
+        return decision
+
+
+class Restless(Skips):
+    """Moves the first running job whenever there is a free device."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        scratch = snapshot.occupancy.free.copy()
+        for grant in decision.grants:
+            scratch.remove_all(grant.devices)
+        for grant in snapshot.grants.values():
+            if len(grant.devices) == 1 and scratch.total and not snapshot.cluster.tenants:
+                moved = Grant(grant.job, scratch.take(scratch.emptiest(), 1))
+                return Decision(memory, [*decision.grants, moved])
+        return decision
+
+
+class Upstart(Skips):
+    """Without memory, clears the table first."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if memory:
+            return super().decide(snapshot, memory)
+        wake = Wake(at_s=snapshot.now + 1.0)
+        return Decision({"known": True}, preempt=snapshot.running.tolist(), wake=wake)
+
+
+class Seesaw(Skips):
+    """Lets the first two jobs that want one GPU take it from each other four times a second."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        wake = Wake(at_s=snapshot.now + 0.25, if_waiting=True)
+        waiting = [row for row in snapshot.waiting.tolist() if snapshot.jobs.gpus[row] == 1]
+        running = [row for row in snapshot.running.tolist() if snapshot.jobs.gpus[row] == 1]
+        free = snapshot.occupancy.free.total
+        if waiting and running and not free:
+            place = snapshot.grants[running[0]].devices
+            return Decision(memory, [Grant(waiting[0], place)], [running[0]], wake=wake)
+        decision = super().decide(snapshot, memory)
+        decision.wake = wake
+        return decision
+
+
+BAD = [
+    # policy, sentence it breaks, words of the report
+    (Moody, "the same snapshot", "asked again it grants"),
+    (Meddler, "a snapshot is never changed", "snapshot.state.failures changed"),
+    (Pedant, "a memory survives", "['seen'] holds a set, which cannot be stored"),
+    (Secretive, "caches can be dropped", "with fresh instances in between"),
+    (Nosy, "what a policy needs", "reads duration, which it does not list"),
+    (Greedy, "no device is claimed", "shares would sum to 2"),
+    (Splitter, "a gang is whole", "GPUs in a gang and is granted"),
+    (Keeper, "a finished job", "devices are reserved for j0, which ended"),
+    (Lazy, "every job that could end alone", "never ends"),
+    (Restless, "when nothing happens", "asked again (1) it moves"),
+    (Upstart, "an empty memory", "a newcomer preempts"),
+    (Seesaw, "nobody swaps", "swap there and back without news"),
+]
+
+
+@pytest.mark.parametrize(("policy", "sentence", "words"), BAD, ids=[row[0].__name__ for row in BAD])
+def test_a_misbehaving_policy_is_caught(policy: Any, sentence: str, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_policy(policy, only=sentence, seeds=range(12))
+    report = str(caught.value)
+    assert words in report
+    assert f"contract: {sentence}" in report
+    assert f"repeat with: python -m rota.testing test_suite:{policy.__name__} --seed" in report
+
+
+def test_every_sentence_catches_somebody() -> None:
+    """The quota is the guard's: its bad decision stands in tests/scheduler/test_guard.py."""
+    sentences = [str(prop) for prop in PROPERTIES]
+    unused = [s for s in sentences if not any(s.startswith(row[1]) for row in BAD)]
+    assert unused == ["a hard quota is kept"]
+
+
+def test_the_policy_that_the_bad_ones_spoil_is_good() -> None:
+    check_policy(Skips, seeds=range(4))
+
+
+def test_the_same_seed_gives_the_same_scene() -> None:
+    first, again, other = make_scene(3), make_scene(3), make_scene(4)
+    assert first.trace.jobs.submit_s.tolist() == again.trace.jobs.submit_s.tolist()
+    assert first.trace.truth.duration_s.tolist() == again.trace.truth.duration_s.tolist()
+    assert first.cluster.describe() == again.cluster.describe()
+    assert first.trace.jobs.submit_s.tolist() != other.trace.jobs.submit_s.tolist()
+
+
+def test_scenes_have_everything() -> None:
+    """Each feature occurs in some scene, so that no property holds for want of an occasion."""
+    scenes = [make_scene(seed) for seed in range(60)]
+    jobs = [scene.trace.jobs for scene in scenes]
+    clusters = [scene.cluster for scene in scenes]
+    occurs = {
+        "parts of a GPU": any((j.gpu_share < 1).any() for j in jobs),
+        "CPU jobs": any((j.gpus == 0).any() for j in jobs),
+        "elastic jobs": any((j.gpus_min < j.gpus).any() for j in jobs),
+        "dependencies": any(j.after for j in jobs),
+        "two types": any(len(c.type_names) == 2 for c in clusters),
+        "hard quotas": any(t.hard for c in clusters for t in c.tenants.by_path.values()),
+        "host limits": any(c.node_cpus.any() for c in clusters),
+        "device memory": any((j.gpu_memory_gib > 0).any() for j in jobs),
+        "failing attempts": any(scene.trace.truth.failures for scene in scenes),
+        "lost nodes": any(scene.setting.faults for scene in scenes),
+        "costs": any(not scene.setting.costs.free for scene in scenes),
+        "zero durations": any((scene.trace.truth.duration_s == 0).any() for scene in scenes),
+        "ties": any(len(set(j.submit_s.tolist())) < len(j) for j in jobs),
+        "more jobs than GPUs": any(j.gpus.sum() > c.gpus for j, c in zip(jobs, clusters, strict=True)),
+    }
+    assert [what for what, found in occurs.items() if not found] == []
+
+
+def test_variants_turn_each_switch() -> None:
+    assert variants("fifo")[:2] == ["fifo", "fifo:skip=yes"]
+    assert "fifo:placement=one_node" in variants("fifo")
+
+
+def test_registered_classes_bring_their_facts() -> None:
+    from rota.testing import subject_of
+
+    entry = next(iter(systems().values()))
+    assert subject_of(entry.make).name == entry.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["fifo", "--seeds", "2"], 0, "fifo keeps the contract in 2 scenes"),
+        (["test_suite:Lazy", "--seed", "0", "--only", "every job"], 1, "never ends"),
+        (["fifo", "--only", "pigs fly"], 1, "the contract has no sentence 'pigs fly'"),
+        (["fifa"], 1, "did you mean 'fifo'?"),
+    ],
+)
+def test_command(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.syspath_prepend(str(__file__).rpartition("/")[0])
+    assert main(arguments) == code
+    printed = capsys.readouterr()
+    assert words in printed.out + printed.err
