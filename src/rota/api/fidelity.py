@@ -7,6 +7,7 @@ format: tiresias                                 # as `rota trace formats` lists
 cluster: 16x8
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
+throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 results:
   file: jobs/dlas-gpu.csv.gz                     # CSV, one row per job
@@ -30,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rota.errors import InputError
 from rota.knowledge.history import ServiceSamples
+from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import parse_cluster
 from rota.model.record import Record
 from rota.reports.fidelity import CaseResult, Tolerance, compare_times
@@ -37,6 +39,7 @@ from rota.scheduler.policy import parse_policy
 from rota.traces import read
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
+from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
 class _Strict(BaseModel):
@@ -70,6 +73,7 @@ class _Case(_Strict):
     cluster: str
     policy: str
     semantics: str = "exact"
+    throughputs: str | None = None
     service_history: _Samples | None = None
     results: _Results
     tolerance: _Tolerance = _Tolerance()
@@ -104,7 +108,10 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     if case.service_history:
         samples = case.service_history
         providers.append(ServiceSamples.read(data / samples.file, samples.column))
-    record = run(spec, trace, cluster, Setting(semantics=rules, providers=providers))
+    speed = None
+    if case.throughputs:
+        speed = ThroughputSpeed(trace, cluster, read_throughputs(data / case.throughputs))
+    record = run(spec, trace, cluster, Setting(semantics=rules, providers=providers, speed=speed))
     times = compare_times(_our_times(record), theirs, str(data / case.results.file))
     return CaseResult(
         name=case.name,
