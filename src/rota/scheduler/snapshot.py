@@ -99,6 +99,15 @@ class Jobs:
         return self.state.progress.done(rows, self.state.now)
 
     @overload
+    def rate(self, rows: int) -> float: ...
+    @overload
+    def rate(self, rows: Ints) -> Floats: ...
+    def rate(self, rows: int | Ints) -> float | Floats:
+        """Work per second, as a job reports it while it runs; 0 for those that do not run."""
+        rates = self.state.progress.rate
+        return rates.item(rows) if isinstance(rows, int) else rates[rows]
+
+    @overload
     def waited_s(self, rows: int) -> float: ...
     @overload
     def waited_s(self, rows: Ints) -> Floats: ...

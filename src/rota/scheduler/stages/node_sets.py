@@ -119,12 +119,11 @@ class NodeSets:
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def pass_turns(self, rotate: bool, is_over: Callable[[int], bool]) -> bool:
+    def pass_turns(self, rotate: bool, is_over: Callable[[int], bool]) -> None:
         """Take ended jobs out; first move those that ran to the tail of crowded sets if `rotate`.
 
-        Returns whether some set fell empty, which frees its nodes.
+        Sets that fall empty give up their nodes.
         """
-        released = False
         for size in self.sizes():
             sets = self.sets[size]
             for nodes in sets:
@@ -134,11 +133,9 @@ class NodeSets:
                 jobs[:] = [row for row in jobs if not is_over(row)]
                 if not jobs:
                     self.free += nodes["nodes"]
-                    released = True
             self.sets[size] = [nodes for nodes in sets if nodes["jobs"]]
             if not self.sets[size]:
                 del self.sets[size]
-        return released
 
     def resize(self, total_gpus: int) -> None:
         """Open and close sets so that each size gets its part of the GPUs, or what it can use if less."""

@@ -35,12 +35,15 @@ class Costs:
 
     A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
     next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
+    A job that was suspended in host memory pays neither if it resumes on the same nodes.  Whoever starts on
+    a device that another job used last pays `switch`.
     """
 
     start: Cost = Cost()
     checkpoint: Cost = Cost()
     restore: Cost = Cost()
     migrate: Cost = Cost()
+    switch: Cost = Cost()
     redo: Cost = Cost()
     """Work that a preemption undoes: unlike a start-up it counts as work still to be done."""
     checkpoint_every_s: float = 0.0
@@ -49,7 +52,8 @@ class Costs:
     @property
     def free(self) -> bool:
         """True if no start, stop or move takes time."""
-        return all(c == Cost() for c in (self.start, self.checkpoint, self.restore, self.migrate))
+        costs = (self.start, self.checkpoint, self.restore, self.migrate, self.switch)
+        return all(cost == Cost() for cost in costs)
 
     @property
     def keep_work(self) -> bool:
@@ -68,7 +72,7 @@ class Costs:
 
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
-    events = ("start", "checkpoint", "restore", "migrate", "redo")
+    events = ("start", "checkpoint", "restore", "migrate", "switch", "redo")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
     costs = {name: _parse_cost(name, value) for name, value in options.items()}

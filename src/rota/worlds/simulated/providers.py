@@ -13,7 +13,7 @@ from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
 from rota.scheduler.needs import Knowledge, Provenance, Provider
-from rota.worlds.simulated.speed import SpeedModel
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
 _DURATION: dict[Provenance, Callable[[Trace], Provider]] = {
     Provenance.ORACLE: OracleDuration,
@@ -33,7 +33,8 @@ def make_providers(
 
     `knowledge` maps kinds to sources (`duration` -> `user`); the truth is the default.  A speed model may
     provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.  Without
-    one, GPU types are equally fast and speed is in proportion to GPUs, as in a world of fixed durations.
+    one, GPU types are equally fast, speed is in proportion to GPUs and every job keeps its GPUs busy, as in a
+    world of fixed durations.
     """
     for kind, source in knowledge.items():
         check_choice(kind, source)
@@ -51,6 +52,8 @@ def make_providers(
             made[kind] = linear_scaling(trace.jobs)
         elif kind is Knowledge.SERVICE_HISTORY:
             made[kind] = CompletedService()
+        elif kind is Knowledge.UTILISATION:
+            made[kind] = FixedDuration(trace.jobs, cluster).knowledge[kind]
         elif kind is Knowledge.SKEW:
             made[kind] = ModelSkew(trace.jobs)
     return made

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rota.errors import InputError
+from rota.model.options import parse_options
+from rota.model.units import parse_duration
 
 
 class Arrivals(StrEnum):
@@ -125,8 +127,18 @@ PRESETS: dict[str, Semantics] = {
 }
 
 
-def semantics(name: str) -> Semantics:
-    """The preset `name`."""
+def semantics(text: str) -> Semantics:
+    """The preset `gavel`, or a preset with rounds of another length: `gavel:round=2m`."""
+    name, _, tail = text.partition(":")
     if name not in PRESETS:
         raise InputError.at(f"{name!r} is no preset", field="--semantics", expected=", ".join(PRESETS))
-    return PRESETS[name]
+    preset, field = PRESETS[name], f"--semantics {name}"
+    options = parse_options(tail, field=field, known=("round",))
+    if "round" not in options:
+        return preset
+    round_s = parse_duration(options["round"], field=f"{field}:round")
+    if preset.round_s is None or not round_s > 0.0:
+        raise InputError(
+            f"{field} cannot have rounds of {round_s:g} s; expected a preset with rounds, above 0"
+        )
+    return replace(preset, round_s=round_s)

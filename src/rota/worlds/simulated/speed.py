@@ -9,13 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from rota.knowledge.given import Given
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats
+from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
+from rota.scheduler.needs import Knowledge, Provider
+from rota.worlds.simulated.company import Company
 
 
 class Pace(NamedTuple):
@@ -45,10 +51,12 @@ class Slowdowns:
     """Rate of a workload on more nodes than it needs, relative to the fewest; `*` for all others."""
     colocation: float = 1.0
     """Rate of a packed job relative to its share of the device, for each job beside it."""
+    company: Company | None = None
+    """How workloads bear each other; None leaves it to `colocation`."""
 
     @property
     def none(self) -> bool:
-        return not self.spread and self.colocation == 1.0
+        return not self.spread and self.colocation == 1.0 and self.company is None
 
 
 class FixedDuration:
@@ -91,8 +99,21 @@ class FixedDuration:
             return max(left, 0.0) / peers
         rate = min(1.0, grant.share / self.jobs.gpu_share.item(row))
         if grant.role is Role.PACKED:
+            workload = self.jobs.name_of("workload", row)
+            others = [self.jobs.name_of("workload", other.job) for other in beside]
+            measured = self.slowdowns.company.rate(workload, others) if self.slowdowns.company else None
+            if measured is not None:
+                return measured
             rate *= self.slowdowns.colocation ** len(beside)
         return rate
+
+    @cached_property
+    def knowledge(self) -> Mapping[Knowledge, Provider]:
+        """What jobs alone make of their devices; everything, where nobody says otherwise."""
+        company = self.slowdowns.company or Company()
+        of_workload = np.array([*(company.utilisation_of(name) for name in self.jobs.workload_names), 1.0])
+        use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
+        return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, read_only(use))}
 
     def _spread(self, row: int, grant: Grant) -> float:
         nodes = len({self._node_of[device] for device in grant.devices})

@@ -37,6 +37,7 @@ class ThroughputSpeed:
         self.iterations = iterations_of(trace)
         alone_s = self.iterations / self.rates.max(axis=1)
         self.knowledge: Mapping[Knowledge, Provider] = {
+            **self._fixed.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
         }
@@ -71,6 +72,7 @@ class ScalingSpeed:
             np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
+            **self._fixed.knowledge,
             Knowledge.SCALING: given_scaling(self.rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }

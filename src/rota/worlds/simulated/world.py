@@ -73,6 +73,10 @@ class SimulatedWorld:
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._dirty: set[int] = set()
+        self._suspended: dict[int, set[int]] = {}
+        """Jobs in the memory of a host, with the nodes on which they would resume."""
+        self._last_user: dict[int, int] = {}
+        """Who used each device last; kept where changes cost anything."""
         self._faults = timeline(faults)
         self._fault = 0
         _refuse_unknown_durations(trace, self._total)
@@ -198,6 +202,8 @@ class SimulatedWorld:
         """A job that left without a checkpoint starts over."""
         if change.leave is Leave.ABANDON:
             self.progress.base[change.row] = 0.0
+        if change.leave is Leave.IN_MEMORY and change.old is not None and not self._costs_nothing:
+            self._suspended[change.row] = self._nodes_of(change.old)
 
     def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
         """Enter the moment at which the attempt ends or its rate changes."""
@@ -240,6 +246,7 @@ class SimulatedWorld:
             return 0.0
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)
+        takes_over = self._take_over(change.new)
         if change.old is not None:
             restart = self.semantics.restart
             same_shape = len(change.old.devices) == gpus
@@ -248,9 +255,21 @@ class SimulatedWorld:
             if set(change.old.devices) == set(change.new.devices):
                 return 0.0  # only the share or a knob changed
             return self.costs.move(workload, gpus)
+        switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
-            return self.costs.first_start(workload, gpus)
-        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus)
+            return self.costs.first_start(workload, gpus) + switch
+        if self._suspended.pop(row, None) == self._nodes_of(change.new):
+            return switch
+        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
+
+    def _take_over(self, grant: Grant) -> bool:
+        """True if another job was the last to use one of the devices; from now on this one is."""
+        others = [self._last_user.get(device, grant.job) != grant.job for device in grant.devices]
+        self._last_user.update(dict.fromkeys(grant.devices, grant.job))
+        return any(others)
+
+    def _nodes_of(self, grant: Grant) -> set[int]:
+        return {int(self.cluster.device_node[device]) for device in grant.devices}
 
     def stopped(self, row: int, how: How) -> Lost:
         now, state = self.state.now, self.state

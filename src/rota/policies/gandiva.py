@@ -1,0 +1,98 @@
+"""Gandiva — let everybody run in turns at once, and keep improving who runs where by what is measured.
+
+Paper     Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018
+Decides   placement, turns, packing, migration, number of GPUs; not who is admitted first
+Needs     nothing about the future; with `packing`, the utilisation of a GPU by each job alone
+Idea      1. Servers specialise in one size of job, so that their GPUs divide among jobs without remainder.
+          2. A server with more jobs than GPUs lets them take turns, a gang on all its GPUs at once: early
+             feedback from all, instead of completion of one.
+          3. Where jobs take turns, two that leave a GPU idle are put on it together.  Rates are measured:
+             a pair that does less than in turns is parted, and not tried again.
+          4. When somebody leaves, jobs move to GPUs that fell free and nearly empty servers are cleared.  A
+             job that is slower afterwards moves back.
+          5. Idle GPUs of a server go to its elastic jobs, until somebody needs them.
+Departs   The paper gives rules 1 and 4 in outline; the order of choices is that of systems/gandiva.md.
+          Turns are equal, without weights.  No job gets GPUs of several servers that would fit on one, so
+          there is no move to restore locality.  Other modes are the simplified re-implementations of
+          later papers' simulators: see `gandiva_artifact`.
+Checked   systems/gandiva.md, examples 1 to 7; Tiresias' simulator (2,396 and 60 jobs) and ElasticFlow's
+          (100, 195, 260 and 195 jobs): every job ends at the same second
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.errors import InputError
+from rota.policies.gandiva_artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
+from rota.policies.gandiva_moment import Moment
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+
+
+class Mode(StrEnum):
+    """Whose Gandiva."""
+
+    PAPER = "paper"
+    TIRESIAS = "tiresias"
+    ELASTICFLOW = "elasticflow"
+
+
+@dataclass(frozen=True)
+class GandivaParameters:
+    """Parameters of `gandiva`; all but `mode` are those of the paper's."""
+
+    quantum: float = 60.0
+    """Length of a turn, and time between two looks at what was tried, in seconds."""
+    switch: float = 0.0
+    """Seconds that a switch of jobs takes; a turn that begins with one is so much longer."""
+    packing: bool = True
+    """Try two jobs on the same GPUs where jobs take turns."""
+    pack_gain: float = 1.0
+    """Sum of the relative rates of a pair above which it stays together."""
+    migration: bool = True
+    """Move running jobs when somebody leaves."""
+    defrag: float = 0.75
+    """Part of its GPUs that must be free for a server to be cleared."""
+    noise: float = 0.02
+    """Relative loss of rate up to which a move is not undone."""
+    grow: bool = True
+    """Let elastic jobs use idle GPUs of their server."""
+    grow_after: float = 60.0
+    """Seconds for which GPUs must have been idle."""
+    mode: Mode = Mode.PAPER
+    """The paper's Gandiva, or the one in a simulator of a later paper."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("quantum", 1e-3), ("switch", 0.0), ("defrag", 1e-3), ("grow_after", 1e-3)):
+            if not least <= getattr(self, name) < float("inf"):
+                raise InputError(
+                    f"policy 'gandiva': {name}={getattr(self, name):g}; expected {least:g} or more"
+                )
+
+
+@register(
+    "gandiva",
+    "Turns on oversubscribed servers, packing and migration by trial",
+    paper="OSDI 2018",
+    needs={Knowledge.UTILISATION},
+    levers={Lever.PREEMPT, Lever.MIGRATE, Lever.SHARE, Lever.RESIZE},
+    parameters=GandivaParameters,
+    rotates=True,
+)
+class Gandiva:
+    """Introspective scheduling."""
+
+    def __init__(self, parameters: GandivaParameters | None = None) -> None:
+        self.parameters = p = parameters or GandivaParameters()
+        packs = p.packing and p.mode is Mode.PAPER
+        self.needs = frozenset({Knowledge.UTILISATION} if packs else ())
+        self._sets = SetTurns(TIRESIAS_ORDER if p.mode is Mode.TIRESIAS else ELASTICFLOW_ORDER)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if self.parameters.mode is not Mode.PAPER:
+            return self._sets.decide(snapshot, memory)
+        return Moment(snapshot, memory, self.parameters).decide()

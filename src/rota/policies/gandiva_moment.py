@@ -1,0 +1,371 @@
+"""One decision of Gandiva, step by step: who belongs where, who is tried beside whom, whose turn it is.
+
+Memory    `homes`    servers with the jobs that belong to them (`stages.homes`), by lowest node
+          `home_of`  home of each placed job
+          `queue`    jobs without a home, in the order in which they came
+          `down`     nodes that are lost
+          `alone`    rate of each job when it last ran alone on what it asked for
+          `bad`      per job, the jobs it was parted from because sharing did not pay
+          `moves`    per moved job: home before, rate before, moment at which to compare
+          `barred`   per job, the homes it was sent back from
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rota.model.grants import Grant, Leave, Role
+from rota.model.jobs import Counts
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.free import mask_of
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.homes import EPSILON, Home, Homes, members
+from rota.scheduler.stages.migration import defragment, relieve
+from rota.scheduler.stages.pairing import Pair, gain, next_pair
+from rota.scheduler.stages.seating import Seat, Seating, demand_of
+from rota.scheduler.stages.turns import join_turn, take_turn
+from rota.scheduler.state import Phase
+
+if TYPE_CHECKING:
+    from rota.policies.gandiva import GandivaParameters
+
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+
+class Moment:
+    """What Gandiva does at one moment."""
+
+    def __init__(self, snapshot: Snapshot, memory: Memory, parameters: GandivaParameters) -> None:
+        self.snapshot = snapshot
+        self.memory = memory
+        self.p = parameters
+        self.now = snapshot.now
+        self.jobs = snapshot.state.jobs
+        self.sizes = snapshot.state.gpus_of
+        self.gpus = snapshot.state.occupancy.free.size
+        is_new = not memory
+        if is_new:
+            memory.update(homes={}, home_of={}, queue=[], down=[], alone={}, bad={}, moves={}, barred={})
+        self.homes = Homes(memory["homes"], memory["home_of"], demand_of(snapshot))
+        for node in range(snapshot.cluster.nodes) if is_new else ():
+            self.homes.open([node], self.gpus)
+        self.queue: list[int] = memory["queue"]
+        self.due: set[int] = set()
+        """Homes whose running jobs are chosen anew."""
+        self.left: set[int] = set()
+        """Homes that somebody has left."""
+
+    def decide(self) -> Decision:
+        self._follow_nodes()
+        self._follow_jobs()
+        self._place_queue()
+        self._check_moves()
+        if self.left and self.p.migration:
+            self._migrate()
+        self._find_due()
+        grants, preempt = self._seat()
+        return Decision(self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake())
+
+    # -- what has happened -------------------------------------------------------------------------
+
+    def _follow_nodes(self) -> None:
+        """Lost nodes are no homes; whoever belonged to one needs another."""
+        first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
+        is_down = [self.gpus[node] == 0 or int(first[node]) in down for node in range(len(self.gpus))]
+        for node in [node for node in self.memory["down"] if not is_down[node]]:
+            self.memory["down"].remove(node)
+            self.homes.open([node], self.gpus)
+            self.left.add(node)
+        if not down:
+            return
+        for key, home in list(self.homes.homes.items()):
+            lost = [node for node in home["nodes"] if is_down[node]]
+            if lost:
+                self._evacuate(key)
+                self.homes.homes.pop(key)
+                self.memory["down"] += lost
+                for node in set(home["nodes"]) - set(lost):
+                    self.homes.open([node], self.gpus)
+
+    def _evacuate(self, key: int) -> None:
+        rows = sorted(members(self.homes.homes[key]))
+        for row in rows:
+            self.homes.remove(row)
+        self.queue[:0] = rows
+
+    def _follow_jobs(self) -> None:
+        """Take out who has ended, take over who runs, line up who came."""
+        phase, home_of = self.snapshot.state.phase, self.homes.home_of
+        for row in [row for row in home_of if phase.item(row) not in (_PENDING, _RUNNING)]:
+            self._forget(row)
+        self.queue[:] = [row for row in self.queue if phase.item(row) == _PENDING]
+        for row in self.snapshot.running.tolist():
+            if row not in home_of and self.sizes[row]:
+                self._take_over(row)
+        known = {*self.queue, *home_of}
+        self.queue += [row for row in self.snapshot.waiting.tolist() if row not in known and self.sizes[row]]
+        if self.snapshot.cause & (Event.FAILURE | Event.CAPACITY):
+            self.due.update(home_of.values())
+
+    def _forget(self, row: int) -> None:
+        """`row` has ended."""
+        self._leave(row)
+        for name in ("alone", "bad", "moves", "barred"):
+            self.memory[name].pop(row, None)
+
+    def _leave(self, row: int) -> None:
+        """`row` leaves its home, which falls apart if it was several servers and nobody is left."""
+        key = self.homes.remove(row)
+        home = self.homes.homes[key]
+        self.left.add(key)
+        if not home["circle"] and len(home["nodes"]) > 1:
+            self.homes.close(key, self.gpus)
+
+    def _take_over(self, row: int) -> None:
+        """A job that runs already stays where it is; homes it spans become one."""
+        node_of = self.snapshot.state.occupancy.free.node_of
+        grant = self.snapshot.grants[row]
+        nodes = {node_of[device] for device in grant.devices}
+        spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
+        key = self.homes.join(spanned, self.gpus)
+        self.homes.add(row, key, self.sizes[row])
+        if grant.role is Role.PACKED and self.jobs.gpu_share.item(row) == 1.0:
+            home = self.homes.homes[key]
+            for other in home["circle"][:-1]:
+                if self.snapshot.grants[other].devices == grant.devices:
+                    self.homes.pair(home, (other, row))
+                    return
+
+    # -- who belongs where -------------------------------------------------------------------------
+
+    def _place_queue(self) -> None:
+        still: list[int] = []
+        for row in self.queue:
+            key = self.homes.allocate(row, self.sizes[row], self._accepts(row), self.gpus)
+            if key < 0:
+                still.append(row)
+            else:
+                self.homes.add(row, key, self.sizes[row])
+                self.due.add(key)
+        self.queue[:] = still
+
+    def _accepts(self, row: int) -> list[int]:
+        """Masks of the nodes `row` can run on, one for each type it accepts."""
+        cluster, jobs = self.snapshot.cluster, self.jobs
+        wanted, size = jobs.gpu_types.item(row), self.sizes[row]
+        names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+        masks = [0] * len(cluster.type_names)
+        for node in range(cluster.nodes):
+            part = min(1.0, self.gpus[node] / size)
+            if (
+                (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                and _holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
+                and _holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
+                and _holds(self._device_memory_gib(node), jobs.gpu_memory_gib.item(row))
+            ):
+                masks[cluster.node_type[node]] |= 1 << node
+        return [mask for mask in masks if mask]
+
+    def _device_memory_gib(self, node: int) -> float:
+        cluster = self.snapshot.cluster
+        if not self.gpus[node]:
+            return 0.0
+        memory: float = cluster.device_memory_gib.item(int(cluster.first_device[node]))
+        return memory
+
+    def _may_move(self, row: int, key: int) -> bool:
+        """True if `row` can run in that home and was not sent back from there."""
+        nodes = mask_of(self.homes.homes[key]["nodes"])
+        return (
+            key not in self.memory["barred"].get(row, ())
+            and self.homes.homes[key]["gpus"] >= self.sizes[row]
+            and any(not nodes & ~mask for mask in self._accepts(row))
+        )
+
+    def _migrate(self) -> None:
+        """To GPUs that fell free, then off servers that are nearly empty; then the queue again."""
+        moves = relieve(self.homes, self.sizes, self._may_move)
+        moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
+        for row, source, target in moves:
+            self.due.update((source, target))
+            if row in self.memory["alone"]:
+                check_s = self.now + self.p.quantum
+                self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
+        if moves:
+            self._place_queue()
+
+    def _check_moves(self) -> None:
+        """Send back whoever is slower than before, if there is still room."""
+        for row, (source, before, check_s) in list(self.memory["moves"].items()):
+            if self.now < check_s:
+                continue
+            if not self._runs_alone(row):
+                self.memory["moves"][row][2] = self.now + self.p.quantum
+                continue
+            del self.memory["moves"][row]
+            old = self.homes.homes.get(source)
+            is_slower = self.snapshot.jobs.rate(row) < (1.0 - self.p.noise) * before
+            if is_slower and old is not None and self.homes.fits(old, self.homes.demand_of(row)):
+                here = self.homes.home_of[row]
+                self.memory["barred"].setdefault(row, []).append(here)
+                self._leave(row)
+                self.homes.add(row, source, self.sizes[row])
+                self.due.update((here, source))
+
+    def _runs_alone(self, row: int) -> bool:
+        """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
+        grant = self.snapshot.grants.get(row)
+        return (
+            grant is not None
+            and grant.role is Role.ALONE
+            and len(grant.devices) == self.sizes[row]
+            and self.snapshot.jobs.since_s.item(row) < self.now
+        )
+
+    # -- who runs ----------------------------------------------------------------------------------
+
+    def _find_due(self) -> None:
+        homes = self.homes.homes
+        self.due |= self.left
+        self.due |= {
+            key for key, home in homes.items() if home["turn_ends_s"] <= self.now or self._may_grow(home)
+        }
+        self.due &= set(homes)
+
+    def _seat(self) -> tuple[list[Grant], list[int]]:
+        due = sorted(self.due)
+        rows = [row for key in due for row in members(self.homes.homes[key])]
+        for row in rows:
+            if self._runs_alone(row):
+                self.memory["alone"][row] = self.snapshot.jobs.rate(row)
+        seating = Seating(self.snapshot, rows)
+        seats = [seat for key in due for seat in self._seats(key, self.homes.homes[key], seating)]
+        seats += [Seat(row, -1, 0) for row in self.snapshot.waiting.tolist() if not self.sizes[row]]
+        return seating.seat(seats)
+
+    def _seats(self, key: int, home: Home, seating: Seating) -> list[Seat]:
+        """The jobs of a home that run from now on."""
+        is_over = home["turn_ends_s"] <= self.now or key in self.left
+        is_new = is_over or home["turn_ends_s"] == math.inf
+        if is_new and self.p.packing:
+            self._pack(home)
+        nodes = mask_of(home["nodes"])
+        fits = seating.tester(nodes, home["gpus"])
+        held = self.snapshot.grants
+        rows = take_turn(home["circle"], fits) if is_new else join_turn(home["circle"], held, fits)
+        if len(rows) == len(home["circle"]) and home["trial"] < 0:
+            home["turn_ends_s"] = math.inf
+        elif is_new:
+            switches = is_over and any(row not in held for row in rows)
+            home["turn_ends_s"] = self.now + self.p.quantum + (self.p.switch if switches else 0.0)
+        sizes = self._grown(home, rows)
+        return [Seat(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
+
+    # -- packing -----------------------------------------------------------------------------------
+
+    def _pack(self, home: Home) -> None:
+        """Judge the pair on trial, part pairs that need not share, try the next pair."""
+        if home["trial"] >= 0:
+            self._judge(home)
+        for first, second in list(home["pairs"].items()):
+            if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
+                self.homes.part(home, first)
+        if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
+            known, use = self.memory["alone"], self.snapshot.know(Knowledge.UTILISATION)
+            rows = [
+                row for row in home["circle"] if row not in home["pairs"] and row in known and use[row] < 1.0
+            ]
+            pair = next_pair(rows, use.item, lambda pair: self._may_share(home, pair))
+            if pair is not None:
+                self.homes.pair(home, pair)
+                home["trial"] = pair[0]
+
+    def _judge(self, home: Home) -> None:
+        """Keep the pair on trial if it does more than in turns; a pair that did not run stays on trial."""
+        pair = (home["trial"], home["pairs"][home["trial"]])
+        held, since_s = self.snapshot.grants, self.snapshot.jobs.since_s
+        if not all(row in held and held[row].role is Role.PACKED and since_s[row] < self.now for row in pair):
+            return
+        home["trial"] = -1
+        alone = self.memory["alone"]
+        if (
+            gain((self.snapshot.jobs.rate(row) for row in pair), (alone[row] for row in pair))
+            <= self.p.pack_gain
+        ):
+            self.homes.part(home, pair[0])
+            self.memory["bad"].setdefault(pair[0], []).append(pair[1])
+
+    def _may_share(self, home: Home, pair: Pair) -> bool:
+        """True for equal gangs of whole GPUs whose memory fits, not yet parted.
+
+        Whoever is next keeps its turn: it is one of the two, or fits beside them.
+        """
+        first, second = pair
+        bad, head = self.memory["bad"], home["circle"][0]
+        alone = self.memory["alone"]
+        memory_gib = self.jobs.gpu_memory_gib[[first, second]].sum()
+        return (
+            self.sizes[first] == self.sizes[second]
+            and (self.jobs.gpu_share[[first, second]] == 1.0).all()
+            and all(_holds(self._device_memory_gib(node), memory_gib) for node in home["nodes"])
+            and second not in bad.get(first, ())
+            and first not in bad.get(second, ())
+            and alone[first] > 0.0
+            and alone[second] > 0.0
+            and (
+                head in pair
+                or self.homes.demand_of(head) + self.homes.demand_of(first) <= home["gpus"] + EPSILON
+            )
+        )
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def _may_grow(self, home: Home) -> bool:
+        return self.now >= home["idle_since_s"] + self.p.grow_after and not self.queue
+
+    def _grown(self, home: Home, rows: list[int]) -> dict[int, int]:
+        """GPUs of each job: elastic ones keep what is idle, and get more if that was idle for long."""
+        sizes = {row: self.sizes[row] for row in rows}
+        may_grow, room = self._may_grow(home), self.homes.room(home)
+        can_grow = False
+        for row in self._elastic(home, rows):
+            grant = self.snapshot.grants.get(row)
+            have = len(grant.devices) if grant is not None else 0
+            most = self._most(row, sizes[row] + int(max(room, 0.0)))
+            sizes[row] = most if may_grow else max(self._most(row, min(have, most)), sizes[row])
+            room -= sizes[row] - self.sizes[row]
+            can_grow |= most > sizes[row]
+        home["idle_since_s"] = self.now if can_grow else math.inf
+        return sizes
+
+    def _elastic(self, home: Home, rows: list[int]) -> list[int]:
+        """Jobs that could use more GPUs; none where they take turns, or where quotas count every GPU."""
+        if not self.p.grow or home["turn_ends_s"] < math.inf or self.snapshot.cluster.tenants:
+            return []
+        return [
+            row for row in rows if self.jobs.gpus_max.item(row) > self.sizes[row] and row not in home["pairs"]
+        ]
+
+    def _most(self, row: int, limit: int) -> int:
+        """The most GPUs, up to `limit`, that the job can use; at least those it asked for."""
+        most = min(limit, self.jobs.gpus_max.item(row))
+        if self.jobs.counts.item(row) == Counts.POWERS_OF_TWO and most > 0:
+            most = 1 << (most.bit_length() - 1)
+        return int(max(most, self.sizes[row]))
+
+    # -- when to look again ------------------------------------------------------------------------
+
+    def _wake(self) -> Wake:
+        homes = self.homes.homes.values()
+        moments = [home["turn_ends_s"] for home in homes]
+        if not self.queue:
+            moments += [home["idle_since_s"] + self.p.grow_after for home in homes]
+        moments += [check_s for _, _, check_s in self.memory["moves"].values()]
+        return Wake(at_s=min(moments, default=math.inf))
+
+
+def _holds(capacity: float, need: float) -> bool:
+    """True if `need` is within a capacity, where 0 stands for unlimited."""
+    return not capacity or need <= capacity + EPSILON
