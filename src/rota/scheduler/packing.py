@@ -8,6 +8,7 @@ it to see that nobody has touched a snapshot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,6 +79,8 @@ def pack_grant(grant: Grant) -> list[Any]:
 def unpack_grant(packed: list[Any]) -> Grant:
     job, devices, share, role, node, batch_size, power_w, purpose, lease_s, lease_work = packed
     head = (job, tuple(devices), share, Role(role), node)
+    # Two grants are equal only if both hold the same NaN object: the one that is the default.
+    batch_size, power_w = (math.nan if math.isnan(value) else value for value in (batch_size, power_w))
     return Grant(*head, batch_size, power_w, Purpose(purpose), lease_s, lease_work)
 
 

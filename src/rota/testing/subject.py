@@ -14,7 +14,6 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.needs import Knowledge, Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems
 from rota.scheduler.snapshot import Snapshot
-from rota.testing.knowledge import scene_providers
 from rota.testing.scenes import Scene
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import prepare
@@ -40,7 +39,8 @@ class Subject:
     work_conserving: bool = True
     may_need: frozenset[Knowledge] = frozenset(Knowledge)
     """What its registration lists; anything, if it is not registered."""
-    providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = scene_providers
+    providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = lambda scene, needs: ()
+    """Providers of what it needs; kinds left out are provided as in any simulation."""
 
     def repeat(self, seed: int, sentence: str) -> str:
         """The command that shows one failure again."""
