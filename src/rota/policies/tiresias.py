@@ -54,6 +54,7 @@ class Mode(StrEnum):
 
     PAPER = "paper"
     ARTIFACT = "artifact"
+    ELASTICFLOW = "elasticflow"  # its copy of that simulator
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class TiresiasParameters:
                 raise InputError(
                     f"policy 'tiresias': {name}={getattr(self, name):g}; expected {least:g} or more"
                 )
-        if self.skew and self.mode is Mode.ARTIFACT:
+        if self.skew and self.mode is not Mode.PAPER:
             raise InputError(
                 "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
             )
@@ -111,8 +112,9 @@ class Tiresias:
         wanted = {Knowledge.SERVICE_HISTORY: gittins, Knowledge.SKEW: p.skew}
         self.needs = frozenset(kind for kind, is_wanted in wanted.items() if is_wanted)
         self.inner: Queues | Seats
-        if p.mode is Mode.ARTIFACT:
-            self.inner = Seats(p.limits, p.metric, p.promote, p.quantum if gittins else None, p.placement)
+        if p.mode is not Mode.PAPER:
+            quantum, elasticflow = p.quantum if gittins else None, p.mode is Mode.ELASTICFLOW
+            self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
         else:
             self.inner = (GittinsQueues if gittins else Queues)(p)
 

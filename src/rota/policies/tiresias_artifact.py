@@ -9,7 +9,10 @@ Differs   1. Queues are lists.  Whoever is demoted or promoted goes to the tail;
           4. The Gittins index is `SimulatorGittins`, for one quantum in all queues; ties go to the earlier
              submission.
           5. Every event is a step, whether or not a job waits.
-Clock     whole seconds, as under the semantics `tiresias`
+ElasticFlow's copy (pkusys/ElasticFlow, `dlas-gpu`; `mode=elasticflow`) differs from that in three things:
+          start-up is not service; the next look is planned for ceil((limit - seconds of work) / GPUs); and
+          larger jobs are looked at first, so that they lead those demoted at the same moment.
+Clock     whole seconds, as under the semantics `tiresias` and `elasticflow-tiresias`
 """
 
 from __future__ import annotations
@@ -48,8 +51,11 @@ class Seats(ByPriority):
         knob: float,
         quantum: float | None,
         placement: Placement,
+        *,
+        elasticflow: bool = False,
     ) -> None:
         super().__init__(self.rank, preemptive=True, placement=placement)
+        self.elasticflow = elasticflow
         self.limits = limits
         self.by_gpus = metric is Metric.GPU_TIME
         self.knob = knob
@@ -64,12 +70,13 @@ class Seats(ByPriority):
         self._recall(snapshot, memory)
         waiting, running = snapshot.waiting.tolist(), snapshot.running.tolist()
         live = sorted(waiting + running)
-        self._forget(live)
         for row in live:
             if row not in self.seats:
                 self.seats[row] = [0, _BEHIND, self._tail(memory)]
                 self.runs[row] = [0.0, 0.0, snapshot.now]
-        for row in live:
+        self._forget(live)
+        gpus_of = snapshot.state.gpus_of
+        for row in sorted(live, key=lambda row: (-gpus_of[row], row)) if self.elasticflow else live:
             self._look_at(snapshot, memory, row)
         grants, preempt = self.choose(snapshot)
         started = [grant.job for grant in grants]
@@ -109,6 +116,7 @@ class Seats(ByPriority):
             self._gittins = SimulatorGittins(history["gpu_s"], quantum)
 
     def _forget(self, live: list[int]) -> None:
+        """Drop the seats of jobs that have left; everyone in `live` has one."""
         if len(self.seats) > len(live):
             for row in set(self.seats).difference(live):
                 del self.seats[row], self.runs[row]
@@ -127,7 +135,10 @@ class Seats(ByPriority):
 
     def _counted_s(self, snapshot: Snapshot, row: int) -> float:
         """Seconds run since the last promotion."""
-        return snapshot.jobs.ran_s(row) - self.runs[row][0]
+        return self._ran_s(snapshot, row) - self.runs[row][0]
+
+    def _ran_s(self, snapshot: Snapshot, row: int) -> float:
+        return snapshot.jobs.work_done(row) if self.elasticflow else snapshot.jobs.ran_s(row)
 
     def _service(self, snapshot: Snapshot, row: int) -> float:
         return self._counted_s(snapshot, row) * (snapshot.state.gpus_of[row] if self.by_gpus else 1)
@@ -142,7 +153,7 @@ class Seats(ByPriority):
         elif self.knob and self._counted_s(snapshot, row) > 0:
             runs[1] += now - runs[2]
             if queue and runs[1] >= int(self._counted_s(snapshot, row) * self.knob):
-                runs[0], runs[1] = snapshot.jobs.ran_s(row), 0.0
+                runs[0], runs[1] = self._ran_s(snapshot, row), 0.0
                 self._sit(snapshot, row, [0, _BEHIND, self._tail(memory)])
         runs[2] = now
         if self.quantum is not None:
@@ -191,7 +202,9 @@ class Seats(ByPriority):
             if queue < len(self.limits):
                 left = self.limits[queue] - self._counted_s(snapshot, row)
                 gpus = snapshot.state.gpus_of[row] if self.by_gpus else 1
-                moments.append(now + max(left // gpus, 1) if gpus else math.inf)
+                if gpus:
+                    wait_s = math.ceil(left / gpus) if self.elasticflow else left // gpus
+                    moments.append(now + max(wait_s, 1))
         for row in waiting if self.knob else ():
             ran_s = self._counted_s(snapshot, row)
             left = int(ran_s * self.knob - self.runs[row][1])

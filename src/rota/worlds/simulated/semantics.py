@@ -86,8 +86,8 @@ PRESETS: dict[str, Semantics] = {
         Semantics(),
         # Tiresias' simulator counts whole seconds and charges nothing for preemption.
         Semantics("tiresias", restart=Restart.NEVER, clock_s=1.0),
-        # Helios' and Lucid's tick in seconds.  Where they can preempt, work is counted down from the tick after
-        # a start, so that every stretch that ends a job is a second longer.
+        # Helios' and Lucid's tick in seconds.  Where they can preempt, work is counted down from the tick
+        # after a start, so that every stretch that ends a job is a second longer.
         Semantics("helios", restart=Restart.NEVER, clock_s=1.0),
         Semantics("helios-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
         Semantics("lucid", restart=Restart.NEVER, clock_s=1.0),
