@@ -8,7 +8,7 @@ date from the rows that changed phase since.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 
 from rota.scheduler.snapshot import Snapshot
@@ -60,9 +60,15 @@ class Alarms:
             rows.append(row)
         return rows
 
-    def next_s(self) -> float:
-        """The next moment; infinite if there is none."""
+    def next_s(self, apart: Collection[int] = ()) -> float:
+        """The next moment, those of the rows `apart` left aside; infinite if there is none."""
         heap, in_force = self._heap, self._set
-        while heap and in_force.get(heap[0][1]) != heap[0][0]:
-            heappop(heap)
-        return heap[0][0] if heap else math.inf
+        aside = []
+        while heap and (in_force.get(heap[0][1]) != heap[0][0] or heap[0][1] in apart):
+            moment, row = heappop(heap)
+            if in_force.get(row) == moment:
+                aside.append((moment, row))
+        next_s = heap[0][0] if heap else math.inf
+        for entry in aside:
+            heappush(heap, entry)
+        return next_s

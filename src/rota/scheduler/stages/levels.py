@@ -68,7 +68,7 @@ class Levels:
     def next_s(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
         """The next moment at which a level changes, once `grants` and `preempt` are carried out."""
         state, now = snapshot.state, snapshot.now
-        moment = self.alarms.next_s()
+        moment = self.alarms.next_s(apart={*preempt, *(grant.job for grant in grants)})
         for grant in grants:
             row = grant.job
             if row in self.resets and self.resets[row][2] < 0.0:
