@@ -22,8 +22,10 @@ HOT = [
     "src/rota/scheduler/stages/lineup.py",
     "src/rota/scheduler/stages/fill.py",
     "src/rota/scheduler/stages/place.py",
+    "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/worlds/simulated/world.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

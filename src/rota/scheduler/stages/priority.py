@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
@@ -25,6 +26,7 @@ Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ByPriority:
     """Who runs, by a key.
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from mypy_extensions import mypyc_attr
+
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
@@ -40,6 +42,7 @@ _HOW_OF = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SimulatedWorld:
     """Replays a trace on a cluster."""
 
