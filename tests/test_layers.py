@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,9 +38,13 @@ def layer(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, ast.stmt]]:
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
     """Every absolute import of a file, with the statement that makes it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             yield node.module, node
         elif isinstance(node, ast.Import):
@@ -48,9 +53,9 @@ def imports(path: Path) -> Iterator[tuple[str, ast.stmt]]:
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path: Path) -> None:
-    own = layer(path)
-    targets = {module.split(".")[1] for module, _ in imports(path) if module.startswith("rota.")}
-    assert not any(isinstance(n, ast.ImportFrom) and n.level for n in ast.walk(ast.parse(path.read_text())))
+    own, tree = layer(path), tree_of(path)
+    targets = {module.split(".")[1] for module, _ in imports(tree) if module.startswith("rota.")}
+    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
     if own in BELOW:
         assert targets - {own} <= BELOW[own]
     if own != "cli":
@@ -65,16 +70,14 @@ def test_every_layer_is_named() -> None:
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_core_imports_core_only(path: Path) -> None:
     """Third-party modules are those of the core; optional ones stand inside a `try` or a function."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     guarded = {
         id(inner)
         for node in ast.walk(tree)
         if isinstance(node, ast.Try | ast.FunctionDef)
         for inner in ast.walk(node)
     }
-    import sys
-
-    for module, node in imports(path):
+    for module, node in imports(tree):
         top = module.split(".")[0]
         if top in OPTIONAL:
             assert id(node) in guarded, f"{top} is optional: import it inside a try"

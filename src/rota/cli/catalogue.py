@@ -72,7 +72,7 @@ def _entry(one: System) -> Entry:
         status=one.status.value,
         scale=one.scale,
         module=one.make.__module__,
-        head=head_of(sys.modules[one.make.__module__].__doc__ or ""),
+        head=head_of(getattr(sys.modules.get(one.make.__module__), "__doc__", None) or ""),
         parameters=parameters_of(one.parameters),
     )
 
@@ -128,8 +128,12 @@ def values_of(kind: Any) -> str:
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
-    """Field -> the string that stands under its assignment in the source."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    """Field -> the string that stands under its assignment; empty for a class typed at a prompt."""
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):
+        return {}
+    body = ast.parse(source).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}
     for assigned, after in zip(body.body, body.body[1:], strict=False):

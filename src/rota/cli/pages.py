@@ -50,9 +50,14 @@ def _help_of(command: Any, path: str) -> list[str]:
     return sections
 
 
+def own() -> list[Entry]:
+    """Rota's own systems, whatever else is installed."""
+    return [one for one in entries() if one.module.startswith("rota.")]
+
+
 def systems_page() -> str:
     """The text of `docs/systems.md`."""
-    return "\n".join([_SYSTEMS_HEAD, *(_section(one) for one in entries())])
+    return "\n".join([_SYSTEMS_HEAD, *(_section(one) for one in own())])
 
 
 def _section(one: Entry) -> str:
@@ -75,7 +80,7 @@ def _section(one: Entry) -> str:
 def systems_table() -> str:
     """The table of the README."""
     rows = ["| policy | what it does | needs to know | status |", "|---|---|---|---|"]
-    for one in entries():
+    for one in own():
         cells = one.summary, ", ".join(one.needs) or "nothing", one.status
         rows.append(f"| [`{one.name}`](docs/systems.md#{one.name}) | " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(rows)

@@ -1,0 +1,78 @@
+"""Pages do not rot: generated ones are fresh, links lead somewhere, and the README can be typed in."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rota.cli.pages import cli_page, systems_page, with_table
+from rota.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+STALE = "stale; `make docs` prints it again"
+
+
+def test_cli_page() -> None:
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == cli_page(), STALE
+
+
+def test_systems_page() -> None:
+    assert (ROOT / "docs/systems.md").read_text(encoding="utf-8") == systems_page(), STALE
+
+
+def test_table_of_systems() -> None:
+    assert with_table(README) == README, STALE
+
+
+def test_table_needs_its_place() -> None:
+    with pytest.raises(InputError, match="has no place for the table"):
+        with_table("# A page without markers")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links(page: Path) -> None:
+    """Every relative link is a file of the repository."""
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_listed() -> None:
+    """docs/README.md names all of them."""
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8")))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} == listed | {"README.md"}
+
+
+def test_tour(tmp_path: Path) -> None:
+    """The commands of the README, in their order, in one folder; then its Python."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if line.startswith("rota ")]
+    assert len(commands) >= 8
+    for command in commands:
+        arguments = command.split()[1:]
+        done = subprocess.run(
+            [sys.executable, "-m", "rota.cli.main", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    python = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    for block in python:
+        subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True)
+    assert (tmp_path / "out/report.html").exists()
+
+
+def test_make_verbs() -> None:
+    """Every `make VERB` that a page mentions is a verb of the Makefile."""
+    verbs = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for page in PAGES:
+        for line in re.findall(r"`make ([a-z ]+)[^`]*`|^make ([a-z]+)", page.read_text(), re.MULTILINE):
+            assert set("".join(line).split()) <= verbs, page.name
