@@ -1,0 +1,119 @@
+"""Filling without walking the whole order gives what walking it gives."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.scheduler.stages.fill import admit, running_set
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.lineup import Lineup
+from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.priority import ByPriority, last_items
+from rota.scheduler.stages.trial import admit_placed, running_set_placed
+from strategies import Midway, midways
+
+
+def naive_admission(midway: Midway, strict: bool) -> list[int]:
+    """Waiting rows in order, each if it fits beside those before it."""
+    free, rows = midway.snapshot.occupancy.free.total, []
+    for row in midway.order:
+        if row in midway.snapshot.state.waiting:
+            gpus = midway.snapshot.state.gpus_of[row]
+            if gpus <= free:
+                free -= gpus
+                rows.append(row)
+            elif strict:
+                break
+    return rows
+
+
+def naive_running_set(midway: Midway) -> set[int]:
+    """All live rows in order, on an empty cluster, each if it fits beside those before it."""
+    free, rows = midway.snapshot.cluster.gpus, set()
+    for row in midway.order:
+        gpus = midway.snapshot.state.gpus_of[row]
+        if gpus <= free:
+            free -= gpus
+            rows.add(row)
+    return rows
+
+
+def lineup_of(midway: Midway, **options: bool) -> Lineup:
+    lineup = Lineup(lambda snapshot, row: midway.keys[row], **options)
+    lineup.sync(midway.snapshot)
+    return lineup
+
+
+def outcome(midway: Midway, start: list[int], preempt: list[int]) -> set[int]:
+    """Who runs after the changes."""
+    running = set(midway.snapshot.running.tolist())
+    assert set(preempt) <= running
+    assert not running & set(start)
+    assert len(set(start)) == len(start)
+    return (running - set(preempt)) | set(start)
+
+
+@given(midways(), st.booleans())
+@settings(max_examples=300)
+def test_admission_equals_a_walk_over_all_who_wait(midway: Midway, strict: bool) -> None:
+    rows = admit(lineup_of(midway), midway.snapshot.occupancy.free.total, strict=strict)
+    assert rows == naive_admission(midway, strict)
+
+
+@given(midways())
+@settings(max_examples=500)
+def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> None:
+    lineup = lineup_of(midway, tracks_running=True)
+    running = lineup.running.items[lineup.running.head :]
+    state = midway.snapshot.state
+    found = running_set(lineup, running, state.occupancy.free.total, state.gpus_of)
+    assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
+
+
+@given(midways(), st.integers(1, 12))
+@settings(max_examples=300)
+def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Midway, count: int) -> None:
+    state, rows = midway.snapshot.state, midway.snapshot.running
+    some = last_items(midway.keys[rows], rows, count)
+    found = running_set(lineup_of(midway), some, state.occupancy.free.total, state.gpus_of)
+    if not found.reached or len(some) == len(rows):
+        assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
+
+
+@given(midways(), st.integers(0, 5))
+@settings(max_examples=200)
+def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
+    """Whole numbers, so that adding the offset is exact."""
+    state, keys = midway.snapshot.state, midway.keys
+    running = sorted((keys[row] + ahead, row) for row in midway.snapshot.running.tolist())
+    found = running_set(lineup_of(midway), running, state.occupancy.free.total, state.gpus_of, float(ahead))
+    assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
+
+
+@given(midways())
+@settings(max_examples=200)
+def test_placing_one_by_one_admits_the_same_where_any_gpu_will_do(midway: Midway) -> None:
+    snapshot = midway.snapshot
+    fit = Fitter(snapshot, consolidate)
+    grants, preempt = running_set_placed(midway.order, dict(snapshot.grants), fit.scratch(snapshot), fit)
+    start = [grant.job for grant in grants if grant.job not in snapshot.grants]
+    assert outcome(midway, start, preempt) == naive_running_set(midway)
+    waiting = [row for row in midway.order if row in snapshot.state.waiting]
+    added = admit_placed(waiting, fit.scratch(snapshot), fit)
+    assert [grant.job for grant in added] == naive_admission(midway, strict=False)
+
+
+@given(
+    midways(),
+    st.sampled_from([{}, {"preemptive": True}, {"preemptive": True, "drifts": True}, {"strict": True}]),
+)
+@settings(max_examples=200)
+def test_counting_and_placing_decide_alike(midway: Midway, options: dict[str, bool]) -> None:
+    """Both paths of ByPriority start and preempt the same jobs on a uniform cluster."""
+    policy = ByPriority(lambda snapshot, rows: midway.keys[rows], **options)
+    counted, placed = policy._by_count(midway.snapshot), policy._by_place(midway.snapshot)
+    held = midway.snapshot.grants
+    starts = [{grant.job for grant in grants if grant.job not in held} for grants, _ in (counted, placed)]
+    assert starts[0] == starts[1]
+    assert sorted(counted[1]) == sorted(placed[1])
