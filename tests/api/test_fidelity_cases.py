@@ -11,7 +11,13 @@ from rota.api.fidelity import run_case
 from rota.errors import InputError
 from shared_data import needs_shared, reference
 
-CASES = sorted((Path(__file__).parents[2] / "benchmarks" / "fidelity").glob("tiresias-*.yaml"))
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
+SLOW = {"tiresias-gandiva-itp06"}
+CASES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+    for family in ("tiresias", "elasticflow")
+    for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
+]
 
 TRACE = """job_id,num_gpu,submit_time,iterations,model_name,duration,interval
 7,2,0,1,vgg16,10,0
@@ -115,8 +121,8 @@ def test_wrong_results_are_refused_in_one_sentence(tmp_path: Path, times: str, p
 
 @needs_shared
 @pytest.mark.shared
-@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
-def test_the_simulator_of_tiresias_is_reproduced(case: Path) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_the_simulators_of_tiresias_and_elasticflow_are_reproduced(case: Path) -> None:
     """Every case keeps its promise; all but one agree in every job, to the second."""
     found = run_case(case, reference(""))
     assert found.holds, found

@@ -224,9 +224,12 @@ def _turns(snapshot: Snapshot, sets: NodeSets) -> tuple[list[Grant], list[int]]:
 
 def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) -> list[Grant]:
     """Devices of `nodes` for jobs that do not run there yet."""
-    held, first = snapshot.grants, snapshot.state.occupancy.free.first
+    held, free = snapshot.grants, snapshot.state.occupancy.free
+    node_of, first = free.node_of, free.first
+    staying = [row for row in rows if row in held and all(node_of[d] in nodes for d in held[row].devices)]
+    if len(staying) == len(rows):
+        return []
     devices = [device for node in nodes for device in range(first[node], first[node + 1])]
-    staying = {row for row in rows if row in held and set(held[row].devices) <= set(devices)}
     taken = {device for row in staying for device in held[row].devices}
     left = [device for device in devices if device not in taken]
     newcomers = [row for row in rows if row not in staying]
