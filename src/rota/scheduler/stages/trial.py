@@ -11,6 +11,7 @@ from heapq import heappop
 
 from rota.model.grants import Grant
 from rota.scheduler.occupancy import Occupancy
+from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.lineup import Lineup
 
 Fit = Callable[[Occupancy, int], Grant | None]
@@ -49,7 +50,7 @@ def admit_lined_up(lineup: Lineup, scratch: Occupancy, fit: Fit, *, strict: bool
 
 
 def running_set_placed(
-    order: Sequence[int], present: dict[int, Grant], scratch: Occupancy, fit: Fit
+    order: Sequence[int], present: dict[int, Grant], scratch: Occupancy, fit: Fitter
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows to preempt when the running set is rebuilt along `order`.
 
@@ -82,11 +83,11 @@ def _fit_evicting(
     behind: list[int],
     present: dict[int, Grant],
     scratch: Occupancy,
-    fit: Fit,
+    fit: Fitter,
     evicted: set[int],
 ) -> tuple[Grant | None, list[int]]:
     """Place `row`, evicting from the end of `behind` one by one until it fits; undo if it never does."""
-    if row in evicted and _is_free(scratch, present[row]):
+    if row in evicted and _is_free(scratch, present[row]) and fit.admits(scratch, present[row]):
         return present[row], []
     grant = fit(scratch, row)
     losers: list[int] = []
