@@ -20,6 +20,7 @@ Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop
 
@@ -33,7 +34,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.delays import Delays, Reasons, label_of
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.gang import Attempt, Patience, next_moment
+from rota.scheduler.stages.gang import Agenda, Attempt, Patience
 from rota.scheduler.stages.locality import Domains, Locality, gather, room_on
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.quota import Shares, reclaim
@@ -73,24 +74,27 @@ class Philly:
     def __init__(self, parameters: PhillyParameters | None = None) -> None:
         self.p = parameters or PhillyParameters()
         self.needs = frozenset({Knowledge.DURATION} if self.p.patience_per_h else ())
+        self.agenda = Agenda({})
+        self._log: list[int] | None = None
+        self._read = 0
+        self._labelled: tuple[float, ...] = ()
         self._cluster: Cluster | None = None
         self._domains: Domains | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         attempts: dict[int, Attempt] = memory.setdefault("attempts", {})
         delays = Delays(memory, snapshot.state.gpus_of)
-        for row in [row for row in attempts if row not in snapshot.state.waiting]:
+        gone, come = self._changes(snapshot, attempts)
+        for row in gone:
             del attempts[row]
             delays.close(row, snapshot.now)
-        turn = _Turn(self.p, snapshot, attempts, self._domains_of(snapshot.cluster))
-        turn.run()
+        turn = _Turn(self.p, snapshot, self.agenda, self._domains_of(snapshot.cluster))
+        turn.run(come)
         free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - turn.shares.granted
         for row in turn.grants:
             delays.close(row, snapshot.now)
-        for row, attempt in attempts.items():
-            if (
-                attempt["until_s"] < math.inf or row not in delays.waits
-            ):  # the pause keeps its attempt's label
+        for row in self._to_label(turn, free):
+            if attempts[row]["until_s"] < math.inf or row not in delays.waits:  # a pause keeps its label
                 delays.label(row, label_of(turn.shares, row, snapshot.state.gpus_of[row], free), snapshot.now)
         return Decision(
             memory,
@@ -98,8 +102,30 @@ class Philly:
             preempt=[row for row in turn.victims if row not in turn.grants],
             reservations=[Reservation(r, d, attempts[r]["until_s"]) for r, d in turn.held.items()],
             reasons=Reasons(delays, turn.shares, free),
-            wake=Wake(next_moment(attempts), if_waiting=True),
+            wake=Wake(self.agenda.next_s(), if_waiting=True),
         )
+
+    # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
+
+    def _changes(self, snapshot: Snapshot, attempts: dict[int, Attempt]) -> tuple[list[int], list[int]]:
+        """Rows that have an attempt but no longer wait, and rows that wait but have none."""
+        log, waiting = snapshot.state.log, snapshot.state.waiting
+        if self.agenda.attempts is attempts and self._log is log:
+            rows = sorted(set(log[self._read :]))
+        else:
+            self.agenda, self._labelled = Agenda(attempts), ()
+            rows = sorted({*attempts, *snapshot.waiting.tolist()})
+        self._log, self._read = log, len(log)
+        gone = [row for row in rows if row in attempts and row not in waiting]
+        return gone, [row for row in rows if row in waiting and row not in attempts]
+
+    def _to_label(self, turn: _Turn, free: float) -> Iterable[int]:
+        """Rows whose label may have changed: all, unless nobody's share has."""
+        now = (free, *turn.shares.used.values())
+        if now != self._labelled:
+            self._labelled = now
+            return turn.attempts
+        return [row for row in turn.touched if row in turn.attempts]
 
     def _domains_of(self, cluster: Cluster) -> Domains:
         if self._domains is None or self._cluster is not cluster:
@@ -110,13 +136,12 @@ class Philly:
 class _Turn:
     """One call: serves every attempt that can get further, in order."""
 
-    def __init__(
-        self, p: PhillyParameters, snapshot: Snapshot, attempts: dict[int, Attempt], domains: Domains
-    ) -> None:
+    def __init__(self, p: PhillyParameters, snapshot: Snapshot, agenda: Agenda, domains: Domains) -> None:
         self.p = p
         self.snapshot = snapshot
         self.now = snapshot.now
-        self.attempts = attempts
+        self.agenda = agenda
+        self.attempts = agenda.attempts
         self.gpus_of = snapshot.state.gpus_of
         self.domains = domains
         self.shares = Shares(snapshot)
@@ -125,27 +150,35 @@ class _Turn:
         self.held: dict[int, tuple[int, ...]] = {}
         self.grants: dict[int, Grant] = {}
         self.victims: list[int] = []
+        self.touched: list[int] = []
 
-    def run(self) -> None:
-        for row in self.snapshot.waiting.tolist():
-            if row not in self.attempts:
-                self._enter(row)
-        for row, attempt in self.attempts.items():
-            if attempt["until_s"] <= self.now:
-                self._patience(row).timed_out(attempt)
+    def run(self, come: list[int]) -> None:
+        """Serve everybody; `come` are rows that have begun to wait."""
+        for row in come:
+            self._enter(row)
+        due = self.agenda.due(self.now)
+        for row in due:
+            if self.attempts[row]["until_s"] <= self.now:
+                self._patience(row).timed_out(self.attempts[row])
         for row, devices, _ in self.snapshot.state.reservations:
             if row in self.attempts and self.attempts[row]["until_s"] < math.inf:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
-        self._serve(self._able())
+        self.touched = [*due]
+        self._serve({*self._open(), *(row for row in due if self.attempts[row]["retry_s"] <= self.now)})
         if self.victims:  # they wait again, and may have left more than was needed
-            self._serve(self._able())
+            self.touched += self.victims
+            self._serve({*self._open(), *(row for row in self.victims if row in self.attempts)})
+        for row in self.touched:
+            if row in self.attempts:
+                self.agenda.plan(row)
 
     def _enter(self, row: int) -> None:
         """`row` begins to wait."""
         within = self.fit.nodes_for(self.scratch, row)
         level = min(self.domains.first_level(self.scratch.free, self.gpus_of[row], nodes) for nodes in within)
         self.attempts[row] = self._patience(row).first(level, self.now)
+        self.agenda.plan(row)
 
     def _patience(self, row: int) -> Patience:
         p = self.p
@@ -156,17 +189,19 @@ class _Turn:
 
     # -- order -------------------------------------------------------------------------------------
 
-    def _able(self) -> list[int]:
-        """Rows whose next attempt is due, or whose open one finds GPUs to hold."""
+    def _open(self) -> list[int]:
+        """Rows whose open attempt finds GPUs to hold."""
         free = self.scratch.free
         some = ((1 << len(free.size)) - 1) & ~free.buckets[0]
+        if not some:
+            return []
         return [
             row
             for row, attempt in self.attempts.items()
-            if attempt["retry_s"] <= self.now or attempt["nodes"] & some or not self.gpus_of[row]
+            if attempt["until_s"] < math.inf and attempt["nodes"] & some
         ]
 
-    def _serve(self, rows: list[int]) -> None:
+    def _serve(self, rows: set[int]) -> None:
         """Virtual clusters with the least use of their quota first; in each, in order of arrival."""
         queues: dict[str, list[int]] = {}
         for row in rows:

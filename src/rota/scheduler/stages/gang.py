@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TypedDict
 
 from rota.scheduler.stages.locality import Locality
@@ -57,6 +58,33 @@ class Patience:
             attempt["failed"] = 0
 
 
-def next_moment(attempts: dict[int, Attempt]) -> float:
-    """When the next attempt times out or opens; infinite if none does."""
-    return min((min(a["until_s"], a["retry_s"]) for a in attempts.values()), default=math.inf)
+def next_moment(attempt: Attempt) -> float:
+    """When the attempt times out, or the next one opens."""
+    return min(attempt["until_s"], attempt["retry_s"])
+
+
+class Agenda:
+    """The attempts in a policy's memory by their next moment: a cache that may be built anew at any time."""
+
+    def __init__(self, attempts: dict[int, Attempt]) -> None:
+        self.attempts = attempts
+        self._heap = [(next_moment(attempt), row) for row, attempt in attempts.items()]
+        heapify(self._heap)
+
+    def plan(self, row: int) -> None:
+        """The attempt of `row` is new or has changed."""
+        heappush(self._heap, (next_moment(self.attempts[row]), row))
+
+    def next_s(self) -> float:
+        """The next moment of all; infinite if there is none."""
+        heap, attempts = self._heap, self.attempts
+        while heap and (heap[0][1] not in attempts or next_moment(attempts[heap[0][1]]) != heap[0][0]):
+            heappop(heap)
+        return heap[0][0] if heap else math.inf
+
+    def due(self, now: float) -> list[int]:
+        """Rows whose moment has come; they leave the agenda."""
+        rows = []
+        while self.next_s() <= now:
+            rows.append(heappop(self._heap)[1])
+        return sorted(set(rows))
