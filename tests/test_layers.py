@@ -27,7 +27,18 @@ BELOW: dict[str, set[str]] = {
 }
 """Layer -> layers it may import.  `api` stands on all of them, `cli` on `api`; nothing imports `cli`."""
 OPTIONAL = {"numba", "pytest", "hypothesis", "torch", "ray", "cvxpy", "sklearn", "pandas", "matplotlib"}
-CORE = {"numpy", "scipy", "highspy", "polars", "pydantic", "typer", "rich", "yaml", "jinja2", "markupsafe"}
+CORE = {
+    "numpy",
+    "scipy",
+    "highspy",
+    "polars",
+    "pydantic",
+    "typer",
+    "rich",
+    "yaml",
+    "jinja2",
+    "markupsafe",
+} | {"mypy_extensions"}
 
 
 def files() -> list[Path]:

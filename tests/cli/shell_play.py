@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -42,6 +43,14 @@ def rota_process(*arguments: object, stdin: str = "", **environment: str) -> Out
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def cpu_seconds(*arguments: object) -> float:
+    """What a command costs; wall time would depend on who else uses the machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert rota_process(*arguments).status == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def check_golden(name: str, text: str) -> None:

@@ -16,7 +16,7 @@ from os import PathLike
 import numpy as np
 
 from rota.api.results import Results
-from rota.api.setting import make_setting
+from rota.api.setting import make_setting, make_speed
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError
@@ -31,7 +31,7 @@ from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
-from rota.worlds.simulated.speed import SpeedModel
+from rota.worlds.simulated.speed import Slowdowns, SpeedModel
 
 Policies = str | Sequence[str | PolicySpec | Policy]
 Progress = Callable[[str, int, int], None]
@@ -55,6 +55,8 @@ def simulate(
     faults: str | Sequence[Fault] = (),
     failures: bool = True,
     retries: int | None = None,
+    throughput: str | PathLike[str] | None = None,
+    slowdowns: str | Slowdowns | None = None,
     speed: SpeedModel | None = None,
     measure: str | Window | None = None,
     baseline: str | None = None,
@@ -75,6 +77,9 @@ def simulate(
     faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
+    throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
+    slowdowns    rates when spread or packed: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
+    speed        a speed model of one's own, in place of these two
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that ratios are to; the first one if None
     seeds        run each policy with so many seeds, from `seed` on
@@ -92,7 +97,11 @@ def simulate(
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     setting = make_setting(
-        semantics=semantics, costs=costs, knowledge=knowledge, speed=speed, retries=retries
+        semantics=semantics,
+        costs=costs,
+        knowledge=knowledge,
+        speed=speed or make_speed(history, where, throughput, slowdowns),
+        retries=retries,
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 
 from rota.errors import InputError
+from rota.knowledge.throughput_file import read_throughputs
+from rota.model.cluster import Cluster
 from rota.model.options import parse_options
+from rota.model.trace import Trace
 from rota.scheduler.needs import Knowledge
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.providers import check_choice
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.semantics import semantics as semantics_named
-from rota.worlds.simulated.speed import SpeedModel
+from rota.worlds.simulated.speed import FixedDuration, Slowdowns, SpeedModel
+from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
 def make_setting(
@@ -35,6 +41,55 @@ def make_setting(
         retries=retries,
         seed=seed,
     )
+
+
+def make_speed(
+    trace: Trace,
+    cluster: Cluster,
+    throughput: str | PathLike[str] | None = None,
+    slowdowns: str | Slowdowns | None = None,
+) -> SpeedModel | None:
+    """How fast jobs work: by a table of throughputs, or slowed down; None replays the trace's durations."""
+    factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
+    if throughput is not None:
+        return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
+    return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
+
+
+def parse_slowdowns(text: str) -> Slowdowns:
+    """The rates, relative to full speed, that `spread=0.8,spread.vgg19=0.5,colocation=0.9` describes.
+
+    `spread` is for jobs on more nodes than they need, of one workload or of all others; `colocation` is for
+    packed jobs, for each job beside them.
+    """
+    spread: dict[str, float] = {}
+    colocation = 1.0
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, _, value = part.partition("=")
+        kind, _, workload = key.partition(".")
+        if kind == "spread":
+            spread[workload or "*"] = _factor(key, value)
+        elif key == "colocation":
+            colocation = _factor(key, value)
+        else:
+            raise InputError.at(
+                f"{part!r} slows nothing down", field="--slowdowns", expected="spread=0.8,colocation=0.9"
+            )
+    return Slowdowns(spread, colocation)
+
+
+def _factor(key: str, value: str) -> float:
+    try:
+        factor = float(value)
+    except ValueError:
+        factor = -1.0
+    if not 0 < factor <= 1:
+        raise InputError.at(
+            f"{key}={value} is no rate",
+            field="--slowdowns",
+            expected="above 0 and up to 1, which is full speed",
+        )
+    return factor
 
 
 def parse_knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:

@@ -54,6 +54,18 @@ def simulate(
             help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every.",
         ),
     ] = None,
+    throughput: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Iterations per second by workload, GPU type and GPUs (JSON, CSV)."
+        ),
+    ] = None,
+    slowdowns: Annotated[
+        Text,
+        typer.Option(
+            metavar="RATES", help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9."
+        ),
+    ] = None,
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
@@ -128,6 +140,8 @@ def simulate(
             knowledge=knowledge,
             semantics=semantics,
             costs=costs,
+            throughput=throughput,
+            slowdowns=slowdowns,
             faults=faults or (),
             failures=failures,
             retries=retries,
