@@ -198,8 +198,8 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma that is not inside brackets."""
 
 
-def parse_policies(text: str) -> list[PolicySpec]:
-    """`tiresias:promote=2,limits=3200,srtf` as specs: a part `key=value` belongs to the policy before it."""
+def split_policies(text: str) -> list[str]:
+    """`tiresias:promote=2,limits=3200,srtf` as policies: a part `key=value` belongs to the one before it."""
     found: list[str] = []
     for part in (part.strip() for part in _COMMA.split(text)):
         if "=" in part and ":" not in part.partition("=")[0] and found:
@@ -208,7 +208,7 @@ def parse_policies(text: str) -> list[PolicySpec]:
             found.append(part)
     if not found:
         raise InputError.at(f"{text!r} names no policy", field="--policy", expected="NAME:key=value,NAME")
-    return [parse_policy(part) for part in found]
+    return found
 
 
 def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:
