@@ -9,7 +9,7 @@ Idea      1. Service received is GPUs times seconds run.
           3. Undiscretised, two equal jobs would swap without end, so service counts in whole quanta:
              inside a quantum running jobs stand first, then those submitted earlier.
 Departs   With `every`, service counts exactly but is looked at only so often, as in papers' examples.
-Checked   systems/tiresias.md, example 1
+Checked   systems/tiresias.md, example 1; equals a twin that looks every second on 60 random workloads
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ Idea      1. The key of a job is its run time at the GPUs it asked for, or the n
           2. As in `fifo`, a job that does not fit is waited for (Helios, Lucid) or passed by (PAI).
           3. If preemptive, the running set is rebuilt along the key at each event, skipping misfits.
 Departs   -
-Checked   authors' `sjf` in the simulator of Tiresias (`by=gpus,preemptive=yes`): docs/fidelity.md
+Checked   authors' `sjf` in the simulator of Tiresias (`by=gpus,preemptive=yes`): 2,456 of 2,456 jobs end in
+          the same second (docs/fidelity.md)
 """
 
 from __future__ import annotations

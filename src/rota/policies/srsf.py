@@ -6,7 +6,8 @@ Needs     durations
 Idea      1. The key of a job is its remaining run time times the GPUs it asked for.
           2. At each event the running set is rebuilt along the key; what does not fit is skipped.
 Departs   -
-Checked   systems/tiresias.md, example 1; authors' `shortest-gpu`: docs/fidelity.md
+Checked   systems/tiresias.md, example 1; authors' `shortest-gpu`: 2,454 of 2,456 jobs end in the same second,
+          the other two after a tie (docs/fidelity.md)
 """
 
 from __future__ import annotations

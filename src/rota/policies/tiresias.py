@@ -12,8 +12,9 @@ Idea      1. Service received is GPUs times seconds run; a few queues by service
 Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  `pack_limit` is a
           constant, not re-learned.  `mode=artifact` follows the simulator in what differs from the paper:
           see `tiresias_artifact`.
-Checked   systems/tiresias.md, examples 1 to 6; authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and
-          `dlas-gpu-gittins`: docs/fidelity.md
+Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 150 random
+          workloads.  `mode=artifact`: authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and `dlas-gpu-gittins`,
+          every job of two workloads ends in the same second (docs/fidelity.md)
 """
 
 from __future__ import annotations
