@@ -32,14 +32,14 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 demo: setup  ## compare policies on a Philly-like month, or on TRACE=file; the report lands in out/demo
 ifeq ($(TRACE),)
 	@mkdir -p $(OUT)
-	$(BIN)/rota trace generate --jobs $(DEMO_JOBS) --load 0.9 --cluster $(DEMO_CLUSTER) --seed 1 --out $(OUT)/trace.csv
+	$(BIN)/rota trace generate --jobs $(DEMO_JOBS) --load 0.9 --cluster $(DEMO_CLUSTER) --seed 2 --out $(OUT)/trace.csv
 	$(BIN)/rota simulate $(OUT)/trace.csv --cluster $(DEMO_CLUSTER) --policy $(POLICY) --out $(OUT)
 else
 	$(BIN)/rota simulate $(TRACE) --cluster $(or $(CLUSTER),auto) --policy $(POLICY) --out $(OUT)
 endif
 
-DEMO_CLUSTER := $(or $(CLUSTER),24x8:V100)
-DEMO_JOBS    := 5000
+DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
+DEMO_JOBS    := 3000
 
 test: setup  ## run the tests; those that need public traces are skipped without them
 	$(BIN)/pytest -q -n $(WORKERS)
