@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -53,6 +54,25 @@ def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[
 
 
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:
-    """Moments, nodes and whether they come back, in order; returns precede losses of one moment."""
-    moves = [(f.at_s, 1, f.node) for f in faults] + [(f.until_s, 0, f.node) for f in faults]
+    """Moments, nodes and whether they come back, in order; returns precede losses of one moment.
+
+    A node that is lost twice at a time is back when both are over; one that is lost for ever never is.
+    """
+    moves = []
+    for fault in _merged(faults):
+        moves.append((fault.at_s, 1, fault.node))
+        if fault.until_s < math.inf:
+            moves.append((fault.until_s, 0, fault.node))
     return [(at, node, kind == 0) for at, kind, node in sorted(moves)]
+
+
+def _merged(faults: Iterable[Fault]) -> list[Fault]:
+    """Faults of one node that overlap as one."""
+    merged: list[Fault] = []
+    for fault in sorted(faults):
+        last = merged[-1] if merged else None
+        if last is not None and last.node == fault.node and fault.at_s <= last.until_s:
+            merged[-1] = last._replace(until_s=max(last.until_s, fault.until_s))
+        else:
+            merged.append(fault)
+    return merged

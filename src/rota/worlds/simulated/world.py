@@ -28,7 +28,7 @@ from rota.worlds.simulated.speed import FixedDuration, Pace, SpeedModel
 
 _PENDING, _FAILED, _NOTHING_LOST = Phase.PENDING, How.FAILED, Lost()
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
-_ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
+_ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
 _PHASE_OF = {
     Outcome.COMPLETED: Phase.COMPLETED,
@@ -68,7 +68,7 @@ class SimulatedWorld:
         n = len(trace)
         self.progress = Progress(n)
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
-        self._plain_speed = isinstance(self.speed, FixedDuration) and self.speed.slowdowns.none
+        self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
@@ -80,7 +80,7 @@ class SimulatedWorld:
         """Jobs in the memory of a host, with the nodes on which they would resume."""
         self._last_user: dict[int, int] = {}
         """Who used each device last; kept where changes cost anything."""
-        self._faults = timeline(faults)
+        self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         _refuse_unknown_durations(trace, self._total)
 
@@ -102,15 +102,13 @@ class SimulatedWorld:
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
         now = min(arrival, finish, until)
-        if (
-            fault <= now
-            and fault < math.inf
-            and (arrival < math.inf or finish < math.inf or len(self.state.waiting))
-        ):
-            return self._fault_batch(fault)
+        if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
+            now = fault
         if now == math.inf:
             return None
         batch = Batch(now, 0)
+        if fault == now:
+            self._add_faults(batch)
         if finish == now:
             batch.ended = self._finished(now)
             for ended in batch.ended:
@@ -160,13 +158,17 @@ class SimulatedWorld:
         phase = _PHASE_OF[Outcome(self.trace.truth.outcome.item(row))]
         return Ended(row, _HOW_OF[phase], phase)
 
-    def _fault_batch(self, moment: float) -> Batch:
-        batch = Batch(self._tick(max(moment, self.state.now)), Event.CAPACITY, lost=[], back=[])
-        while self._fault < len(self._faults) and self._faults[self._fault][0] == moment:
-            _, node, returns = self._faults[self._fault]
-            (batch.back if returns else batch.lost).append(node)  # type: ignore[attr-defined]
+    def _add_faults(self, batch: Batch) -> None:
+        """What is lost by the moment of `batch`, if only for a tick, and what is back at the end of it."""
+        returned: dict[int, bool] = {}
+        lost: list[int] = []
+        while self._fault < len(self._faults) and self._faults[self._fault][0] <= batch.now:
+            _, node, returned[node] = self._faults[self._fault]
+            if not returned[node]:
+                lost.append(node)
             self._fault += 1
-        return batch
+        batch.lost, batch.back = lost, [node for node, is_back in returned.items() if is_back]
+        batch.cause |= _CAPACITY
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -218,8 +220,13 @@ class SimulatedWorld:
         heappush(self._heap, (self._tick(moment), row, version))
 
     def _pace(self, row: int, grant: Grant) -> Pace:
+        """The rate of `row` from now on; a regime that ends here but for rounding is over."""
         beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
-        return self.speed.pace(row, grant, beside, self.progress.done(row, self.state.now))
+        done = self.progress.done(row, self.state.now)
+        pace = self.speed.pace(row, grant, beside, done)
+        if pace.until_work - done <= 1e-6 * pace.rate:
+            return self.speed.pace(row, grant, beside, pace.until_work)
+        return pace
 
     def _beside(self, grant: Grant) -> list[int]:
         """Other jobs on the devices of a grant, ascending."""
@@ -235,8 +242,7 @@ class SimulatedWorld:
             grant = self.state.grants.get(row)
             if grant is None:
                 continue
-            beside = [self.state.grants[r] for r in self._beside(grant)]
-            pace = self.speed.pace(row, grant, beside, self.progress.done(row, now))
+            pace = self._pace(row, grant)
             since = max(now, self.progress.since.item(row))
             self.progress.steady = False
             self.progress.pace(row, pace.rate, since, now)
@@ -256,7 +262,8 @@ class SimulatedWorld:
             if restart is Restart.NEVER or (restart is Restart.SHAPE_CHANGE and same_shape):
                 return 0.0
             if set(change.old.devices) == set(change.new.devices):
-                return 0.0  # only the share or a knob changed
+                # Only the share or a knob changed: a start that is under way goes on.
+                return max(self.progress.since.item(row) - self.state.now, 0.0)
             return self.costs.move(workload, gpus)
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
@@ -295,7 +302,8 @@ class SimulatedWorld:
         if how is How.LOST and every:
             return done % every
         if how is How.PREEMPTED:
-            return self.costs.redo.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
+            redo = self.costs.redo.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
+            return min(done, redo)
         return 0.0
 
 
