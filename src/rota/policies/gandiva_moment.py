@@ -190,6 +190,7 @@ class Moment:
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
             self.due.update((source, target))
+            self._note_rate(row)
             if row in self.memory["alone"]:
                 check_s = self.now + self.p.quantum
                 self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
@@ -224,6 +225,10 @@ class Moment:
             and self.snapshot.jobs.since_s.item(row) < self.now
         )
 
+    def _note_rate(self, row: int) -> None:
+        if self._runs_alone(row):
+            self.memory["alone"][row] = self.snapshot.jobs.rate(row)
+
     # -- who runs ----------------------------------------------------------------------------------
 
     def _find_due(self) -> None:
@@ -238,8 +243,7 @@ class Moment:
         due = sorted(self.due)
         rows = [row for key in due for row in members(self.homes.homes[key])]
         for row in rows:
-            if self._runs_alone(row):
-                self.memory["alone"][row] = self.snapshot.jobs.rate(row)
+            self._note_rate(row)
         seating = Seating(self.snapshot, rows)
         seats = [seat for key in due for seat in self._seats(key, self.homes.homes[key], seating)]
         seats += [Seat(row, -1, 0) for row in self.snapshot.waiting.tolist() if not self.sizes[row]]
