@@ -13,8 +13,11 @@ from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 SLOW = {"tiresias-gandiva-itp06"}
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
-CASES = sorted({*FOLDER.glob("tiresias-60-job-*.yaml"), *FOLDER.glob("tiresias-itp06-*.yaml")})
+CASES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+    for family in ("tiresias", "elasticflow")
+    for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
+]
 
 TRACE = """job_id,num_gpu,submit_time,iterations,model_name,duration,interval
 7,2,0,1,vgg16,10,0
