@@ -120,7 +120,8 @@ class PartState(State):
     def _close(self, whole: State, strangers: set[int]) -> None:
         """Devices that are lost, or held by jobs of other parts, are not there."""
         occupancy = self.occupancy
-        lost = whole.occupancy.down
+        lost, lost_nodes = whole.occupancy.down, whole.occupancy.down_nodes
+        occupancy.down_nodes = {i for i, node in enumerate(self.outer_node) if node in lost_nodes}
         if not lost and not strangers and not occupancy.down:
             return
         closed = {self.inner[d] for d in lost | strangers if d in self.inner}

@@ -154,9 +154,9 @@ class Fitter:
             memory and self.cluster.node_memory_gib.any()
         ):
             return -1
-        count = scratch.free.count
+        count, whole = scratch.free.count, max(gpus, 1)
         return mask_of(
-            [n for n in range(len(count)) if host_room(scratch, n, min(gpus, max(count[n], 1)) / gpus, row)]
+            [n for n in range(len(count)) if host_room(scratch, n, min(whole, max(count[n], 1)) / whole, row)]
         )
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
