@@ -284,6 +284,8 @@ class _Turn:
         in_use = self.p.reclaim_util * self.snapshot.cluster.gpus
         if not gpus or shares.granted < in_use - EPSILON or not shares.is_due(row, gpus):
             return
+        if not any(map(shares.is_above, shares.used)):
+            return
         self.scratch.free.put_all(self.held.pop(row, ()))
         since, before = self.snapshot.state.since_s, len(self.victims)
         running = [(since.item(r), r, len(g.devices)) for r, g in grants.items() if r not in self.victims]

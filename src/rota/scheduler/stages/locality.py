@@ -28,6 +28,10 @@ class Domains:
     """
 
     def __init__(self, cluster: Cluster, level: str = "rack") -> None:
+        gpus: list[int] = cluster.node_gpus.tolist()
+        self._of_size = {
+            size: mask_of([node for node, n in enumerate(gpus) if n == size]) for size in sorted(set(gpus))
+        }
         self.masks: list[int] = [(1 << cluster.nodes) - 1]
         """Nodes of each domain."""
         if level in cluster.levels:
@@ -44,10 +48,10 @@ class Domains:
         """
         if level is Locality.ANYWHERE:
             nodes = within & ((1 << len(free.size)) - 1)
-            return nodes if _size(free, nodes) >= gpus else 0
+            return nodes if self.size(nodes) >= gpus else 0
         best = 0
         for domain in self._by_room(free, within):
-            if _size(free, domain) < gpus:
+            if self.size(domain) < gpus:
                 continue
             if level is Locality.ONE_DOMAIN:
                 return domain  # no other that is large enough has more room
@@ -61,6 +65,10 @@ class Domains:
         """The strictest level that an empty cluster could meet."""
         return next((v for v in Locality if self.candidates(free, gpus, v, within)), Locality.ANYWHERE)
 
+    def size(self, nodes: int) -> int:
+        """GPUs of the nodes of a mask."""
+        return sum(size * (mask & nodes).bit_count() for size, mask in self._of_size.items())
+
     def _by_room(self, free: Free, within: int) -> list[int]:
         """Domains, cut to `within`, with most free GPUs first."""
         domains = [mask & within for mask in self.masks]
@@ -72,27 +80,26 @@ class Domains:
 
 def fewest_nodes(free: Free, gpus: int, domain: int) -> int:
     """The nodes of `domain` to use if they may be no more than an empty domain would need; 0 if too small."""
-    nodes = nodes_in(domain)
-    largest = max((free.size[node] for node in nodes), default=0)
-    if largest == 0:
+    sizes = sorted((free.size[node] for node in nodes_in(domain)), reverse=True)
+    if not sizes or not sizes[0]:
         return 0
-    if 2 * gpus < largest:
+    if 2 * gpus < sizes[0]:
         node = free.best_fit(gpus, domain)
         if node >= 0:
             return 1 << node
-    chosen, count, rest = 0, -(-gpus // largest), gpus
-    sizes = sorted((free.size[node] for node in nodes), reverse=True)
-    for node in sorted(nodes, key=lambda node: (-free.count[node], node)):
-        size = free.size[node]
-        others = sizes.copy()
-        others.remove(size)
-        if rest - size > sum(others[: count - 1]):
+    chosen, count, rest = 0, -(-gpus // sizes[0]), gpus
+    while domain and count:
+        node = free.emptiest(domain)
+        if node < 0:  # all are full: the lowest
+            node = (domain & -domain).bit_length() - 1
+        domain ^= 1 << node
+        sizes.remove(free.size[node])
+        if rest - free.size[node] > sum(sizes[: count - 1]):
+            sizes = sorted([*sizes, free.size[node]], reverse=True)
             continue  # with this node the rest would need more nodes than that
         chosen |= 1 << node
-        sizes, rest, count = others, rest - size, count - 1
-        if count == 0:
-            return chosen
-    return 0
+        rest, count = rest - free.size[node], count - 1
+    return chosen if count == 0 else 0
 
 
 def gather(free: Free, gpus: int, nodes: int) -> tuple[int, ...]:
@@ -108,8 +115,4 @@ def gather(free: Free, gpus: int, nodes: int) -> tuple[int, ...]:
 
 def room_on(free: Free, nodes: int) -> int:
     """Free GPUs of the nodes of a mask."""
-    return sum(free.count[node] for node in nodes_in(nodes))
-
-
-def _size(free: Free, nodes: int) -> int:
-    return sum(free.size[node] for node in nodes_in(nodes))
+    return sum(count * (bucket & nodes).bit_count() for count, bucket in enumerate(free.buckets))
