@@ -1,6 +1,6 @@
 """Builds the hot modules with mypyc if ROTA_COMPILE=1: the same sources, compiled, with the same answers.
 
-    pip install "rota[fast]" builds nothing by itself; see docs/performance.md for the one command.
+pip install "rota[fast]" builds nothing by itself; see docs/performance.md for the one command.
 """
 
 from __future__ import annotations

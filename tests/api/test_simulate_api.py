@@ -190,3 +190,13 @@ def test_processes_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_result() -> None:
     with pytest.raises(KeyError):
         rota.simulate(trace_of(JOBS), cluster="1x8")["srtf"]
+
+
+def test_guard_errors_keep_their_rule() -> None:
+    """Pickled, as between processes, an error still knows which rule was broken."""
+    import pickle
+
+    from rota.errors import GuardError
+
+    copy = pickle.loads(pickle.dumps(GuardError("gang", "job 7 is split")))
+    assert (copy.rule, str(copy)) == ("gang", "job 7 is split")
