@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Ints
-from rota.model.jobs import Counts, JobTable, Truth
+from rota.model.jobs import Counts, JobTable, Kind, Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import Cost, Costs
@@ -147,10 +147,22 @@ def _rich_columns(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any
     if len(cluster.type_names) > 1:
         columns["gpu_types"] = rng.integers(0, 4, n)
     if _often(rng):
-        columns["gpus_min"] = np.maximum(gpus // 2, np.minimum(gpus, 1))
-        columns["gpus_max"] = np.where(gpus > 1, gpus, gpus)
-        columns["counts"] = rng.choice([int(Counts.ANY)], n)
+        columns |= _elastic(rng, cluster, gpus)
+    if _often(rng):
+        columns["gang"] = rng.random(n) < 0.8
+        columns["kind"] = rng.choice([int(Kind.TRAIN), int(Kind.OPPORTUNISTIC)], n)
     return columns
+
+
+def _elastic(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any]:
+    """Ranges from half to twice the request for jobs of more than one GPU."""
+    most = min(cluster.gpus_of_type(code) for code in range(len(cluster.type_names)))
+    elastic = (gpus > 1) & (rng.random(len(gpus)) < 0.7)
+    return {
+        "gpus_min": np.where(elastic, gpus // 2, gpus),
+        "gpus_max": np.where(elastic, np.maximum(np.minimum(2 * gpus, most), gpus), gpus),
+        "counts": rng.choice([int(Counts.ANY), int(Counts.POWERS_OF_TWO)], len(gpus)),
+    }
 
 
 def _within_quotas(rng: Generator, cluster: Cluster, gpus: Ints) -> Ints:
