@@ -19,11 +19,10 @@ from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import Counts
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.free import mask_of
-from rota.scheduler.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.homes import EPSILON, Home, Homes, members
+from rota.scheduler.stages.homes import Home, Homes, accepting_nodes, members
 from rota.scheduler.stages.migration import defragment, relieve
-from rota.scheduler.stages.pairing import Pair, gain, next_pair
+from rota.scheduler.stages.pairing import Trials
 from rota.scheduler.stages.seating import Seat, Seating, demand_of
 from rota.scheduler.stages.turns import join_turn, take_turn
 from rota.scheduler.state import Phase
@@ -51,6 +50,7 @@ class Moment:
         self.homes = Homes(memory["homes"], memory["home_of"], demand_of(snapshot))
         for node in range(snapshot.cluster.nodes) if is_new else ():
             self.homes.open([node], self.gpus)
+        self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters.pack_gain)
         self.queue: list[int] = memory["queue"]
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
@@ -143,7 +143,7 @@ class Moment:
     def _place_queue(self) -> None:
         still: list[int] = []
         for row in self.queue:
-            key = self.homes.allocate(row, self.sizes[row], self._accepts(row), self.gpus)
+            key = self.homes.allocate(row, self.sizes[row], accepting_nodes(self.snapshot, row), self.gpus)
             if key < 0:
                 still.append(row)
             else:
@@ -151,37 +151,13 @@ class Moment:
                 self.due.add(key)
         self.queue[:] = still
 
-    def _accepts(self, row: int) -> list[int]:
-        """Masks of the nodes `row` can run on, one for each type it accepts."""
-        cluster, jobs = self.snapshot.cluster, self.jobs
-        wanted, size = jobs.gpu_types.item(row), self.sizes[row]
-        names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
-        masks = [0] * len(cluster.type_names)
-        for node in range(cluster.nodes):
-            part = min(1.0, self.gpus[node] / size)
-            if (
-                (not wanted or cluster.type_names[cluster.node_type[node]] in names)
-                and _holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
-                and _holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
-                and _holds(self._device_memory_gib(node), jobs.gpu_memory_gib.item(row))
-            ):
-                masks[cluster.node_type[node]] |= 1 << node
-        return [mask for mask in masks if mask]
-
-    def _device_memory_gib(self, node: int) -> float:
-        cluster = self.snapshot.cluster
-        if not self.gpus[node]:
-            return 0.0
-        memory: float = cluster.device_memory_gib.item(int(cluster.first_device[node]))
-        return memory
-
     def _may_move(self, row: int, key: int) -> bool:
         """True if `row` can run in that home and was not sent back from there."""
         nodes = mask_of(self.homes.homes[key]["nodes"])
         return (
             key not in self.memory["barred"].get(row, ())
             and self.homes.homes[key]["gpus"] >= self.sizes[row]
-            and any(not nodes & ~mask for mask in self._accepts(row))
+            and any(not nodes & ~mask for mask in accepting_nodes(self.snapshot, row))
         )
 
     def _migrate(self) -> None:
@@ -254,7 +230,7 @@ class Moment:
         is_over = home["turn_ends_s"] <= self.now or key in self.left
         is_new = is_over or home["turn_ends_s"] == math.inf
         if is_new and self.p.packing:
-            self._pack(home)
+            self.trials.review(home)
         nodes = mask_of(home["nodes"])
         fits = seating.tester(nodes, home["gpus"])
         held = self.snapshot.grants
@@ -266,63 +242,6 @@ class Moment:
             home["turn_ends_s"] = self.now + self.p.quantum + (self.p.switch if switches else 0.0)
         sizes = self._grown(home, rows)
         return [Seat(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
-
-    # -- packing -----------------------------------------------------------------------------------
-
-    def _pack(self, home: Home) -> None:
-        """Judge the pair on trial, part pairs that need not share, try the next pair."""
-        if home["trial"] >= 0:
-            self._judge(home)
-        for first, second in list(home["pairs"].items()):
-            if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
-                self.homes.part(home, first)
-        if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
-            known, use = self.memory["alone"], self.snapshot.know(Knowledge.UTILISATION)
-            rows = [
-                row for row in home["circle"] if row not in home["pairs"] and row in known and use[row] < 1.0
-            ]
-            pair = next_pair(rows, use.item, lambda pair: self._may_share(home, pair))
-            if pair is not None:
-                self.homes.pair(home, pair)
-                home["trial"] = pair[0]
-
-    def _judge(self, home: Home) -> None:
-        """Keep the pair on trial if it does more than in turns; a pair that did not run stays on trial."""
-        pair = (home["trial"], home["pairs"][home["trial"]])
-        held, since_s = self.snapshot.grants, self.snapshot.jobs.since_s
-        if not all(row in held and held[row].role is Role.PACKED and since_s[row] < self.now for row in pair):
-            return
-        home["trial"] = -1
-        alone = self.memory["alone"]
-        if (
-            gain((self.snapshot.jobs.rate(row) for row in pair), (alone[row] for row in pair))
-            <= self.p.pack_gain
-        ):
-            self.homes.part(home, pair[0])
-            self.memory["bad"].setdefault(pair[0], []).append(pair[1])
-
-    def _may_share(self, home: Home, pair: Pair) -> bool:
-        """True for equal gangs of whole GPUs whose memory fits, not yet parted.
-
-        Whoever is next keeps its turn: it is one of the two, or fits beside them.
-        """
-        first, second = pair
-        bad, head = self.memory["bad"], home["circle"][0]
-        alone = self.memory["alone"]
-        memory_gib = self.jobs.gpu_memory_gib[[first, second]].sum()
-        return (
-            self.sizes[first] == self.sizes[second]
-            and (self.jobs.gpu_share[[first, second]] == 1.0).all()
-            and all(_holds(self._device_memory_gib(node), memory_gib) for node in home["nodes"])
-            and second not in bad.get(first, ())
-            and first not in bad.get(second, ())
-            and alone[first] > 0.0
-            and alone[second] > 0.0
-            and (
-                head in pair
-                or self.homes.demand_of(head) + self.homes.demand_of(first) <= home["gpus"] + EPSILON
-            )
-        )
 
     # -- growing -----------------------------------------------------------------------------------
 
@@ -368,8 +287,3 @@ class Moment:
             moments += [home["idle_since_s"] + self.p.grow_after for home in homes]
         moments += [check_s for _, _, check_s in self.memory["moves"].values()]
         return Wake(at_s=min(moments, default=math.inf))
-
-
-def _holds(capacity: float, need: float) -> bool:
-    """True if `need` is within a capacity, where 0 stands for unlimited."""
-    return not capacity or need <= capacity + EPSILON

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
 from rota.scheduler.free import mask_of
+from rota.scheduler.snapshot import Snapshot
 
 EPSILON = 1e-9
 
@@ -198,3 +199,33 @@ class Homes:
             if sum(self.homes[key]["gpus"] for key in chosen) >= size:
                 return self.join(chosen, gpus)
         return -1
+
+
+def accepting_nodes(snapshot: Snapshot, row: int) -> list[int]:
+    """Masks of the nodes `row` could run on if they were empty, one for each type of GPU it accepts."""
+    cluster, jobs = snapshot.cluster, snapshot.state.jobs
+    sizes, wanted = snapshot.state.occupancy.free.size, jobs.gpu_types.item(row)
+    names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+    masks = [0] * len(cluster.type_names)
+    for node in range(cluster.nodes):
+        part = min(1.0, sizes[node] / snapshot.state.gpus_of[row])
+        if (
+            (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+            and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
+            and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
+            and holds(device_memory_gib(snapshot, node), jobs.gpu_memory_gib.item(row))
+        ):
+            masks[cluster.node_type[node]] |= 1 << node
+    return [mask for mask in masks if mask]
+
+
+def device_memory_gib(snapshot: Snapshot, node: int) -> float:
+    """Memory of each GPU of a node; 0 if unlimited, or if it has none."""
+    first, sizes = snapshot.state.occupancy.free.first, snapshot.state.occupancy.free.size
+    memory: float = snapshot.cluster.device_memory_gib.item(first[node]) if sizes[node] else 0.0
+    return memory
+
+
+def holds(capacity: float, need: float) -> bool:
+    """True if `need` is within a capacity, where 0 stands for unlimited."""
+    return not capacity or need <= capacity + EPSILON

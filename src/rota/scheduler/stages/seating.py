@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rota.model.grants import Grant, Role
@@ -136,7 +136,7 @@ class Seating:
             self._grant(seat, tuple(sorted(grant.devices + more)))
 
 
-def demand_of(snapshot: Snapshot):  # type: ignore[no-untyped-def]
+def demand_of(snapshot: Snapshot) -> Callable[[int], float]:
     """GPUs that jobs ask for, as a function of the row; less than one for a job that asks for a share."""
     gpus_of, share = snapshot.state.gpus_of, snapshot.state.jobs.gpu_share
     return lambda row: gpus_of[row] * share.item(row)
