@@ -14,7 +14,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.throughput import ThroughputTable
+from rota.knowledge.throughput import ThroughputTable, workload_codes
 from rota.model.columns import Floats, read_only
 from rota.model.jobs import JobTable
 from rota.scheduler.needs import Knowledge, Provenance
@@ -82,8 +82,7 @@ class ScalingCurves:
 
     def of_jobs(self, jobs: JobTable) -> Floats:
         """The curve of each job, [job, number of GPUs]; InputError for a workload without one."""
-        place = {name: i for i, name in enumerate(self.workloads)}
-        codes = np.array([*(place.get(name, -1) for name in jobs.workload_names), -1])[jobs.workload]
+        codes = workload_codes(jobs, self.workloads)
         unknown = np.flatnonzero(codes < 0)
         if len(unknown):
             row = int(unknown[0])

@@ -6,7 +6,7 @@ the number of GPUs it asks for, 0 where it cannot run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,8 +60,7 @@ class ThroughputTable:
         Types are matched without regard to case.  Raises InputError for a job that the table does not know,
         or knows on no type that the cluster has and the job accepts.
         """
-        workload = self._codes(self.workloads, jobs.workload_names)[jobs.workload]
-        workload = np.where(jobs.workload < 0, -1, workload)
+        workload = workload_codes(jobs, self.workloads)
         count = _positions(np.array(self.counts), jobs.gpus)
         folded = tuple(name.casefold() for name in self.types)
         column = self._codes(folded, tuple(name.casefold() for name in cluster.type_names))
@@ -102,6 +101,21 @@ class ThroughputTable:
                 file=self.source,
                 expected="types among " + ", ".join(self.types),
             )
+
+
+def with_batch(workload: str, batch_size: float) -> str:
+    """How tables name a workload that they measured at several batch sizes."""
+    return f"{workload} (batch size {batch_size:g})"
+
+
+def workload_codes(jobs: JobTable, known: Sequence[str]) -> Ints:
+    """Position in `known` of what each job runs: by its name, or by name and batch size; -1 if neither."""
+    place = {name: i for i, name in enumerate(known)}
+    codes = np.array([*(place.get(name, -1) for name in jobs.workload_names), -1])[jobs.workload]
+    for row in np.flatnonzero((codes < 0) & ~np.isnan(jobs.batch_size)).tolist():
+        name = with_batch(jobs.name_of("workload", row), jobs.batch_size.item(row))
+        codes[row] = place.get(name, -1)
+    return codes
 
 
 def _positions(sorted_values: Ints, wanted: Ints) -> Ints:

@@ -3,7 +3,9 @@
 JSON      Gavel's: {GPU type: {"('WORKLOAD', GPUS)": {"null": iterations/s, ...}}}; the entries beside
           "null" are rates next to another job and are left out
 CSV       workload, gpu_type, gpus, iterations_per_s; the re-encoded form of Gavel's table (job_type,
-          worker_type, scale_factor, steps_per_s, rows with other_job_type left out) is read as well
+          worker_type, scale_factor, steps_per_s, rows with other_job_type left out) is read as well, and
+          that of ElasticFlow's (model, gpu_type, gpus, iterations_per_s, global_batch_size, rates that
+          are nan left out); its workloads are named `resnet50 (batch size 256)`
 Both may be compressed with gzip (`.gz`).
 """
 
@@ -17,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
-from rota.knowledge.throughput import ThroughputTable
+from rota.knowledge.throughput import ThroughputTable, with_batch
 
 COLUMNS = ("workload", "gpu_type", "gpus", "iterations_per_s")
 GAVEL_COLUMNS = ("job_type", "worker_type", "scale_factor", "steps_per_s")
+ELASTICFLOW_COLUMNS = ("model", "gpu_type", "gpus", "iterations_per_s", "global_batch_size")
 _KEY = re.compile(r"\('(.+)', (\d+)\)")
 
 _Measured = dict[tuple[str, str, int], float]
@@ -65,21 +68,30 @@ def _from_json(path: str | Path, text: str) -> _Measured:
 def _from_csv(path: str | Path, text: str) -> _Measured:
     rows = csv.DictReader(text.splitlines())
     header = rows.fieldnames or ()
-    names = next((n for n in (COLUMNS, GAVEL_COLUMNS) if set(n) <= set(header)), None)
+    forms = (COLUMNS, GAVEL_COLUMNS, ELASTICFLOW_COLUMNS)
+    names = next((n for n in forms if set(n) <= set(header)), None)
     if names is None:
         raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
     measured: _Measured = {}
     for number, row in enumerate(rows, start=2):
-        if row.get("other_job_type"):
+        workload, gpu_type, gpus, rate = (row[name] or "" for name in names[:4])
+        if row.get("other_job_type") or rate == "nan":
             continue
-        workload, gpu_type, gpus, rate = (row[name] or "" for name in names)
         if not gpus.isdecimal() or int(gpus) < 1:
             raise InputError.at(f"{gpus!r} is no number of GPUs", file=path, row=number, field=names[2])
+        if names is ELASTICFLOW_COLUMNS:
+            workload = with_batch(workload, _batch_size(path, number, row["global_batch_size"]))
         key = (workload, gpu_type, int(gpus))
         if key in measured:
             raise InputError.at(f"{workload!r} on {gpus} x {gpu_type} is listed twice", file=path, row=number)
         measured[key] = _rate(path, number, rate)
     return measured
+
+
+def _batch_size(path: str | Path, row: int, value: str | None) -> int:
+    if not (value or "").isdecimal():
+        raise InputError.at(f"{value!r} is no batch size", file=path, row=row, field="global_batch_size")
+    return int(value or "")
 
 
 def _rate(path: str | Path, row: int | None, value: Any) -> float:

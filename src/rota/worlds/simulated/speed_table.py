@@ -9,7 +9,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.scaling import ScalingCurves, given_scaling
-from rota.knowledge.throughput import ThroughputTable, given_throughput
+from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
@@ -33,6 +33,7 @@ class ThroughputSpeed:
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
         self._type_of: list[int] = cluster.device_type.tolist()
+        self._workload = [table.workloads[code] for code in workload_codes(trace.jobs, table.workloads)]
         self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
         self.iterations = iterations_of(trace)
         alone_s = self.iterations / self.rates.max(axis=1)
@@ -53,7 +54,7 @@ class ThroughputSpeed:
     def _rate(self, row: int, kind: int, gpus: int) -> float:
         if gpus == self.jobs.gpus.item(row):
             return self.rates.item(row, kind)
-        return self.table.rate(self.jobs.name_of("workload", row), self.type_names[kind], gpus)
+        return self.table.rate(self._workload[row], self.type_names[kind], gpus)
 
 
 class ScalingSpeed:
