@@ -148,3 +148,12 @@ def test_host_resources_follow_the_gpus() -> None:
     occupancy.hold(grant)
     assert occupancy.cpus_used == [12.0, 4.0, 0.0, 0.0]
     assert occupancy.parts(Grant(4, (), node=2)) == [(2, 1.0)]
+
+
+def test_an_elastic_job_takes_the_host_along_in_proportion() -> None:
+    """16 CPUs for 4 GPUs: 4 for each, on however many it runs."""
+    occupancy = Occupancy(CLUSTER, JOBS)
+    for devices, cpus in (((0, 1), 8.0), ((0, 1, 2, 3), 16.0), ((0, 1, 4), 8.0)):
+        occupancy.hold(Grant(3, devices))
+        assert occupancy.cpus_used[0] == cpus
+        occupancy.release(Grant(3, devices))

@@ -148,13 +148,17 @@ class Occupancy:
                     used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:
-        """Nodes of a grant and the part of the job on each; CPU and memory follow the GPUs."""
+        """Nodes of a grant and the part of the request that each bears: CPU and memory follow the GPUs.
+
+        The parts of an elastic job on half of its GPUs sum to one half.
+        """
         if not grant.devices:
             return [(grant.node, 1.0)] if grant.node >= 0 else []
         node_of, counts = self.free.node_of, dict[int, int]()
         for device in grant.devices:
             counts[node_of[device]] = counts.get(node_of[device], 0) + 1
-        return [(node, count / len(grant.devices)) for node, count in counts.items()]
+        asked = self.jobs.gpus.item(grant.job) or len(grant.devices)
+        return [(node, count / asked) for node, count in counts.items()]
 
     def lose(self, node: int) -> None:
         """`node` is down; the grants on it must have been released before."""

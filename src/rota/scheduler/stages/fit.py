@@ -154,10 +154,9 @@ class Fitter:
             memory and self.cluster.node_memory_gib.any()
         ):
             return -1
-        count, whole = scratch.free.count, max(gpus, 1)
-        return mask_of(
-            [n for n in range(len(count)) if host_room(scratch, n, min(whole, max(count[n], 1)) / whole, row)]
-        )
+        count, asked = scratch.free.count, max(self.jobs.gpus.item(row), 1)
+        parts = [min(max(gpus, 1), max(free, 1)) / asked for free in count]
+        return mask_of([n for n, part in enumerate(parts) if host_room(scratch, n, part, row)])
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
         """The first node with CPU and memory enough for a job without GPUs."""
