@@ -39,11 +39,21 @@ def test_events_add_up_prices() -> None:
         (Costs(start=Cost(1.0)), False, True),
         (Costs(switch=Cost(per_gpu_s=1.0)), False, True),
         (Costs(checkpoint_every_s=60.0), True, False),
-        (Costs(redo=Cost(1.0)), True, False),
+        (Costs(preempt=Cost(1.0)), True, False),
     ],
 )
 def test_what_costs_nothing(costs: Costs, free: bool, keeps: bool) -> None:
     assert (costs.free, costs.keep_work) == (free, keeps)
+
+
+@pytest.mark.parametrize(("gpus", "seconds"), [(1, 7), (2, 30), (8, 30), (9, 60), (64, 60)])
+def test_constants_by_size(gpus: int, seconds: float) -> None:
+    assert parse_costs("preempt=7s|9:60s|2:30s").preempt.of("", gpus) == seconds
+
+
+def test_a_size_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="has the part 'x:30s'"):
+        parse_costs("preempt=7s|x:30s")
 
 
 def test_people_write_costs() -> None:

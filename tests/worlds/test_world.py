@@ -219,10 +219,16 @@ def test_lost_work_is_in_the_record() -> None:
     assert (jobs["lost_s"][0], jobs["failures"][0], jobs["starts"][0]) == (7.0, 2, 3)
 
 
-def test_what_a_preemption_undoes_is_no_more_than_was_done() -> None:
-    """A has done 1 s when B comes; a redo of 5 s undoes that second, not four that never were."""
-    setting = Setting(costs=Costs(redo=Cost(5.0)))
-    assert finishes(play("srtf", "A 4x10 B 4x1@1", "1x4", setting)) == {"A": 12, "B": 2}
+def test_a_preemption_may_add_more_work_than_was_done() -> None:
+    """A has done 1 s of 10 when B comes; 5 s of saving and loading are added to the 9 that are left."""
+    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    assert finishes(play("srtf", "A 4x10 B 4x1@1", "1x4", setting)) == {"A": 16, "B": 2}
+
+
+def test_added_work_counts_in_orders_by_remaining_work() -> None:
+    """After B, A has 14 s left and gives way to C with 12 of its own; start-up costs would not do that."""
+    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    assert finishes(play("srtf", "A 4x10 B 4x1@1 C 4x12@2", "1x4", setting)) == {"A": 28, "B": 2, "C": 14}
 
 
 class TwoRegimes:

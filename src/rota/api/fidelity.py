@@ -4,11 +4,13 @@ name: tiresias-itp06-dlas-gpu
 reference: Tiresias simulator                    # whose results these are, in words
 trace: workloads/itp06.csv.gz                    # relative paths start at the data directory
 format: tiresias                                 # as `rota trace formats` lists them; found if left out
-cluster: 16x8
+cluster: 16x8                                    # or, instead of it, `virtual_clusters: vc_config.csv`
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
 service_history: {file: samples.csv, column: x}  # only for policies that need it
+costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
+arrivals: {jobs: 1000, every_s: 60}              # so many jobs at once, instead of the times of the trace
 results:
   file: jobs/dlas-gpu.csv.gz                     # CSV, one row per job
   job: job                                       # column with the name of the job in the trace
@@ -21,10 +23,12 @@ note: where a known difference comes from
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,11 +36,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rota.errors import InputError
 from rota.knowledge.history import ServiceSamples
 from rota.knowledge.throughput_file import read_throughputs
-from rota.model.cluster import parse_cluster
+from rota.model.cluster import Cluster, parse_cluster
+from rota.model.columns import read_only
 from rota.model.record import Record
+from rota.model.trace import Trace
 from rota.reports.fidelity import CaseResult, Tolerance, compare_times
 from rota.scheduler.policy import parse_policy
 from rota.traces import read
+from rota.traces.lucid import read_vcs
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
 from rota.worlds.simulated.speed_table import ThroughputSpeed
@@ -49,6 +57,11 @@ class _Strict(BaseModel):
 class _Samples(_Strict):
     file: str
     column: str | None = None
+
+
+class _Arrivals(_Strict):
+    jobs: int = Field(gt=0)
+    every_s: float = Field(gt=0, allow_inf_nan=False)
 
 
 class _Results(_Strict):
@@ -70,9 +83,12 @@ class _Case(_Strict):
     reference: str
     trace: str
     format: str | None = None
-    cluster: str
+    cluster: str | None = None
+    virtual_clusters: str | None = None
     policy: str
     semantics: str = "exact"
+    costs: str = ""
+    arrivals: _Arrivals | None = None
     throughputs: str | None = None
     service_history: _Samples | None = None
     results: _Results
@@ -83,6 +99,7 @@ class _Case(_Strict):
 _FIELDS: dict[str, type[BaseModel]] = {
     "": _Case,
     "service_history": _Samples,
+    "arrivals": _Arrivals,
     "results": _Results,
     "tolerance": _Tolerance,
 }
@@ -95,15 +112,16 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     """
     case, data = _load(Path(path)), Path(data_dir)
     try:
-        spec, cluster, rules = (
+        spec, cluster, rules, costs = (
             parse_policy(case.policy),
-            parse_cluster(case.cluster),
+            _cluster(case, data),
             semantics(case.semantics),
+            parse_costs(case.costs),
         )
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
     theirs = _their_times(case.results, data)
-    trace = read(data / case.trace, case.format).by_submission()
+    trace = _arriving(read(data / case.trace, case.format).by_submission(), case.arrivals)
     providers = []
     if case.service_history:
         samples = case.service_history
@@ -111,19 +129,35 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     speed = None
     if case.throughputs:
         speed = ThroughputSpeed(trace, cluster, read_throughputs(data / case.throughputs))
-    record = run(spec, trace, cluster, Setting(semantics=rules, providers=providers, speed=speed))
+    record = run(
+        spec, trace, cluster, Setting(semantics=rules, costs=costs, providers=providers, speed=speed)
+    )
     times = compare_times(_our_times(record), theirs, str(data / case.results.file))
     return CaseResult(
         name=case.name,
         reference=case.reference,
         workload=case.trace,
-        cluster=case.cluster,
+        cluster=case.cluster or cluster.describe(),
         policy=case.policy,
         engine_seconds=record.engine_seconds,
         tolerance=Tolerance(case.tolerance.equal_share, case.tolerance.mean_within),
         note=case.note,
         **vars(times),
     )
+
+
+def _cluster(case: _Case, data: Path) -> Cluster:
+    if case.virtual_clusters is not None:
+        return read_vcs(data / case.virtual_clusters)
+    return parse_cluster(str(case.cluster))
+
+
+def _arriving(trace: Trace, arrivals: _Arrivals | None) -> Trace:
+    """The trace with jobs arriving so many at a time, in their order."""
+    if arrivals is None:
+        return trace
+    submit_s = np.arange(len(trace)) // arrivals.jobs * arrivals.every_s
+    return replace(trace, jobs=replace(trace.jobs, submit_s=read_only(submit_s)))
 
 
 def _our_times(record: Record) -> pl.DataFrame:
@@ -184,6 +218,8 @@ def _load(path: Path) -> _Case:
         case = _Case.model_validate(values)
     except ValidationError as error:
         raise InputError.at(_explain(error), file=path) from None
+    if (case.cluster is None) == (case.virtual_clusters is None):
+        raise InputError.at("names no cluster", file=path, expected="either cluster or virtual_clusters")
     results = case.results
     if (results.jct is None) == (results.submit is None or results.finish is None):
         raise InputError.at(

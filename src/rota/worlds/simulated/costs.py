@@ -20,11 +20,11 @@ class Cost:
     per_gpu_s: float = 0.0
     by_workload: Mapping[str, float] = field(default_factory=dict)
     from_gpus: Mapping[int, float] = field(default_factory=dict)
-    """Other constants for jobs of at least so many GPUs, fewest first."""
+    """Other constants for jobs of at least so many GPUs."""
 
     def of(self, workload: str, gpus: int) -> float:
         constant = self.constant_s
-        for least, seconds in self.from_gpus.items():
+        for least, seconds in sorted(self.from_gpus.items()):
             constant = seconds if gpus >= least else constant
         return self.by_workload.get(workload, constant) + self.per_gpu_s * gpus
 
@@ -44,8 +44,9 @@ class Costs:
     restore: Cost = Cost()
     migrate: Cost = Cost()
     switch: Cost = Cost()
-    redo: Cost = Cost()
-    """Work that a preemption undoes: unlike a start-up it counts as work still to be done."""
+    preempt: Cost = Cost()
+    """Work that each preemption adds to a job, where saving and loading count as work to be done, which
+    moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
     checkpoint_every_s: float = 0.0
     """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
 
@@ -57,8 +58,8 @@ class Costs:
 
     @property
     def keep_work(self) -> bool:
-        """True if nothing but a failure undoes work."""
-        return not self.checkpoint_every_s and self.redo == Cost()
+        """True if nothing but a failure undoes or adds work."""
+        return not self.checkpoint_every_s and self.preempt == Cost()
 
     def first_start(self, workload: str, gpus: int) -> float:
         return self.start.of(workload, gpus)
@@ -72,7 +73,7 @@ class Costs:
 
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
-    events = ("start", "checkpoint", "restore", "migrate", "switch", "redo")
+    events = ("start", "checkpoint", "restore", "migrate", "switch", "preempt")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
     costs = {name: _parse_cost(name, value) for name, value in options.items()}
@@ -80,8 +81,9 @@ def parse_costs(text: str) -> Costs:
 
 
 def _parse_cost(name: str, text: str) -> Cost:
-    """`30s`, `1s/gpu` or `30s+1s/gpu`."""
-    terms = [term.strip() for term in text.split("+")]
+    """`30s`, `1s/gpu`, `30s+1s/gpu`, or `7s|2:30s|9:60s`: 30 s from 2 GPUs on, 60 s from 9 on."""
+    base, *larger = text.split("|")
+    terms = [term.strip() for term in base.split("+")]
     per_gpu = [term.removesuffix(_PER_GPU) for term in terms if term.endswith(_PER_GPU)]
     constant = [term for term in terms if not term.endswith(_PER_GPU)]
     if len(per_gpu) > 1 or len(constant) > 1:
@@ -89,4 +91,15 @@ def _parse_cost(name: str, text: str) -> Cost:
     return Cost(
         constant_s=sum(parse_duration(term, field=f"--costs {name}") for term in constant),
         per_gpu_s=sum(parse_duration(term, field=f"--costs {name}") for term in per_gpu),
+        from_gpus=dict(_parse_larger(name, text, part) for part in larger),
     )
+
+
+def _parse_larger(name: str, text: str, part: str) -> tuple[int, float]:
+    """`9:60s`: the constant for jobs of 9 GPUs and more."""
+    least, colon, seconds = part.partition(":")
+    if not colon or not least.strip().isdecimal():
+        raise InputError.at(
+            f"{name}={text} has the part {part!r}", field="--costs", expected="7s|2:30s|9:60s"
+        )
+    return int(least), parse_duration(seconds.strip(), field=f"--costs {name}")

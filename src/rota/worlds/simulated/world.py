@@ -302,8 +302,7 @@ class SimulatedWorld:
         if how is How.LOST and every:
             return done % every
         if how is How.PREEMPTED:
-            redo = self.costs.redo.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
-            return min(done, redo)
+            return self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
         return 0.0
 
 
