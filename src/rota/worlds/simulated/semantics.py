@@ -141,4 +141,4 @@ def semantics(text: str) -> Semantics:
         raise InputError(
             f"{field} cannot have rounds of {round_s:g} s; expected a preset with rounds, above 0"
         )
-    return replace(preset, round_s=round_s)
+    return replace(preset, name=text, round_s=round_s)
