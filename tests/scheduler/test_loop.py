@@ -102,6 +102,17 @@ def test_a_job_the_cluster_cannot_hold_lets_its_dependents_go() -> None:
     assert phases(loop) == "REJECTED PENDING"
 
 
+def test_jobs_that_a_decision_lets_go_are_decided_on_at_once() -> None:
+    """B waits for A, which is rejected: no other event would ever tell the policy of B."""
+    world = recording("A 1x9 B 1x9", "1x1", Batch(0.0, ARRIVAL, [0, 1]), after={1: (0,)})
+    policy = Scripted({"reject": {0: "no"}}, {"grants": [Grant(1, (0,))]})
+    loop, _ = loop_on(world, policy)
+    loop.run()
+    assert phases(loop) == "REJECTED RUNNING"
+    assert policy.seen[1].cause == Event.END
+    assert loop.counts.events == 1
+
+
 @pytest.mark.parametrize(
     ("wake", "calls", "why"),
     [

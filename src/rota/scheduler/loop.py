@@ -12,7 +12,7 @@ import numpy as np
 from rota.errors import GuardError, PolicyError
 from rota.model.columns import read_only
 from rota.model.grants import Grant
-from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard import Breach, check
 from rota.scheduler.needs import Knowledge, Known, Provider
 from rota.scheduler.policy import Policy
@@ -23,6 +23,7 @@ from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusa
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
+_END = int(Event.END)
 
 
 class Recorder(Protocol):
@@ -190,7 +191,10 @@ class Loop:
         self.memory = decision.memory
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
+        held = len(self.state.held)
         self._adopt(decision)
+        if len(self.state.held) < held and self._is_due(_END):
+            self._decide(Batch(self.state.now, _END))  # jobs it let go by ending others are news to it
 
     def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:
         """In a simulation a breach is an error; live, offenders and what depends on them are refused."""
