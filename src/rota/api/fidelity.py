@@ -219,7 +219,8 @@ def _load(path: Path) -> _Case:
     except ValidationError as error:
         raise InputError.at(_explain(error), file=path) from None
     if (case.cluster is None) == (case.virtual_clusters is None):
-        raise InputError.at("names no cluster", file=path, expected="either cluster or virtual_clusters")
+        found = "no cluster" if case.cluster is None else "two clusters"
+        raise InputError.at(f"names {found}", file=path, expected="either cluster or virtual_clusters")
     results = case.results
     if (results.jct is None) == (results.submit is None or results.finish is None):
         raise InputError.at(

@@ -7,7 +7,8 @@ Needs     what the inner policy needs
 Idea      1. The cluster is cut along a named level; a unit serves the tenants named after it.
           2. Units neither lend nor borrow: to its policy, a unit is the whole cluster.
 Departs   a job that its unit could never hold is rejected; Helios would let it block the queue for ever
-Checked   CHECKED
+Checked   simulators of Helios and Lucid, 2,104 jobs in four virtual clusters: `sjf` and `srtf` end every
+          job at the same second, `fifo` all but those behind pairs submitted in the same second
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Needs     durations
 Idea      1. The key of a job is its remaining run time at the GPUs it asked for.
           2. At each event the running set is rebuilt along the key; what does not fit is skipped.
 Departs   -
-Checked   authors' `shortest` in the simulator of Tiresias
+Checked   authors' `shortest` in the simulator of Tiresias; `srtf` in those of Helios and Lucid
+          (`by_count=yes`), 2,104 of 2,104 jobs each
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from rota.scheduler.free import Free, nodes_in
+from rota.scheduler.stages.fragmentation import PHILLY_SIZES, LeastFragmentation
 
 
 class Place(Protocol):
@@ -102,6 +103,7 @@ class Placement(StrEnum):
     PACKED = "packed"
     SPREAD = "spread"
     FRAGMENTS = "fragments"
+    LEAST_FRAGMENTATION = "least_fragmentation"
 
 
 PLACEMENTS: dict[Placement, Place] = {
@@ -110,7 +112,10 @@ PLACEMENTS: dict[Placement, Place] = {
     Placement.PACKED: packed,
     Placement.SPREAD: spread,
     Placement.FRAGMENTS: fill_fragments,
+    Placement.LEAST_FRAGMENTATION: LeastFragmentation(PHILLY_SIZES, _fewest_nodes),
 }
 
-COUNT_ONLY = frozenset({Placement.CONSOLIDATE, Placement.SPREAD, Placement.FRAGMENTS})
+COUNT_ONLY = frozenset(
+    {Placement.CONSOLIDATE, Placement.SPREAD, Placement.FRAGMENTS, Placement.LEAST_FRAGMENTATION}
+)
 """Rules that succeed whenever enough devices are free, wherever they are."""

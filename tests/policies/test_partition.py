@@ -1,0 +1,136 @@
+"""Partition: each virtual cluster by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from play import finishes, play, starts, trace_of
+from rota.errors import InputError
+from rota.model.cluster import Cluster, NodeShape, parse_cluster
+from rota.model.tenants import Tenant, Tenants
+from rota.model.trace import Trace
+from rota.scheduler.policy import parse_policy, split_policies
+from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.run import Setting, prepare, run
+
+UNITS = ("a", "b", "a/x", "nobody")
+# Nodes of the two virtual clusters alternate, so that devices of a part are not consecutive.
+SHAPES = [NodeShape(1, 4, levels={"vc": unit}) for unit in "abab"]
+CLUSTER = Cluster.build(SHAPES)
+
+
+def owned(jobs: str, owners: str, **columns: Any) -> Trace:
+    """Jobs of tenants by their number in `UNITS`, one digit per job."""
+    return trace_of(jobs, tenant=[int(c) for c in owners], tenant_names=UNITS, **columns)
+
+
+@pytest.mark.parametrize(
+    ("policy", "jobs", "owners", "expected", "why"),
+    [
+        ("fifo", "A 8x10 B 4x10 C 4x10", "010", {"A": 10, "B": 10, "C": 20}, "b idles while a waits"),
+        ("fifo", "A 8x10 B 2x10 C 8x10@1 D 2x5@2", "0111", {"B": 10, "C": 20, "D": 25}, "strict in its part"),
+        ("fifo[skip=yes]", "B 2x10 C 8x10@1 D 2x5@2", "111", {"C": 20, "D": 7}, "inner parameters"),
+        ("fifo[placement=packed,skip=yes]", "A 3x9 B 3x9 C 2x9", "000", {"C": 18}, "two of them"),
+        ("sjf", "A 8x10 B 8x5@1 C 8x3@2", "000", {"A": 10, "B": 18, "C": 13}, "shortest first"),
+        ("srtf", "A 8x10 B 8x2@1 C 8x9", "001", {"A": 12, "B": 3, "C": 9}, "preemption stays within"),
+        ("fifo", "A 4x10 B 8x10", "20", {"A": 10, "B": 20}, "a/x belongs to a"),
+        (
+            "fifo",
+            "A 8x10 B 12x1 C 4x10",
+            "000",
+            {"A": 10, "B": None, "C": 20},
+            "B would block a for ever",
+        ),
+        ("fifo", "A 1x10 B 1x10", "03", {"A": 10, "B": None}, "a tenant without a virtual cluster"),
+        ("philly", "A 3x500 B 3x500 C 2x5@1", "000", {"C": 606}, "reservations are translated"),
+        ("philly", "A 3x500 B 3x500 C 2x5@1 D 4x5", "0001", {"C": 606, "D": 5}, "and hold only there"),
+    ],
+)
+def test_parts(policy: str, jobs: str, owners: str, expected: dict[str, float | None], why: str) -> None:
+    """Finishes computed by hand; None is a job that is rejected."""
+    record = play(f"partition:policy={policy}", owned(jobs, owners), CLUSTER)
+    refused = set(record.jobs.filter(record.jobs["state"] == "REJECTED")["job_id"])
+    found = {job: None if job in refused else end for job, end in finishes(record).items()}
+    assert {job: found[job] for job in expected} == expected, why
+
+
+def test_jobs_stay_on_the_nodes_of_their_part() -> None:
+    jobs = " ".join(f"J{i} {1 + i % 5}x{5 + i % 7}@{i}" for i in range(60))
+    record = play("partition:policy=srtf", owned(jobs, "01" * 30), CLUSTER)
+    owner = dict(zip(record.jobs["job_id"], record.jobs["tenant"], strict=True))
+    for row in record.intervals.iter_rows(named=True):
+        assert {"ab"[node % 2] for node in row["nodes"]} == {owner[row["job_id"]]}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "philly", "pai"])
+def test_a_part_is_as_good_as_a_cluster_of_its_own(policy: str) -> None:
+    """What a virtual cluster does does not depend on the others."""
+    jobs = " ".join(f"J{i} {1 + i * 7 % 8}x{5 + i * 11 % 40}@{i * 3 % 50}" for i in range(80))
+    both = owned(jobs, "01" * 40)
+    together = starts(play(f"partition:policy={policy}", both, CLUSTER))
+    for code in (0, 1):
+        alone = both.take((both.jobs.tenant == code).nonzero()[0])
+        apart = starts(play(policy, alone, "2x4"))
+        assert {job: together[job] for job in apart} == apart
+
+
+def test_a_fresh_instance_decides_the_same() -> None:
+    """Parts are caches: dropping them at every step changes nothing."""
+    jobs = " ".join(f"J{i} {1 + i % 4}x{5 + i % 17}@{i}" for i in range(60))
+    trace, spec = owned(jobs, "01" * 30), parse_policy("partition:policy=srtf")
+    loop, _ = prepare(spec.make(), trace, CLUSTER, Setting())
+    while loop.step():
+        loop.policy = spec.make()
+    assert loop.state.first_start_s.tolist() == list(starts(play(spec, trace, CLUSTER)).values())
+
+
+def test_a_lost_node_is_lost_to_its_part_only() -> None:
+    """Node 0 of a is away from 2 to 50: A starts again on node 2 when B has left it."""
+    setting = Setting(faults=[Fault(0, 2.0, 50.0)])
+    trace = owned("A 4x10 B 4x10 C 4x10 D 4x10", "0011")
+    found = finishes(play("partition:policy=fifo", trace, CLUSTER, setting))
+    assert found == {"A": 18, "B": 10, "C": 10, "D": 10}
+
+
+def test_quotas_within_a_part_still_hold() -> None:
+    """The nodes of a are its quota; a/x has a hard one of 2 GPUs below it."""
+    tenants = Tenants.of(Tenant("a", 8, hard=True), Tenant("b", 8, hard=True), Tenant("a/x", 2, hard=True))
+    found = starts(play("partition", owned("A 2x10 B 2x10", "22"), Cluster.build(SHAPES, tenants)))
+    assert found == {"A": 0, "B": 10}
+
+
+def test_it_takes_over_a_cluster_that_knew_no_parts() -> None:
+    """A of tenant b runs on nodes of a: it keeps them, and they are not granted to others meanwhile."""
+    trace = owned("A 8x10 B 8x10@1 C 8x10@2", "101")
+    loop, recorder = prepare(parse_policy("fifo").make(), trace, CLUSTER, Setting())
+    loop.step(0.5)
+    loop.policy, loop.memory = parse_policy("partition").make(), {}
+    loop.run()
+    assert [grant.job for grant, *_ in recorder.intervals] == [0, 1, 2] or len(recorder.intervals) == 3
+    assert loop.state.preemptions.tolist() == [0, 0, 0]
+    assert loop.state.first_start_s.tolist() == [0, 10, 10]
+
+
+def test_a_cluster_without_the_level_is_refused() -> None:
+    with pytest.raises(InputError, match="no level 'vc'"):
+        run("partition", owned("A 1x1", "0"), parse_cluster("1x4"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("partition:policy=fifo[skip=yes", "no closing bracket"),
+        ("partition:policy=fifi", "did you mean 'fifo'"),
+        ("partition:policy=fifo[skp=yes]", "did you mean 'skip'"),
+    ],
+)
+def test_inner_policies_are_checked(text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        parse_policy(text).make()
+
+
+def test_a_list_of_policies_keeps_brackets_together() -> None:
+    text = "partition:by=vc,policy=fifo[skip=yes,placement=packed],srtf"
+    assert len(split_policies(text)) == 2
