@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,3 +177,30 @@ def test_openb_default() -> None:
     assert figures.waits is not None
     assert (figures.waits.p50_s, figures.waits.p99_s) == pytest.approx((2, 889.6), abs=0.05)
     assert figures.outcomes == {"COMPLETED": 5193 + 192, "FAILED": 1870, "CANCELLED": 897}
+
+
+def printed(trace: Trace) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(describe(trace))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_what_is_told_job_by_job_is_counted() -> None:
+    """A trace of 30,000 jobs with a fact about each still takes a page."""
+    modes = {str(row): "gns" if row % 3 else "static" for row in range(120)}
+    steps = {str(row): [[row, 1.0]] for row in range(1000)}
+    text = printed(replace(small(), facts={"zone": "UTC", "mode": modes, "steps": steps}))
+    assert "gns: 80  static: 40" in text
+    assert "1,000 entries" in text
+    assert "UTC" in text
+    assert len(text.splitlines()) < 40
+
+
+def test_without_durations_nothing_is_said_of_gpu_time() -> None:
+    jobs = JobTable.build(["a", "b"], submit_s=[0.0, 9.0], gpus=[1, 2])
+    trace = Trace(jobs, Truth.build([np.nan, np.nan]), "small", "hand")
+    lines = dict(describe(trace).lines())
+    assert lines["GPU-hours"] == "unknown"
+    assert lines["single-GPU"] == "50.00 % of jobs"
+    assert "mean demand" not in lines

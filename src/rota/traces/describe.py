@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -12,6 +13,9 @@ from rota.model.columns import Array, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import OddRows, Trace
 from rota.model.units import format_duration
+
+_FEW = 8
+"""A fact with more parts than this is counted, not listed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Description:
     span_s: float
     """Last less first submission."""
     mean_demand_gpus: float | None
-    """GPU-seconds of all attempts over the span: the GPUs that would be busy if nothing waited."""
+    """GPU-seconds of all attempts over the span: the GPUs that would be busy if nothing waited.
+    None where nothing lasts, or no duration is known."""
     gap_mean_s: float | None
     gap_cv: float | None
     """Standard deviation of the gaps between submissions over their mean; 1 if they were random."""
@@ -94,8 +99,8 @@ class Description:
         lines = [
             ("jobs", f"{self.jobs:,}" + (f" ({self.cpu_jobs:,} without GPUs)" if self.cpu_jobs else "")),
             ("GPU-hours", self._gpu_hours_text()),
-            ("single-GPU", f"{_percent(self.single_gpu_share)} of jobs, "
-             f"{_percent(self.single_gpu_time_share)} of GPU time"),
+            ("single-GPU", f"{_percent(self.single_gpu_share)} of jobs" + (
+             f", {_percent(self.single_gpu_time_share)} of GPU time" if self.single_gpu_time_share else "")),
             ("part of a GPU", f"{_percent(self.fractional_share)} of jobs" if self.fractional_share else ""),
             ("jobs by GPUs", "  ".join(f"{gpus}: {n:,}" for gpus, n in self.gpu_counts.items())),
             ("duration", str(self.durations) if self.durations else "unknown"),
@@ -113,10 +118,12 @@ class Description:
             ("recorded waits", str(self.waits) if self.waits else ""),
         ]  # fmt: skip
         lines += [(f"odd: {odd.what}", f"{odd.count:,} {odd.done}{_examples(odd)}") for odd in self.odd]
-        lines += [(name, str(value)) for name, value in self.facts.items()]
+        lines += [(name, _fact(value)) for name, value in self.facts.items()]
         return [(name, value) for name, value in lines if value]
 
     def _gpu_hours_text(self) -> str:
+        if self.jobs and self.unknown_durations == self.jobs:
+            return "unknown"
         failing = self.failing_gpu_hours
         return f"{self.gpu_hours:,.1f}" + (f" + {failing:,.1f} in attempts that fail" if failing else "")
 
@@ -152,7 +159,7 @@ def describe(trace: Trace) -> Description:
         first_submit_s=float(submit_s.min()) if len(trace) else None,
         last_submit_s=float(submit_s.max()) if len(trace) else None,
         span_s=span_s,
-        mean_demand_gpus=demand_gpu_s / span_s if span_s > 0 else None,
+        mean_demand_gpus=demand_gpu_s / span_s if span_s > 0 and demand_gpu_s > 0 else None,
         gap_mean_s=gap_mean_s,
         gap_cv=gap_cv,
         tenants=len(np.unique(jobs.tenant)),
@@ -197,3 +204,14 @@ def _percent(share: float | None) -> str:
 
 def _examples(odd: OddRows) -> str:
     return f" ({', '.join(odd.examples)})" if odd.examples else ""
+
+
+def _fact(value: object) -> str:
+    """A fact in a line: what is told job by job is counted, `gns: 57  static: 4` or `120 entries`."""
+    if not isinstance(value, Mapping | list | tuple) or len(value) <= _FEW:
+        return str(value)
+    parts = list(value.values()) if isinstance(value, Mapping) else value
+    kinds = Counter(part for part in parts if isinstance(part, str))
+    if kinds.total() == len(parts) and len(kinds) <= _FEW:
+        return "  ".join(f"{kind}: {n:,}" for kind, n in sorted(kinds.items()))
+    return f"{len(value):,} entries (--json has them)"
