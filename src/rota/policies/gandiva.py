@@ -32,6 +32,8 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.needs import Knowledge
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.homes import Grounds
+from rota.scheduler.stages.news import News
 
 
 class Mode(StrEnum):
@@ -92,8 +94,13 @@ class Gandiva:
         packs = p.packing and p.mode is Mode.PAPER
         self.needs = frozenset({Knowledge.UTILISATION} if packs else ())
         self._sets = SetTurns(TIRESIAS_ORDER if p.mode is Mode.TIRESIAS else ELASTICFLOW_ORDER)
+        self._news = News()
+        self._grounds: Grounds | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is not Mode.PAPER:
             return self._sets.decide(snapshot, memory)
-        return Moment(snapshot, memory, self.parameters).decide()
+        jobs, cluster = snapshot.state.jobs, snapshot.cluster
+        if self._grounds is None or self._grounds.jobs is not jobs or self._grounds.cluster is not cluster:
+            self._grounds = Grounds(cluster, jobs)
+        return Moment(snapshot, memory, self.parameters, self._grounds, self._news).decide()

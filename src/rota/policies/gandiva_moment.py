@@ -3,6 +3,7 @@
 Memory    `homes`    servers with the jobs that belong to them (`stages.homes`), by lowest node
           `home_of`  home of each placed job
           `queue`    jobs without a home, in the order in which they came
+          `refused`  how many of them, from the head, have asked since a home last changed
           `down`     nodes that are lost
           `alone`    rate of each job when it last ran alone on what it asked for
           `bad`      per job, the jobs it was parted from because sharing did not pay
@@ -20,8 +21,9 @@ from rota.model.jobs import Counts
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.free import mask_of
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.homes import Home, Homes, accepting_nodes, members
+from rota.scheduler.stages.homes import Grounds, Home, Homes, members
 from rota.scheduler.stages.migration import defragment, relieve
+from rota.scheduler.stages.news import News
 from rota.scheduler.stages.pairing import Trials
 from rota.scheduler.stages.seating import Seat, Seating, demand_of
 from rota.scheduler.stages.turns import join_turn, take_turn
@@ -30,23 +32,33 @@ from rota.scheduler.state import Phase
 if TYPE_CHECKING:
     from rota.policies.gandiva import GandivaParameters
 
-_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+_PENDING, _RUNNING, _ALONE = int(Phase.PENDING), int(Phase.RUNNING), int(Role.ALONE)
 
 
 class Moment:
     """What Gandiva does at one moment."""
 
-    def __init__(self, snapshot: Snapshot, memory: Memory, parameters: GandivaParameters) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        memory: Memory,
+        parameters: GandivaParameters,
+        grounds: Grounds,
+        news: News,
+    ) -> None:
         self.snapshot = snapshot
         self.memory = memory
         self.p = parameters
+        self.grounds = grounds
+        self.news = news
         self.now = snapshot.now
         self.jobs = snapshot.state.jobs
         self.sizes = snapshot.state.gpus_of
         self.gpus = snapshot.state.occupancy.free.size
         is_new = not memory
         if is_new:
-            memory.update(homes={}, home_of={}, queue=[], down=[], alone={}, bad={}, moves={}, barred={})
+            memory.update(homes={}, home_of={}, queue=[], refused=0, down=[])
+            memory.update(alone={}, bad={}, moves={}, barred={})
         self.homes = Homes(memory["homes"], memory["home_of"], demand_of(snapshot))
         for node in range(snapshot.cluster.nodes) if is_new else ():
             self.homes.open([node], self.gpus)
@@ -56,6 +68,8 @@ class Moment:
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
         """Homes that somebody has left."""
+        self.evacuated: list[int] = []
+        """Jobs whose home was lost."""
 
     def decide(self) -> Decision:
         self._follow_nodes()
@@ -66,6 +80,8 @@ class Moment:
             self._migrate()
         self._find_due()
         grants, preempt = self._seat()
+        if self.homes.has_changed:
+            self.memory["refused"] = 0
         return Decision(self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake())
 
     # -- what has happened -------------------------------------------------------------------------
@@ -73,41 +89,58 @@ class Moment:
     def _follow_nodes(self) -> None:
         """Lost nodes are no homes; whoever belonged to one needs another."""
         first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
+        if not down and not self.memory["down"]:
+            return
         is_down = [self.gpus[node] == 0 or int(first[node]) in down for node in range(len(self.gpus))]
         for node in [node for node in self.memory["down"] if not is_down[node]]:
             self.memory["down"].remove(node)
             self.homes.open([node], self.gpus)
             self.left.add(node)
-        if not down:
-            return
-        for key, home in list(self.homes.homes.items()):
+        for key, home in list(self.homes.homes.items()) if down else ():
             lost = [node for node in home["nodes"] if is_down[node]]
             if lost:
                 self._evacuate(key)
-                self.homes.homes.pop(key)
+                self.homes.close(key, self.gpus, lost)
                 self.memory["down"] += lost
-                for node in set(home["nodes"]) - set(lost):
-                    self.homes.open([node], self.gpus)
 
     def _evacuate(self, key: int) -> None:
         rows = sorted(members(self.homes.homes[key]))
         for row in rows:
             self.homes.remove(row)
         self.queue[:0] = rows
+        self.evacuated += rows
 
     def _follow_jobs(self) -> None:
         """Take out who has ended, take over who runs, line up who came."""
         phase, home_of = self.snapshot.state.phase, self.homes.home_of
-        for row in [row for row in home_of if phase.item(row) not in (_PENDING, _RUNNING)]:
-            self._forget(row)
-        self.queue[:] = [row for row in self.queue if phase.item(row) == _PENDING]
-        for row in self.snapshot.running.tolist():
-            if row not in home_of and self.sizes[row]:
-                self._take_over(row)
-        known = {*self.queue, *home_of}
-        self.queue += [row for row in self.snapshot.waiting.tolist() if row not in known and self.sizes[row]]
+        changed = self.news.rows(self.snapshot, self.memory)
+        if changed is None:
+            changed = {
+                *home_of,
+                *self.queue,
+                *self.snapshot.running.tolist(),
+                *self.snapshot.waiting.tolist(),
+            }
+        for row in sorted(changed.intersection(home_of)):
+            if phase.item(row) not in (_PENDING, _RUNNING):
+                self._forget(row)
+        strangers = changed.union(self.evacuated).difference(home_of)
+        if strangers:
+            self._meet(sorted(row for row in strangers if self.sizes[row]))
         if self.snapshot.cause & (Event.FAILURE | Event.CAPACITY):
             self.due.update(home_of.values())
+
+    def _meet(self, rows: list[int]) -> None:
+        """Jobs without a home, about which there is news: some run, some wait, some have ended."""
+        phase = self.snapshot.state.phase
+        pending = [row for row in self.queue if phase.item(row) == _PENDING]
+        if len(pending) < len(self.queue):
+            self.queue[:], self.memory["refused"] = pending, 0
+        for row in rows:
+            if phase.item(row) == _RUNNING:
+                self._take_over(row)
+        known = set(pending)
+        self.queue += [row for row in rows if row not in known and phase.item(row) == _PENDING]
 
     def _forget(self, row: int) -> None:
         """`row` has ended."""
@@ -141,15 +174,18 @@ class Moment:
     # -- who belongs where -------------------------------------------------------------------------
 
     def _place_queue(self) -> None:
-        still: list[int] = []
-        for row in self.queue:
-            key = self.homes.allocate(row, self.sizes[row], accepting_nodes(self.snapshot, row), self.gpus)
+        """Homes for who is in the queue; who was refused asks again only when a home has changed."""
+        asked = 0 if self.homes.has_changed else self.memory["refused"]
+        still, rows = self.queue[:asked], self.queue[asked:]
+        self.homes.has_changed = False
+        for row in rows:
+            key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
             if key < 0:
                 still.append(row)
             else:
                 self.homes.add(row, key, self.sizes[row])
                 self.due.add(key)
-        self.queue[:] = still
+        self.queue[:], self.memory["refused"] = still, len(still)
 
     def _may_move(self, row: int, key: int) -> bool:
         """True if `row` can run in that home and was not sent back from there."""
@@ -157,7 +193,7 @@ class Moment:
         return (
             key not in self.memory["barred"].get(row, ())
             and self.homes.homes[key]["gpus"] >= self.sizes[row]
-            and any(not nodes & ~mask for mask in accepting_nodes(self.snapshot, row))
+            and any(not nodes & ~mask for mask in self.grounds.accepting(row))
         )
 
     def _migrate(self) -> None:
@@ -196,9 +232,9 @@ class Moment:
         grant = self.snapshot.grants.get(row)
         return (
             grant is not None
-            and grant.role is Role.ALONE
+            and grant.role == _ALONE
             and len(grant.devices) == self.sizes[row]
-            and self.snapshot.jobs.since_s.item(row) < self.now
+            and self.snapshot.state.since_s.item(row) < self.now
         )
 
     def _note_rate(self, row: int) -> None:
@@ -210,10 +246,10 @@ class Moment:
     def _find_due(self) -> None:
         homes = self.homes.homes
         self.due |= self.left
-        self.due |= {
-            key for key, home in homes.items() if home["turn_ends_s"] <= self.now or self._may_grow(home)
-        }
-        self.due &= set(homes)
+        self.due |= {key for key, home in homes.items() if home["turn_ends_s"] <= self.now}
+        if not self.queue:
+            self.due |= {key for key, home in homes.items() if self._may_grow(home)}
+        self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
         due = sorted(self.due)

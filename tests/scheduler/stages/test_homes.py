@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from rota.scheduler.stages.homes import Homes
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.jobs import JobTable
+from rota.scheduler.stages.homes import Grounds, Homes
 from rota.scheduler.stages.migration import defragment, relieve
 
 ALL = [-1]
@@ -104,3 +107,40 @@ def test_jobs_in_turns_move_to_gpus_that_fell_free() -> None:
     homes.homes[0]["circle"][:] = [2, 0, 1]
     assert relieve(homes, sizes, lambda row, key: True) == [(2, 0, 1)]
     assert relieve(homes, sizes, lambda row, key: True) == []
+
+
+def test_grounds_are_the_nodes_that_could_hold_a_request() -> None:
+    """Two types; the second has less device memory, and CPU for one GPU per node only."""
+    shapes = [
+        NodeShape(count=2, gpus=2, gpu_type="A"),
+        NodeShape(count=2, gpus=2, gpu_type="B", gpu_memory_gib=8.0, cpus=4.0),
+    ]
+    jobs = JobTable.build(
+        [str(row) for row in range(6)],
+        submit_s=np.zeros(6),
+        gpus=[1, 1, 1, 1, 2, 1],
+        gpu_types=[0, 1, 2, 0, 0, 0],
+        gpu_memory_gib=[0.0, 0.0, 0.0, 10.0, 0.0, 0.0],
+        cpus=[0.0, 0.0, 0.0, 0.0, 8.0, 0.0],
+        type_names=("A", "B"),
+    )
+    grounds = Grounds(Cluster.build(shapes), jobs)
+    assert [grounds.accepting(row) for row in range(6)] == [
+        [0b0011, 0b1100],
+        [0b0011],
+        [0b1100],
+        [0b0011],
+        [0b0011],
+        [0b0011, 0b1100],
+    ]
+
+
+def test_only_a_change_of_homes_can_change_where_jobs_belong() -> None:
+    servers = [4, 4]
+    homes, sizes = homes_of(servers, [(1, 0), (2, 1)])
+    homes.has_changed = False
+    assert place(homes, sizes, 4, servers) == -1
+    assert not homes.has_changed
+    homes.remove(0)
+    assert homes.has_changed
+    assert place(homes, sizes, 4, servers) == 0

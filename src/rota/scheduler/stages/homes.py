@@ -8,11 +8,13 @@ A job larger than a server gets several empty ones; they are one home until it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypedDict
 
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
 from rota.scheduler.free import mask_of
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.shapes import shapes
 
 EPSILON = 1e-9
 
@@ -56,11 +58,14 @@ class Homes:
         self.homes = homes
         self.home_of = home_of
         self.demand_of = demand_of
+        self.has_changed = False
+        """True once a node or a job has come or gone: only then may `allocate` find other answers."""
 
     # -- nodes -------------------------------------------------------------------------------------
 
     def open(self, nodes: Sequence[int], gpus: Sequence[int]) -> int:
         """Make `nodes` (ascending) one empty home."""
+        self.has_changed = True
         total = sum(gpus[node] for node in nodes)
         self.homes[nodes[0]] = Home(
             nodes=list(nodes),
@@ -91,16 +96,19 @@ class Homes:
                 self.home_of[row] = key
         return key
 
-    def close(self, key: int, gpus: Sequence[int]) -> None:
-        """An empty home falls apart into its nodes."""
+    def close(self, key: int, gpus: Sequence[int], lost: Collection[int] = ()) -> None:
+        """An empty home falls apart into its nodes, of which those `lost` are none any more."""
+        self.has_changed = True
         for node in self.homes.pop(key)["nodes"]:
-            self.open([node], gpus)
+            if node not in lost:
+                self.open([node], gpus)
 
     # -- jobs --------------------------------------------------------------------------------------
 
     def add(self, row: int, key: int, size: int) -> None:
         """`row`, of `size` GPUs, belongs to the home `key` from now on, last in its circle."""
         home = self.homes[key]
+        self.has_changed = True
         home["affinity"] = home["affinity"] or size
         home["demand"] += self.demand_of(row)
         home["circle"].append(row)
@@ -110,6 +118,7 @@ class Homes:
         """`row` leaves its home; a partner stays in its place.  Returns the home."""
         key = self.home_of.pop(row)
         home = self.homes[key]
+        self.has_changed = True
         self.part(home, row)
         home["circle"].remove(row)
         home["demand"] -= self.demand_of(row)
@@ -201,28 +210,43 @@ class Homes:
         return -1
 
 
-def accepting_nodes(snapshot: Snapshot, row: int) -> list[int]:
-    """Masks of the nodes `row` could run on if they were empty, one for each type of GPU it accepts."""
-    cluster, jobs = snapshot.cluster, snapshot.state.jobs
-    sizes, wanted = snapshot.state.occupancy.free.size, jobs.gpu_types.item(row)
-    names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
-    masks = [0] * len(cluster.type_names)
-    for node in range(cluster.nodes):
-        part = min(1.0, sizes[node] / snapshot.state.gpus_of[row])
-        if (
-            (not wanted or cluster.type_names[cluster.node_type[node]] in names)
-            and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
-            and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
-            and holds(device_memory_gib(snapshot, node), jobs.gpu_memory_gib.item(row))
-        ):
-            masks[cluster.node_type[node]] |= 1 << node
-    return [mask for mask in masks if mask]
+class Grounds:
+    """Where jobs could run if the cluster were empty, worked out once for each kind of request."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self._sizes: list[int] = cluster.node_gpus.tolist()
+        self._kind: list[int] = shapes(jobs).tolist()
+        self._masks: dict[int, list[int]] = {}
+
+    def accepting(self, row: int) -> list[int]:
+        """Masks of the nodes `row` could run on, lost ones included, one for each type it accepts."""
+        kind = self._kind[row]
+        if kind not in self._masks:
+            self._masks[kind] = self._accepting(row)
+        return self._masks[kind]
+
+    def _accepting(self, row: int) -> list[int]:
+        cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
+        names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+        masks = [0] * len(cluster.type_names)
+        for node in range(cluster.nodes):
+            part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
+            if (
+                (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
+                and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
+                and holds(device_memory_gib(cluster, node), jobs.gpu_memory_gib.item(row))
+            ):
+                masks[cluster.node_type[node]] |= 1 << node
+        return [mask for mask in masks if mask]
 
 
-def device_memory_gib(snapshot: Snapshot, node: int) -> float:
+def device_memory_gib(cluster: Cluster, node: int) -> float:
     """Memory of each GPU of a node; 0 if unlimited, or if it has none."""
-    first, sizes = snapshot.state.occupancy.free.first, snapshot.state.occupancy.free.size
-    memory: float = snapshot.cluster.device_memory_gib.item(first[node]) if sizes[node] else 0.0
+    first, end = cluster.first_device.item(node), cluster.first_device.item(node + 1)
+    memory: float = cluster.device_memory_gib.item(first) if first < end else 0.0
     return memory
 
 

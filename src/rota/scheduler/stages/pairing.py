@@ -8,6 +8,7 @@ device is busier proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import combinations
 
 from rota.model.grants import Role
@@ -98,11 +99,12 @@ class Trials:
         first, second = pair
         jobs, sizes = self.snapshot.state.jobs, self.snapshot.state.gpus_of
         head, demand_of = home["circle"][0], self.homes.demand_of
+        memory_of = partial(device_memory_gib, self.snapshot.cluster)
         memory_gib = float(jobs.gpu_memory_gib[[first, second]].sum())
         return (
             sizes[first] == sizes[second]
             and bool((jobs.gpu_share[[first, second]] == 1.0).all())
-            and all(holds(device_memory_gib(self.snapshot, node), memory_gib) for node in home["nodes"])
+            and all(holds(memory_of(node), memory_gib) for node in home["nodes"])
             and second not in self.bad.get(first, ())
             and first not in self.bad.get(second, ())
             and (head in pair or demand_of(head) + demand_of(first) <= home["gpus"] + EPSILON)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from rota.model.grants import Grant, Role
-from rota.scheduler.occupancy import EPSILON
+from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
@@ -35,17 +36,28 @@ class HomeFitter(Fitter):
 
 
 class Seating:
-    """New seats for `rows`, who give up all they hold; everybody else stays where he is."""
+    """New seats for `rows`, who give up all they hold; everybody else stays where he is.
+
+    Where counting GPUs decides, nobody shares anything: whoever holds devices of his home may keep them, and
+    is not even taken off the scratch.
+    """
 
     def __init__(self, snapshot: Snapshot, rows: Iterable[int]) -> None:
         self.snapshot = snapshot
-        self.fit = HomeFitter(snapshot, consolidate)
-        self.scratch = self.fit.scratch(snapshot)
-        self.held = {row: snapshot.grants[row] for row in rows if row in snapshot.grants}
-        for grant in self.held.values():
-            self.scratch.release(grant)
-        self._probe = None if snapshot.state.plain else self.scratch.copy()
+        self.scratch = snapshot.scratch()
+        grants = snapshot.grants
+        self.held = {row: grants[row] for row in rows if row in grants}
         self.granted: dict[int, Grant] = {}
+        self._counts = snapshot.state.plain and len(snapshot.cluster.type_names) == 1
+        self._probe: Occupancy | None = None
+        if not self._counts:
+            for grant in self.held.values():
+                self.scratch.release(grant)
+            self._probe = None if snapshot.state.plain else self.scratch.copy()
+
+    @cached_property
+    def fit(self) -> HomeFitter:
+        return HomeFitter(self.snapshot, consolidate)
 
     def tester(self, nodes: int, gpus: int) -> Fits:
         """Tells who may run together on `nodes`, which have `gpus` GPUs: by counting where that is enough."""
@@ -73,7 +85,10 @@ class Seating:
 
         A job that does not find devices after all (rules beyond counting may forbid it) has to leave too.
         """
-        newcomers = [seat for seat in seats if not self._stays(seat)]
+        if self._counts:
+            newcomers = self._newcomers(seats)
+        else:
+            newcomers = [seat for seat in seats if not self._stays(seat)]
         for seat in newcomers:
             self._arrives(seat)
         for seat in seats:
@@ -93,6 +108,25 @@ class Seating:
                 return True
         return False
 
+    def _newcomers(self, seats: list[Seat]) -> list[Seat]:
+        """Take those who do not keep exactly what they hold off the scratch; returns who finds no seat there.
+
+        What is to be shared or made smaller is held anew.
+        """
+        for seat in seats:
+            held = self.held.get(seat.row)
+            if (
+                held is not None
+                and seat.second < 0
+                and len(held.devices) <= seat.gpus
+                and self._is_inside(held, seat.nodes)
+            ):
+                self.granted[seat.row] = held
+        for row, grant in self.held.items():
+            if row not in self.granted:
+                self.scratch.release(grant)
+        return [seat for seat in seats if seat.row not in self.granted and not self._stays(seat)]
+
     def _is_inside(self, grant: Grant, nodes: int) -> bool:
         node_of = self.scratch.free.node_of
         return all(nodes >> node_of[device] & 1 for device in grant.devices)
@@ -102,6 +136,12 @@ class Seating:
         return share
 
     def _arrives(self, seat: Seat) -> None:
+        if self._counts:
+            devices = consolidate(self.scratch.free, self.snapshot.state.gpus_of[seat.row], seat.nodes)
+            if devices is not None:
+                self.scratch.free.put_all(devices)
+                self._grant(seat, devices)
+            return
         self.fit.within = seat.nodes
         grant = self.fit(self.scratch, seat.row)
         if grant is None:
