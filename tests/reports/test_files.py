@@ -11,8 +11,8 @@ import pytest
 from report_toys import four_policies, record
 
 from rota.errors import InputError
+from rota.model.atomic import replacing
 from rota.model.record import Record
-from rota.reports.atomic import replacing
 from rota.reports.files import batsim_jobs, folder_name, load, save, write_batsim_csv, write_results
 
 NAMES = [

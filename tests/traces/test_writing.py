@@ -186,7 +186,7 @@ def test_equal_traces_make_equal_files(tmp_path: Path) -> None:
         ("t.json", "'t.json' does not say what to write; expected a name ending in .csv, .parquet"),
         ("t.gz", "'t.gz' does not say what to write"),
         ("t", "'t' does not say what to write"),
-        ("gone/t.csv", "cannot be written (No such file or directory)"),
+        ("/dev/null/t.csv", "/dev/null/t.csv: cannot be written (File exists)"),
     ],
 )
 def test_says_why_it_cannot_write(tmp_path: Path, name: str, says: str) -> None:

@@ -34,7 +34,7 @@ def fidelity(
       rota fidelity benchmarks/fidelity/*.yaml --data ../shared/reference
     """
     from rota.api.fidelity import run_case
-    from rota.reports.atomic import replacing
+    from rota.model.atomic import replacing
     from rota.reports.fidelity import as_json as json_of
     from rota.reports.fidelity import page as page_of
     from rota.reports.fidelity import table

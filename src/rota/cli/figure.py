@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rota.reports.atomic import replacing
+from rota.model.atomic import replacing
 from rota.reports.figures import figure_jct_cdf
 from rota.reports.files import load
 

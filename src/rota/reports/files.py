@@ -17,8 +17,8 @@ from urllib.parse import quote
 import polars as pl
 
 from rota.errors import InputError
+from rota.model.atomic import replacing
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
-from rota.reports.atomic import replacing
 from rota.reports.html import Notes, write_report
 from rota.reports.summary import summarise
 from rota.reports.window import Window

@@ -13,7 +13,6 @@ Knowledge is what the policy declared, with its provenance; other truth is not i
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from dataclasses import dataclass
 from io import BytesIO
@@ -24,6 +23,7 @@ import numpy as np
 
 from rota import __version__
 from rota.errors import InputError
+from rota.model.atomic import replacing
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.needs import Knowledge
@@ -86,15 +86,9 @@ def save(frozen: Frozen, path: str | Path) -> Path:
     columns = BytesIO()
     np.savez(columns, **arrays)  # type: ignore[arg-type]
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("snapshot.json", text)
-            archive.writestr("arrays.npz", columns.getvalue())
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("snapshot.json", text)
+        archive.writestr("arrays.npz", columns.getvalue())
     return target
 
 

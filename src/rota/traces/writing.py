@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from enum import IntEnum
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
+from rota.model.atomic import replacing
 from rota.model.columns import Array
 from rota.model.jobs import JOB_COLUMNS, JobTable
 from rota.model.trace import Trace
@@ -25,7 +24,7 @@ from rota.traces.plain import ENUMS, HEAD, NAMED
 _ALWAYS = ("submit_s", "gpus")
 
 
-def write(trace: Trace, path: str | os.PathLike[str]) -> None:
+def write(trace: Trace, path: str | PathLike[str]) -> None:
     """Write `trace` to `path`, whose name ends in .csv or .parquet, with .gz behind it if compressed.
 
     Reading the file back gives an equal trace, but for `source` and `format`; `facts["origin"]` keeps
@@ -154,16 +153,8 @@ def _head(trace: Trace) -> str:
 
 def _replace(file: Path, data: bytes) -> None:
     """Put `data` where `file` is, in one step: a reader sees the old content or the new."""
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as handle:
-            temporary = handle.name
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, file)
+        with replacing(file) as partial:
+            partial.write_bytes(data)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
         raise InputError.at(f"cannot be written ({error.strerror})", file=file) from None

@@ -1,0 +1,44 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.model.atomic import replacing
+
+
+@pytest.fixture(params=[0o022, 0o027, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield int(request.param)
+    os.umask(before)
+
+
+def test_modes_follow_the_umask(umask: int, tmp_path: Path) -> None:
+    """Everything written may be read by whom the umask lets read: traces, moments, tables, the report."""
+    trace = rota.generate(20, seed=1, cluster=8)
+    rota.write(trace, tmp_path / "t.csv")
+    rota.write(trace, tmp_path / "t.parquet.gz")
+    rota.simulate(trace, cluster="1x8", workers=1).write(tmp_path / "out", csv=True)
+    rota.snapshot(trace, tmp_path / "new" / "m.rota", cluster="1x8", policy="fifo", at_s=0.0)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 9
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o666 & ~umask}
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+
+    def write() -> None:
+        with replacing(tmp_path / "taken") as partial:
+            partial.write_text("x")
+
+    with pytest.raises(IsADirectoryError) as raised:
+        write()
+    assert (raised.value.filename, raised.value.filename2) == (str(tmp_path / "taken"), None)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
