@@ -17,6 +17,7 @@ from rota.reports.compare import calibration, compare
 from rota.reports.summary import summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import parse_window
+from rota.reports.wording import ratio_words
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -86,6 +87,31 @@ def test_who_finished_less_is_not_the_best() -> None:
     assert not any(cell.best for cell in second.cells.values())
 
 
+def test_bounds_stand_beside_the_policies() -> None:
+    """A bound beats everybody: it takes no star, no policy loses one to it, and it is no default baseline."""
+    first, second, *_ = runs()
+    bound = replace(second, policy="bound:srtf_relaxed")
+    comparison = compare([summarise(record) for record in (bound, first, second)])
+    of = {line.policy: line for line in comparison.lines}
+    assert comparison.baseline == first.policy
+    assert [line.policy for line in comparison.contenders] == [first.policy, second.policy]
+    assert not any(cell.best for cell in of[bound.policy].cells.values())
+    names = (first.policy, second.policy)
+    stars = [{key for key, cell in of[name].cells.items() if cell.best} for name in names]
+    alone = compare([summarise(record) for record in (first, second)])
+    assert stars == [{key for key, cell in line.cells.items() if cell.best} for line in alone.lines]
+    assert "Bounds are not ranked." in comparison_text(comparison, 150)
+    assert "Bounds" not in comparison_text(alone, 150)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(None, "–"), (0.0, "0x"), (0.000004, "<0.0001x"), (0.0005, "0.0005x"), (0.62, "0.62x"), (1e3, "1,000x")],
+)
+def test_ratios_in_words(ratio: float | None, text: str) -> None:
+    assert ratio_words(ratio) == text
+
+
 def test_an_unknown_baseline_is_named() -> None:
     with pytest.raises(InputError, match=r"'nosuch'.*expected one of fifo"):
         compare([summarise(runs()[0])], "nosuch")
@@ -103,7 +129,7 @@ CALIBRATIONS = [
     ([OBSERVED, SITE], "fifo", r"mean JCT 1m 50s against 1m 40s \(\+10\.0%\)"),
     ([OBSERVED, SITE], None, "nobody named"),
     ([OBSERVED, SITE], "las", "'las' was not simulated"),
-    ([SITE], "fifo", "no row of what the trace observed"),
+    ([SITE], "fifo", "no recorded starts to compare with"),
 ]
 
 

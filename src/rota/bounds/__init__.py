@@ -21,12 +21,11 @@ from rota.bounds.history import has_observed, observed
 from rota.bounds.table import Outcomes, record_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster
+from rota.model.record import BOUND as PREFIX
 from rota.model.record import Record
 from rota.model.trace import Trace
 
 __all__ = ["NAMES", "PREFIX", "SUMMARIES", "compute", "has_observed", "observed"]
-
-PREFIX = "bound:"
 
 _BOUNDS: dict[str, tuple[Callable[[Demand], Schedule], str]] = {
     "bound:all_at_once": (all_at_once.schedule, "Every job starts when submitted, as if GPUs had no end"),

@@ -53,6 +53,9 @@ INTERVALS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 """Columns of `Record.intervals`: one row per stretch of time in which a job held the same devices."""
 
+BOUND = "bound:"
+"""How the names of records begin that no policy made: what no schedule beats, or an ideal."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -72,6 +75,11 @@ class Record:
     """Other counters: events, guard refusals, ..."""
     observed: bool = False
     """True for the row that replays what the trace recorded."""
+
+    @property
+    def ranked(self) -> bool:
+        """A policy among policies; what was observed and bounds stand beside them."""
+        return not (self.observed or self.policy.startswith(BOUND))
 
 
 def cluster_facts(cluster: Cluster) -> dict[str, object]:

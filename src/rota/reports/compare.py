@@ -44,6 +44,8 @@ class Line:
 
     policy: str
     observed: bool
+    ranked: bool
+    """One of the policies compared; not what was observed, and no bound."""
     runs: int
     partial: bool
     """Finished fewer jobs than another policy: its means leave out what the others count."""
@@ -60,8 +62,8 @@ class Comparison:
 
     @property
     def contenders(self) -> tuple[Line, ...]:
-        """The simulated ones: what was observed is no competitor."""
-        return tuple(line for line in self.lines if not line.observed)
+        """The policies: neither what was observed nor a bound is a competitor."""
+        return tuple(line for line in self.lines if line.ranked)
 
 
 def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Comparison:
@@ -71,14 +73,14 @@ def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Compar
     groups: dict[str, list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(summary.policy, []).append(summary)
-    simulated = [name for name, group in groups.items() if not group[0].observed]
-    chosen = baseline or (simulated or list(groups))[0]
+    ranked = [name for name, group in groups.items() if group[0].ranked]
+    chosen = baseline or (ranked or list(groups))[0]
     if chosen not in groups:
         raise InputError.at(
             f"no run of policy {chosen!r}", field="--baseline", expected=f"one of {', '.join(groups)}"
         )
     spreads = {name: spread(group) for name, group in groups.items()}
-    rivals = {name: spreads[name] for name in simulated}
+    rivals = {name: spreads[name] for name in ranked}
     most = max((_mean(of["finished"]) or 0 for of in rivals.values()), default=0)
     whole = [name for name, of in rivals.items() if (_mean(of["finished"]) or 0) == most]
     best = {key: _best(metric, {n: spreads[n][key] for n in whole}) for key, metric in METRICS.items()}
@@ -86,6 +88,7 @@ def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Compar
         Line(
             policy=name,
             observed=group[0].observed,
+            ranked=group[0].ranked,
             runs=len(group),
             partial=name in rivals and name not in whole,
             cells={
@@ -143,7 +146,10 @@ def calibration(
     observed = next((record for record in records if record.observed), None)
     site = [record for record in records if record.policy == site_policy and not record.observed]
     if observed is None:
-        return Calibration("Uncalibrated: no row of what the trace observed to compare with.", site_policy)
+        return Calibration(
+            "Uncalibrated: no recorded starts to compare with, so how close this is to reality is unknown.",
+            site_policy,
+        )
     if not site_policy:
         return Calibration("Uncalibrated: nobody named the policy that the site itself ran.")
     if not site:

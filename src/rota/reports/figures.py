@@ -74,7 +74,9 @@ def _cdf_chart(
     text = (
         f"{title}, cumulative share of finished jobs for {names_of(curves)}. Medians: {', '.join(medians)}."
     )
-    caption = f"At or below each time; logarithmic, {format_duration(x.low)} and less at the left edge."
+    caption = (
+        f"How many took each time or less; logarithmic, {format_duration(x.low)} and less at the left edge."
+    )
     return Chart(key, title, caption, text, x, share_axis("share of finished jobs"), curves)
 
 
@@ -85,7 +87,7 @@ def _cdf_curve(record: Record, colour: int, values: Floats, x: Axis) -> Curve:
     above = points.value > x.low
     times = np.concatenate(([x.low], points.value[above]))
     corners = staircase(times, np.concatenate(([below], points.share[above])), x.high)
-    return Curve(record.policy, colour, *corners, dashed=record.observed)
+    return Curve(record.policy, colour, *corners, dashed=not record.ranked)
 
 
 def utilisation_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
@@ -146,10 +148,10 @@ def _time_curve(record: Record, colour: int, steps: Steps, span: Span) -> Curve:
     part = steps.within(span.start_s, span.end_s)
     if len(part.time_s) <= 2 * BINS or span.length_s == 0:
         x, y = staircase(part.time_s - span.start_s, part.value, span.length_s)
-        return Curve(record.policy, colour, x, y, dashed=record.observed)
+        return Curve(record.policy, colour, x, y, dashed=not record.ranked)
     bins = binned(steps, span.start_s, span.end_s, BINS)
     middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
-    return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), record.observed)
+    return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), not record.ranked)
 
 
 def _known(values: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,10 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from rota.model.atomic import replacing
 from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.model.units import format_duration
-from rota.reports.atomic import replacing
 from rota.reports.chart import UNITS, time_axis
 from rota.reports.compare import Calibration, Comparison, Line, compare
 from rota.reports.definitions import definitions
@@ -194,4 +194,6 @@ def _provenance(runs: Sequence[Record]) -> list[tuple[str, list[tuple[str, str]]
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(of)}" for name, of in value.items()) or "nothing"
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

@@ -20,6 +20,8 @@ class Summary:
     policy: str
     observed: bool
     """True if these are the trace's own starts and ends, not a simulation."""
+    ranked: bool
+    """False for what was observed and for bounds: shown beside the policies, never the best of them."""
     window: str
     """The window as it was asked for, `all` without one."""
     span: Span
@@ -53,6 +55,7 @@ def summarise(record: Record, window: Window | None = None) -> Summary:
     return Summary(
         policy=record.policy,
         observed=record.observed,
+        ranked=record.ranked,
         window=str(window) if window else "all",
         span=sample.span,
         values={key: metric.of(sample) for key, metric in METRICS.items()},

@@ -45,7 +45,7 @@ def comparison_table(comparison: Comparison, width: int) -> Table:
         table.add_column(dict(COLUMNS)[key], justify="right", no_wrap=True)
     for line in comparison.lines:
         cells = [_cell(line, key, comparison) for key in chosen]
-        table.add_row(Text(_name(line), style="italic" if line.observed else "bold"), *cells)
+        table.add_row(Text(_name(line), style="bold" if line.ranked else "italic"), *cells)
     return table
 
 
@@ -112,6 +112,8 @@ def _finished(line: Line, cell: Cell) -> str:
 
 def _footnotes(comparison: Comparison) -> list[str]:
     notes = [f"Ratios are to {comparison.baseline}; * is the best of a column."]
+    if any(not (line.ranked or line.observed) for line in comparison.lines):
+        notes[0] += " Bounds are not ranked."
     if window := _window(comparison):
         notes[0] = f"Measured: {window}. " + notes[0]
     notes += [

@@ -10,6 +10,9 @@ from rota.reports.metrics import Unit
 NOTHING = "–"
 """Stands where a metric does not apply."""
 
+_LEAST = 0.0001
+"""A smaller ratio would be printed as if it were nothing."""
+
 
 def words(value: float | None, unit: Unit) -> str:
     """`value` in its unit: 5h 12m, 84.3%, 1.71x, 12,345, 3,210 GPU-h."""
@@ -35,7 +38,9 @@ def significant(value: float) -> str:
 
 
 def ratio_words(ratio: float | None) -> str:
-    """`0.62x`: times the baseline, two decimals where they say something."""
+    """`0.62x`: times the baseline, two decimals where they say something; `<0.0001x` is less than any."""
     if ratio is None:
         return NOTHING
+    if 0 < ratio < _LEAST:
+        return f"<{_LEAST}x"
     return f"{significant(ratio)}x" if ratio < 0.01 or ratio >= 100 else f"{ratio:.2f}x"
