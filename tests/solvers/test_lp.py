@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.errors import PolicyError
 from rota.solvers.lp import INFINITY, LinearProgram, Status
 
 
@@ -71,3 +72,19 @@ def test_edited_program_has_the_value_of_a_new_one(edits):
     anew.set_costs(np.array([1]), np.array([edits[-1][0]]))
     anew.set_row_bounds(np.array([0]), np.array([-INFINITY]), np.array([edits[-1][1]]))
     assert found.value == pytest.approx(anew.solve().value, rel=1e-9)
+
+
+def test_a_solver_that_gives_up_is_an_error_in_words():
+    program = _two()
+    program._highs.setOptionValue("presolve", "off")
+    program._highs.setOptionValue("simplex_iteration_limit", 0)
+    with pytest.raises(PolicyError, match="2 rows and 2 columns could not be solved: HiGHS ended with"):
+        program.solve()
+
+
+def test_an_optimum_that_must_exist():
+    program = _two()
+    assert program.optimum().value == pytest.approx(11.0)
+    program.set_row_bounds(np.array([0]), np.array([9.0]), np.array([9.0]))
+    with pytest.raises(PolicyError, match="was found to be infeasible"):
+        program.optimum()

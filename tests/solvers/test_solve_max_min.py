@@ -95,3 +95,12 @@ def test_same_jobs_same_bits(cluster, tie):
     first, second = max_min(*cluster, tie), max_min(*cluster, tie)
     assert first.value == second.value
     assert np.array_equal(first.fractions, second.fractions)
+
+
+def test_a_basis_from_which_the_second_objective_is_not_reached():
+    """HiGHS 1.15 gives up on the edited program, whose largest sum is 8 by arithmetic: all GPUs are in use."""
+    scores = np.array([[6.0], [6.0], [2.0], [3.0], [2.0], [8.0], [7.0], [0.5]])
+    found = max_min(scores, scores.ravel(), np.array([8.0]))
+    assert found.value == pytest.approx(0.5)
+    assert float((scores * found.fractions).sum()) == pytest.approx(8.0)
+    assert (scores * found.fractions).min() >= 0.5 * (1 - 1e-5)

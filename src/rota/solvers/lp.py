@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import highspy
 import numpy as np
 
+from rota.errors import PolicyError
 from rota.model.columns import Floats, Ints
 
 INFINITY = highspy.kHighsInf
@@ -116,13 +117,36 @@ class LinearProgram:
     # -- solving -----------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
-        """The optimum, or why there is none."""
-        self._highs.run()
-        found = self._highs.getModelStatus()
+        """The optimum, or why there is none; PolicyError if HiGHS cannot tell.
+
+        From a basis of an edited program, the dual simplex method may end with a point that it can neither
+        repair nor call infeasible.  Then the program is solved again from nothing.
+        """
+        found = self._run()
         if found not in _STATUS:
-            raise RuntimeError(f"HiGHS ended with {self._highs.modelStatusToString(found)!r}")
+            self._highs.clearSolver()
+            found = self._run()
+        if found not in _STATUS:
+            raise PolicyError(
+                f"a linear program with {self.rows} rows and {self.columns} columns could not be solved: "
+                f"HiGHS ended with {self._highs.modelStatusToString(found)!r}, from nothing as well"
+            )
         status = _STATUS[found]
         if status is not Status.OPTIMAL:
             return Solution(status, float("nan"), np.zeros(0))
         columns = np.array(self._highs.getSolution().col_value)
         return Solution(status, float(self._highs.getInfo().objective_function_value), columns)
+
+    def optimum(self) -> Solution:
+        """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
+        found = self.solve()
+        if found.status is not Status.OPTIMAL:
+            raise PolicyError(
+                f"a linear program with {self.rows} rows and {self.columns} columns, which has an optimum, "
+                f"was found to be {found.status}"
+            )
+        return found
+
+    def _run(self) -> Any:
+        self._highs.run()
+        return self._highs.getModelStatus()
