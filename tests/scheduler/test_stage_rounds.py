@@ -165,3 +165,12 @@ def test_same_memory_same_decisions():
     kept = play(ByFractions(_isolated, Turns(shuffle=True)), trace, "1x1:a,1x1:b", setting)
     fresh = play(Fresh(_isolated), trace, "1x1:a,1x1:b", setting)
     assert kept.intervals.equals(fresh.intervals)
+
+
+def test_a_job_that_waits_for_new_fractions_gets_them_when_they_are_due():
+    """B comes when A has gone, is asked about again 1,920 s after A's fractions, and starts although the
+    difference of the two moments, 1,919.9999999999998 s, is less in floating point."""
+    assert 128.2 + 1920.0 - 128.2 < 1920.0
+    turns = Turns(recompute_s=1920.0, reserve=True)
+    record = play(ByFractions(_halves, turns), "A 1x10@128.2 B 1x10@500", "1x1")
+    assert record.jobs["start_s"].to_list() == [128.2, 128.2 + 1920.0]

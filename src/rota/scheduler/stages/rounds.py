@@ -160,7 +160,7 @@ class Rounds:
         self._count(snapshot, books)
         books.follow(rows, self.turns.round_s / 2)
         demand = _demand(snapshot, rows)
-        if books.is_stale and snapshot.now - books.solved_s >= self.turns.recompute_s:
+        if books.is_stale and snapshot.now >= self._again_s(books):
             fractions = self.fractions(snapshot, demand) if len(rows) else np.zeros_like(demand.rates)
             books.reset(fractions, snapshot.now, self.turns.round_s / 2)
         picks = self._walk(snapshot, books, demand)
@@ -170,6 +170,10 @@ class Rounds:
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
         return decision
+
+    def _again_s(self, books: Books) -> float:
+        """The first moment at which fractions may be computed again; what was due then is due when woken."""
+        return books.solved_s + self.turns.recompute_s
 
     # -- time received -----------------------------------------------------------------------------
 
@@ -251,7 +255,7 @@ class Rounds:
         """At the end of the round if anybody runs in it; else for new fractions or at any news."""
         if len(books.ran):
             return Wake(snapshot.now + self.turns.round_s, ROUND)
-        again = books.solved_s + self.turns.recompute_s
+        again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
 
