@@ -98,7 +98,7 @@ def test_same_jobs_same_bits(cluster, tie):
 
 
 def test_a_basis_from_which_the_second_objective_is_not_reached():
-    """HiGHS 1.15 gives up on the edited program, whose largest sum is 8 by arithmetic: all GPUs are in use."""
+    """HiGHS 1.15 gives up on the edited program; its largest sum is 8 since all GPUs are in use."""
     scores = np.array([[6.0], [6.0], [2.0], [3.0], [2.0], [8.0], [7.0], [0.5]])
     found = max_min(scores, scores.ravel(), np.array([8.0]))
     assert found.value == pytest.approx(0.5)
