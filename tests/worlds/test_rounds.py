@@ -12,6 +12,7 @@ from rota.errors import InputError, WorldError
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import (
@@ -114,3 +115,19 @@ def test_preset_of_gavel_is_a_world_of_rounds():
     trace, cluster, speed = _iterations(1000, 2.5)
     record = play("fifo", trace, cluster, Setting(semantics=PRESETS["gavel"], speed=speed))
     assert finishes(record) == {"A": 400}
+
+
+def test_start_up_is_counted_once_however_many_rounds_follow():
+    """5 s of start-up and 800 s of work in rounds of 6 minutes."""
+    rounds = replace(ROUNDS, round_s=360.0)
+    record = play("fifo", "A 1x800", "1x1", Setting(semantics=rounds, costs=parse_costs("start=5s")))
+    assert finishes(record) == {"A": 805}
+    assert record.jobs["overhead_s"].to_list() == [5.0]
+
+
+def test_start_up_longer_than_a_round():
+    """25 s in rounds of 10 s; SRTF gives the GPU to B at 10, when A has stood still for 10 s."""
+    setting = Setting(semantics=ROUNDS, costs=parse_costs("start=25s,restore=2s"))
+    record = play("srtf", "A 1x30 B 1x5@3", "1x1", setting)
+    assert finishes(record) == {"A": 40 + 32, "B": 10 + 30}
+    assert record.jobs["overhead_s"].to_list() == [10.0 + 2.0, 25.0]

@@ -82,6 +82,10 @@ def test_what_setting_a_job_up_costs(gpus: int, cluster_gpus: int, restarts: boo
 def test_who_pays_for_decisions(rules: object, jobs: str, expected: dict[str, float], why: str) -> None:
     record = play("fifo:skip=yes", jobs, "1x4", Setting(semantics=rules))  # type: ignore[arg-type]
     assert finishes(record) == expected, why
+    # One stretch of running each: what is not work is overhead.
+    jobs = record.jobs
+    stood_still = jobs["finish_s"] - jobs["start_s"] - jobs["duration_s"]
+    assert jobs["overhead_s"].to_list() == pytest.approx(stood_still.to_list()), why
 
 
 def test_all_trainers_restart_every_so_many_decisions() -> None:

@@ -27,7 +27,7 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.state import Phase
 from rota.worlds.simulated.checks import recount
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import Cost, Costs, parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting
@@ -208,6 +208,15 @@ def test_what_a_run_cost_is_in_its_record() -> None:
     assert jobs["service_gpu_s"].to_list() == [72.0, 12.0]
     assert jobs["preemptions"].to_list() == [1, 0]
     assert jobs["starts"].to_list() == [2, 1]
+
+
+def test_a_change_of_rate_is_no_overhead() -> None:
+    """A slows down when B comes to its GPU at 100; it stood still for 2 s all the same."""
+    trace, cluster = trace_of("A 1x200 B 1x10@100", gpu_share=0.5), parse_cluster("1x1")
+    speed = FixedDuration(trace.jobs, cluster, Slowdowns(colocation=0.5))
+    record = play("fifo", trace, cluster, Setting(speed=speed, costs=parse_costs("start=2s")))
+    assert finishes(record) == {"A": 213, "B": 122}
+    assert record.jobs["overhead_s"].to_list() == [2.0, 2.0]
 
 
 def test_lost_work_is_in_the_record() -> None:

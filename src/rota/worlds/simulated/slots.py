@@ -46,6 +46,7 @@ class SlotWorld(RoundWorld):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._loses_nothing = self._loses_nothing and self.semantics.charge is Charge.COSTS
         self._alarm = math.inf
         self._opened = 0
         """Rounds opened that count for restarts."""
@@ -140,7 +141,8 @@ class SlotWorld(RoundWorld):
 
     def _delay(self, rows: Ints, now: float) -> None:
         owing = rows[self._owed[rows] > 0.0]
-        self.progress.since[owing] = now + self._owed[owing]
+        for row in owing.tolist():
+            self._stall(row, now + self._owed.item(row))
         self._owed[owing] = 0.0
 
     def _pay_late(self, rows: Ints, started: Bools) -> None:
@@ -150,7 +152,9 @@ class SlotWorld(RoundWorld):
     def _close(self, now: float) -> None:
         for place, row in enumerate(self._rows.tolist()):
             if row in self._late:
-                before = self.progress.base.item(row)
-                self._work[place] = max(self._work[place] - self._late[row], before)
+                before, done = self.progress.base.item(row), self._work.item(place)
+                self._work[place] = left = max(done - self._late[row], before)
+                if left < done:
+                    self._stalled[row] += (done - left) / self.progress.rate.item(row)
         self._late = {}
         super()._close(now)

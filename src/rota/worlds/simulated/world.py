@@ -80,6 +80,10 @@ class SimulatedWorld:
         """Jobs in the memory of a host, with the nodes on which they would resume."""
         self._last_user: dict[int, int] = {}
         """Who used each device last; kept where changes cost anything."""
+        self._ready: list[float] = [0.0] * n
+        """Until when each job stands still; kept where anything is lost, since `progress.since` moves on."""
+        self._stalled: list[float] = [0.0] * n
+        """Seconds of the present interval in which it stands still, those ahead included."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         _refuse_unknown_durations(trace, self._total)
@@ -196,6 +200,8 @@ class SimulatedWorld:
                 rate, until_work = self._pace(row, change.new)
                 self._dirty.update(self._beside(change.new))
             since = now + self._overhead(change)
+            if not self._loses_nothing:
+                self._ready[row], self._stalled[row] = since, since - now
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
@@ -289,11 +295,18 @@ class SimulatedWorld:
         self._version[row] += 1
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST
-        overhead = min(self.progress.since.item(row), now) - state.since_s.item(row)
+        overhead = self._stalled[row] - max(self._ready[row] - now, 0.0)
         lost = self._lost_work(row, how, done)
         if lost:
             self.progress.base[row] = done - lost
-        return Lost(max(overhead, 0.0), lost)
+        return Lost(overhead, lost)
+
+    def _stall(self, row: int, until_s: float) -> None:
+        """`row`, which runs, stands still until then."""
+        now = self.state.now
+        self._stalled[row] += until_s - max(self._ready[row], now)
+        self._ready[row] = until_s
+        self.progress.since[row] = until_s
 
     def _lost_work(self, row: int, how: How, done: float) -> float:
         if how is _FAILED:
@@ -311,6 +324,7 @@ def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
     for row, work in enumerate(total):
         if not work >= 0.0:
             raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration and the speed model knows none; "
-                f"{trace.facts.get('duration', 'give a throughput table')}"
+                f"{trace.source}: job {trace.jobs.ids[row]} has no duration "
+                f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
+                "or, for a trace with iterations, --throughput with iterations per second"
             )
