@@ -15,6 +15,8 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
 from rota.scheduler.needs import Knowledge
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed import Pace, Slowdowns
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
@@ -97,3 +99,64 @@ class _Regimes:
 def test_rate_that_changes_with_progress_changes_from_the_first_start_on():
     """10 s for the first 10 units, 10 s for the other 20."""
     assert finishes(play("fifo", "A 1x1", "1x1", Setting(speed=_Regimes()))) == {"A": 20}
+
+
+# 1 V100 (4 iterations a second) and jobs whose remaining seconds and iterations tell different stories
+FAST = parse_cluster("1x1:V100")
+
+
+@pytest.mark.parametrize("policy", ["srtf", "srsf"])
+def test_orders_by_remaining_time_count_in_seconds(policy):
+    """At 60 A has 160 of 400 iterations, 40 s, left; B with 200, 50 s, waits, C with 120, 30 s, goes first.
+
+    Seconds less iterations, A would have 100 - 240 s left, and C would wait.
+    """
+    trace = _trace("A 1x400 B 1x200@60 C 1x120@60")
+    record = play(policy, trace, FAST, Setting(speed=ThroughputSpeed(trace, FAST, TABLE)))
+    assert finishes(record) == {"A": 130, "B": 180, "C": 90}
+
+
+def test_backfilling_expects_ends_in_seconds():
+    """B needs both V100s and is expected to start at 100, when A ends; C, 90 s, may run till then, D may not.
+
+    With iterations taken for seconds A would be overdue, and nobody would go before B.
+    """
+    table = ThroughputTable.build({("w", "v100", 1): 4.0, ("w", "v100", 2): 8.0})
+    two = parse_cluster("1x2:V100")
+    trace = _trace("A 1x400 B 2x80@5 C 1x360@5 D 1x400@6")
+    record = play("fifo:backfill=easy", trace, two, Setting(speed=ThroughputSpeed(trace, two, table)))
+    assert finishes(record) == {"A": 100, "B": 110, "C": 95, "D": 210}
+
+
+def test_failing_attempts_and_checkpoints_are_in_seconds():
+    """An attempt of 10 s fails; then a node is lost after 17 s of work, 2 s after the last checkpoint."""
+    trace = _trace("A 1x400")
+    trace = replace(trace, truth=replace(trace.truth, failures={0: (10.0,)}))
+    setting = Setting(
+        speed=ThroughputSpeed(trace, FAST, TABLE),
+        costs=Costs(checkpoint_every_s=5.0),
+        faults=(Fault(0, 27.0, 40.0),),
+    )
+    jobs = play("fifo", trace, FAST, setting).jobs
+    assert jobs["lost_s"].to_list() == [10.0 + 2.0]
+    assert jobs["finish_s"].to_list() == [40.0 + 85.0]
+
+
+def test_scaling_counts_iterations_too():
+    """At 10 iterations a second A has 30 s left at 10, although it has done 100 of them; B needs 12.5."""
+    trace = _trace("A 2x400 B 2x125@10")
+    speed = ScalingSpeed(trace, parse_cluster("1x2"), ScalingCurves.build({"w": {1: 6.0, 2: 10.0}}))
+    record = play("srtf", trace, "1x2", Setting(speed=speed))
+    assert finishes(record) == {"A": 52.5, "B": 22.5}
+
+
+def test_afs_sees_the_same_work_in_seconds_and_iterations():
+    """The same jobs with twice as many iterations at twice the speed end at the same moments."""
+    trace = _trace("A 2x300 B 2x90@10 C 2x40@20", gpus_min=1, gpus_max=4)
+    ends = []
+    for scale in (1.0, 2.0):
+        scaled = replace(trace, truth=replace(trace.truth, iterations=trace.truth.iterations * scale))
+        curves = ScalingCurves.build({"w": {1: scale, 2: 1.8 * scale, 3: 2.4 * scale, 4: 2.8 * scale}})
+        speed = ScalingSpeed(scaled, parse_cluster("1x4"), curves)
+        ends.append(finishes(play("afs:lengths=yes", scaled, "1x4", Setting(speed=speed))))
+    assert ends[0] == pytest.approx(ends[1])

@@ -31,6 +31,7 @@ from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.resize import feasible_counts, keeping
 from rota.scheduler.stages.trial import admit_placed
 from rota.solvers.one_by_one import Filling, afs
@@ -87,7 +88,7 @@ class Afs:
         if not self.parameters.lengths:
             return filling.fill(gpus, afs(filling, jobs.service_gpu_s(rows).tolist()))
         asked = curves[np.arange(len(rows)), jobs.gpus[rows]]
-        left = np.maximum(snapshot.know(Knowledge.DURATION)[rows] * asked - jobs.work_done(rows), 0.0)
+        left = np.maximum(remaining_s(snapshot, rows), 0.0) * asked
         speed = curves[np.arange(len(rows)), least]
         alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
         return filling.fill(gpus, afs(filling, alone_s.tolist(), left.tolist()))

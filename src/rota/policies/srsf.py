@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from rota.policies.srtf import remaining_s
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.needs import Knowledge
 from rota.scheduler.policy import Lever, register
@@ -27,6 +26,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.lineup import Lineup
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Key
+from rota.scheduler.stages.remaining import remaining_s
 
 
 class Mode(StrEnum):

@@ -13,7 +13,6 @@ Checked   authors' `shortest` in the simulator of Tiresias; `srtf` in those of H
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.needs import Knowledge
@@ -21,6 +20,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.remaining import remaining_s
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,6 @@ class SrtfParameters:
     """Where on the cluster."""
     by_count: bool = False
     """Choose the running set by counting GPUs; what then finds no place waits (Helios, Lucid)."""
-
-
-def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
-    """Run time left at the requested allocation, in seconds."""
-    return snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_done(rows)
 
 
 def finish_s(snapshot: Snapshot, row: int) -> float:

@@ -155,6 +155,8 @@ def _pack_state(state: State) -> Packed:
     packed["grants"] = [pack_grant(grant) for grant in state.grants.values()]
     packed["reservations"] = [pack_reservation(reservation) for reservation in state.reservations]
     packed["progress"] = {name: getattr(progress, name)[seen] for name in ("base", "rate", "since")}
+    if progress.per_s is not None:
+        packed["progress"]["per_s"] = progress.per_s[seen]
     packed["steady"] = progress.steady
     return packed
 
@@ -166,7 +168,7 @@ def _number(value: Any) -> int | float:
 
 def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     stored = packed["state"]
-    progress = Progress(len(jobs))
+    progress = Progress(len(jobs), stored["progress"].get("per_s"))
     progress.base, progress.rate, progress.since = (stored["progress"][n] for n in ("base", "rate", "since"))
     progress.steady = stored["steady"]
     state = State(jobs, cluster, progress)

@@ -1,7 +1,8 @@
 """How far each job is: written by the world, read by everyone.
 
 Progress is stored as value, rate and moment, and evaluated when somebody looks: between two events
-nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or iterations.
+nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or iterations,
+of which `per_s` tells how many are done in such a second.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from rota.model.columns import Floats, Ints
 class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
-    __slots__ = ("base", "rate", "since", "steady")
+    __slots__ = ("base", "per_s", "rate", "since", "steady")
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, per_s: Floats | None = None) -> None:
         self.base = np.zeros(rows)
         self.rate = np.zeros(rows)
         self.since = np.zeros(rows)
         """Moment from which work is done at `rate`; may lie ahead of now."""
-        self.steady = True
-        """True as long as every job has worked at rate 1 from the moment it started."""
+        self.per_s = per_s
+        """Work of each row in a second at the requested allocation; None if it is counted in such seconds."""
+        self.steady = per_s is None
+        """True as long as every job has done a second's work per second from the moment it started."""
 
     @overload
     def done(self, rows: int, now: float) -> float: ...

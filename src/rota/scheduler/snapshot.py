@@ -99,6 +99,16 @@ class Jobs:
         return self.state.progress.done(rows, self.state.now)
 
     @overload
+    def work_s(self, rows: int) -> float: ...
+    @overload
+    def work_s(self, rows: Ints) -> Floats: ...
+    def work_s(self, rows: int | Ints) -> float | Floats:
+        """Work done, as the seconds it takes at the requested allocation (on the fastest type)."""
+        per_s = self.state.progress.per_s
+        done: float | Floats = self.work_done(rows)
+        return done if per_s is None else done / per_s[rows]
+
+    @overload
     def rate(self, rows: int) -> float: ...
     @overload
     def rate(self, rows: Ints) -> Floats: ...

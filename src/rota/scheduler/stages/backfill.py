@@ -21,11 +21,11 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.free import Free
-from rota.scheduler.needs import Knowledge
 from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.shapes import shapes
 from rota.scheduler.stages.trial import Fit, admit_placed
 
@@ -248,8 +248,7 @@ class _Promise:
 
 def _expected_ends(snapshot: Snapshot, rows: Ints) -> Floats:
     """When `rows` end if each runs from now on and its estimate is right; now, if it has outrun it."""
-    left_s = snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_done(rows)
-    ends_s: Floats = snapshot.now + np.maximum(left_s, 0.0)
+    ends_s: Floats = snapshot.now + np.maximum(remaining_s(snapshot, rows), 0.0)
     return ends_s
 
 

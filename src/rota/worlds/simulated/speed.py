@@ -1,7 +1,8 @@
 """How fast a job works with what it holds.
 
 A speed model returns a rate and the progress at which it changes next, so that between two events every
-rate is constant.  Work is counted in the model's unit: seconds at the requested allocation here.
+rate is constant.  Work is counted in the model's unit: seconds at the requested allocation here.  A model
+that counts anything else has an attribute `per_s`: the work of each job in such a second.
 """
 
 from __future__ import annotations

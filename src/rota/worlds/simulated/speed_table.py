@@ -36,7 +36,8 @@ class ThroughputSpeed:
         self._workload = [table.workloads[code] for code in workload_codes(trace.jobs, table.workloads)]
         self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
         self.iterations = iterations_of(trace)
-        alone_s = self.iterations / self.rates.max(axis=1)
+        self.per_s = self.rates.max(axis=1)
+        alone_s = self.iterations / self.per_s
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self._fixed.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
@@ -68,7 +69,7 @@ class ScalingSpeed:
     ) -> None:
         self.rates = curves.of_jobs(trace.jobs)
         self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
-        asked = self.rates[np.arange(len(trace)), trace.jobs.gpus]
+        self.per_s = asked = self.rates[np.arange(len(trace)), trace.jobs.gpus]
         self.iterations = np.where(
             np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
         )

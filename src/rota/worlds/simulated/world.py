@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from rota.errors import InputError
 from rota.model.cluster import Cluster
+from rota.model.columns import Floats
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
@@ -66,8 +67,11 @@ class SimulatedWorld:
         self.semantics = semantics or Semantics()
         self.retries = retries
         n = len(trace)
-        self.progress = Progress(n)
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
+        per_s: Floats | None = getattr(self.speed, "per_s", None)
+        self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
+        """Work of each job in a second at its request; 1 where work is counted in those seconds."""
+        self.progress = Progress(n, per_s)
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
@@ -180,7 +184,7 @@ class SimulatedWorld:
         """Work at which the present attempt ends: by failing, or by being done."""
         failures = self.trace.truth.failures
         if row in failures and self._failed.get(row, 0) < len(failures[row]):
-            return failures[row][self._failed.get(row, 0)]
+            return failures[row][self._failed.get(row, 0)] * self._per_s[row]
         return self._total[row]
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
@@ -299,7 +303,7 @@ class SimulatedWorld:
         lost = self._lost_work(row, how, done)
         if lost:
             self.progress.base[row] = done - lost
-        return Lost(overhead, lost)
+        return Lost(overhead, lost / self._per_s[row])
 
     def _stall(self, row: int, until_s: float) -> None:
         """`row`, which runs, stands still until then."""
@@ -311,11 +315,12 @@ class SimulatedWorld:
     def _lost_work(self, row: int, how: How, done: float) -> float:
         if how is _FAILED:
             return done
-        every = self.costs.checkpoint_every_s
+        every = self.costs.checkpoint_every_s * self._per_s[row]
         if how is How.LOST and every:
             return done % every
         if how is How.PREEMPTED:
-            return self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
+            cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
+            return cost_s * self._per_s[row]
         return 0.0
 
 

@@ -1,0 +1,16 @@
+"""What is left of jobs, for every policy that knows durations, whatever unit the world counts work in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.snapshot import Snapshot
+
+
+def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
+    """Run time left at the requested allocation, in seconds; one row or an array of rows.
+
+    Below 0 for a job that has outrun its estimate.
+    """
+    return snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_s(rows)
