@@ -45,7 +45,9 @@ def test_generate(folder: Path) -> None:
 def test_formats() -> None:
     listed = json.loads(rota("trace", "formats", "--json").out)
     assert [row["name"] for row in listed] == [format.name for format in formats()]
-    assert all(format.name in rota("trace", "formats").out for format in formats())
+    text = rota("trace", "formats").out
+    assert all(format.name in text for format in formats())
+    assert "…" not in text
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,8 @@ def test_formats() -> None:
         ("convert jobs.csv jobs.txt", "does not say what to write"),
         ("convert jobs.csv jobs.csv/x.csv", "TO"),
         ("generate --jobs 0 --out x.csv", "cannot generate a trace of 0 jobs"),
+        ("generate --seed -1 --out x.csv", "--seed: -1 is no seed"),
+        ("generate --jobs 99999999999 --out x.csv", "expected at most 10,000,000"),
         ("generate --load 0.9 --out x.csv", "a load is relative to a cluster"),
         ("generate --load 0.9 --days 3 --cluster 1x8 --out x.csv", "expected one of them"),
         ("generate --cluster auto --out x.csv", "auto is sized by a trace"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rota.errors import InputError
 from rota.model.jobs import Counts, Job, JobTable, Kind, Outcome, Part
+from rota.traces import read
 
 
 def test_the_least_there_can_be(read_text: Any) -> None:
@@ -61,3 +64,26 @@ def test_all_there_can_be(read_text: Any) -> None:
     assert trace.jobs.parts == {1: (Part(2, 2, role="ps"),)}
     assert trace.observed is not None
     assert trace.observed.start_s[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c"), [("a", "", ""), ("b", "a", ""), ("b", "c", "a")], ids=["itself", "two", "three"]
+)
+def test_jobs_that_wait_for_each_other_are_refused(a: str, b: str, c: str, tmp_path: Path) -> None:
+    """They would wait for ever, and no policy would be to blame."""
+    path = tmp_path / "circle.csv"
+    path.write_text(f"job_id,submit_s,gpus,duration_s,after\na,0,1,9,{a}\nb,0,1,9,{b}\nc,0,1,9,{c}\n")
+    with pytest.raises(InputError, match=rf"row 2, column 'after': waiting for '{a}' never ends"):
+        read(path)
+
+
+def test_a_recorded_past_that_cannot_be_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        "job_id,submit_s,gpus,duration_s,start_s,end_s\na,9,1,5,4,9\nb,9,1,5,10,7\nc,9,1,5,9,14\n"
+    )
+    found = {odd.what: (odd.count, odd.examples) for odd in read(path).odd}
+    assert found == {
+        "recorded start before submission": (1, ("row 2 (job a)",)),
+        "recorded end before start": (1, ("row 3 (job b)",)),
+    }

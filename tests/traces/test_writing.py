@@ -33,6 +33,12 @@ def maybe(values: Any) -> Any:
     return st.just(np.nan) | values
 
 
+def without_circles(after: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    """Every job waits for earlier rows only."""
+    earlier = {row: tuple(before for before in befores if before < row) for row, befores in after.items()}
+    return {row: befores for row, befores in earlier.items() if befores}
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> JobTable:
     """Any table of jobs that a trace can hold."""
@@ -71,7 +77,9 @@ def tables(draw: st.DrawFn) -> JobTable:
         limit_s=column(maybe(amounts)),
         batch_size=column(maybe(amounts)),
         type_names=types,
-        after=draw(st.dictionaries(rows, st.lists(rows, min_size=1, max_size=2).map(tuple), max_size=2)),
+        after=without_circles(
+            draw(st.dictionaries(rows, st.lists(rows, min_size=1, max_size=2).map(tuple), max_size=2))
+        ),
         parts=draw(st.dictionaries(rows, st.lists(parts, min_size=1, max_size=2).map(tuple), max_size=2)),
         **coded,
     )

@@ -50,6 +50,8 @@ CASES = [
         "3600,2.5",
         "row 3, column 'num_gpu': '2.5' is not a whole number; expected a whole number",
     ),
+    ("itp", "3600,8", "1e300,8", "row 3, column 'duration': '1e300' is too large; expected at most 90071"),
+    ("plain", "vision/ann,900", "vision/ann,1e300", "column 'deadline_s': '1e300' is too large"),
     ("itp", "a2,30", ",30", "row 3, column 'job_id': the cell is empty; expected a job id"),
     ("elasticflow", "deadline", "slo", "row 1: the column 'deadline' is missing"),
     ("elasticflow", "num_iteration", "epochs", "row 1: the column 'num_iteration' is missing"),

@@ -119,7 +119,8 @@ def formats(as_json: JsonFlag = False) -> None:
         return
     from rich.table import Table
 
-    table = Table("format", "what it is", "recognised by", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table("format", "what it is", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("recognised by", overflow="fold")  # headers may be wider than a column: cut nothing off
     for row in rows:
         table.add_row(*row)
     console().print(table)

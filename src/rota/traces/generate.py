@@ -43,6 +43,8 @@ SERIES_SIMILARITY = 0.9
 KILLED_POWER = 1.9
 """The chance to be killed grows with this power of the job's rank by GPU-time."""
 ATTEMPT_JITTER = 0.1
+MOST_JOBS = 10_000_000
+"""About a hundred times Philly; they still fit into the memory of a machine."""
 LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
 """Time limits people type, in hours."""
 
@@ -65,7 +67,7 @@ def generate(
     Raises `InputError` for sizes that make no trace.
     """
     gpus_in_all = cluster.gpus if isinstance(cluster, Cluster) else cluster
-    _check(jobs, load, gpus_in_all, days)
+    _check(jobs, seed, load, gpus_in_all, days)
     rng = np.random.default_rng(seed)
     people = draw_population(rng, jobs, gpus_in_all)
     gpus = people.series_gpus[people.series]
@@ -101,9 +103,13 @@ def _source(jobs: int, seed: int) -> str:
     return f"generated (Philly-like, {jobs} jobs, seed {seed})"
 
 
-def _check(jobs: int, load: float | None, gpus: int | None, days: float | None) -> None:
+def _check(jobs: int, seed: int, load: float | None, gpus: int | None, days: float | None) -> None:
     if jobs < 1:
         raise InputError(f"cannot generate a trace of {jobs} jobs; expected at least 1")
+    if jobs > MOST_JOBS:
+        raise InputError(f"cannot generate a trace of {jobs:,} jobs; expected at most {MOST_JOBS:,}")
+    if seed < 0:
+        raise InputError.at(f"{seed} is no seed", field="--seed", expected="0 or above")
     if load is not None and days is not None:
         raise InputError("load and days both set the span of a generated trace; expected one of them")
     if load is not None and gpus is None:

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -71,7 +73,7 @@ def read(source: Source) -> Trace:
             "parts": _parts(table),
         },
         truth=_truth(table),
-        observed=_observed(table),
+        observed=_observed(table, odd),
         facts=head.facts,
     )
     return trace if head.odd is None else replace(trace, odd=head.odd)
@@ -211,14 +213,17 @@ def _run_times(cell: str) -> tuple[float, ...]:
     return times if all(0 <= time < np.inf for time in times) else ()
 
 
-def _observed(table: Table) -> Observed | None:
+def _observed(table: Table, odd: Oddities) -> Observed | None:
     if not (table.has("start_s") or table.has("end_s")):
         return None
 
     def moments(name: str) -> Floats:
         return _column(table, name) if table.has(name) else np.full(len(table), np.nan)
 
-    return Observed(moments("start_s"), moments("end_s"))
+    began_s, ended_s = moments("start_s"), moments("end_s")
+    odd.note("recorded start before submission", "kept", began_s < _column(table, "submit_s"))
+    odd.note("recorded end before start", "kept", ended_s < began_s)
+    return Observed(began_s, ended_s)
 
 
 def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
@@ -229,7 +234,20 @@ def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
     cells = [cell.split(";") if cell else [] for cell in table.text("after")]
     missing = np.array([any(id not in row_of for id in cell) for cell in cells])
     table.reject(missing, "after", "{!r} names a job that is not in the file", "job ids joined by ;")
-    return {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
+    after = {row: tuple(row_of[id] for id in cell) for row, cell in enumerate(cells) if cell}
+    endless = np.zeros(len(table), dtype=np.bool_)
+    endless[_never_ready(after)] = True
+    table.reject(endless, "after", "waiting for {!r} never ends", "jobs that do not wait for each other")
+    return after
+
+
+def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
+    """Rows of one circle of jobs that wait for each other, in order; none if there is no circle."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        return sorted(set(error.args[1]))
+    return []
 
 
 def _parts(table: Table) -> dict[int, tuple[Part, ...]]:

@@ -79,6 +79,7 @@ class Table:
         if blank is None:
             self.reject(empty, name, "the cell is empty", wanted)
         self.reject(~np.isfinite(numbers) & ~empty, name, "{!r} is not a number", wanted)
+        self.reject(np.abs(numbers) > MOST, name, "{!r} is too large", f"at most {MOST}")
         self.reject((numbers < low) & ~empty, name, f"{{!r}} is less than {low:g}", wanted)
         numbers[empty] = np.nan if blank is None else blank
         return numbers
@@ -86,7 +87,6 @@ class Table:
     def whole(self, name: str, *, low: int = 0, blank: int | None = None) -> Ints:
         """A column of whole numbers (`8` or `8.0`), checked as `floats` does."""
         numbers = self.floats(name, low=low, blank=blank)
-        self.reject(numbers > MOST, name, "{!r} is too large", f"at most {MOST}")
         self.reject(numbers != np.floor(numbers), name, "{!r} is not a whole number", "a whole number")
         return numbers.astype(np.int64)
 
