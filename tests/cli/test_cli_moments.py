@@ -42,6 +42,8 @@ def test_replay_under_another_policy(folder: Path) -> None:
     [
         ("replay jobs.csv", "is not a whole snapshot"),
         ("replay nope", "there is no such file"),
+        ("replay .", ".: cannot be read (Is a directory)"),
+        ("snapshot jobs.csv --policy fifo --at 0s --out .", "--out: . is a folder"),
         ("snapshot jobs.csv --policy fifo --at 2 --out x", "--at: '2' is not a duration"),
         ("snapshot jobs.csv --policy fifo --at 9d --out x", "--at: the last decision of the run is before"),
         ("snapshot jobs.csv --policy fofo --at 1s --out x", "there is no policy 'fofo'"),

@@ -35,6 +35,13 @@ def test_observed_on_another_cluster(folder: Path) -> None:
     assert "held up to 8 GPUs at once, this cluster has 4" in " ".join(done.out.split())
 
 
+def test_auto_says_why_all_policies_look_the_same(folder: Path) -> None:
+    """The default cluster holds the peak; where nothing waits there is nothing to compare."""
+    assert "No job ever waited: auto gives" in rota("simulate", "jobs.csv", "--policy", "fifo,srtf").out
+    assert "ever waited" not in rota("simulate", "jobs.csv").out
+    assert "ever waited" not in rota("simulate", "jobs.csv", "--policy", "fifo,srtf", "--cluster", "9x8").out
+
+
 def test_without_observed(folder: Path) -> None:
     done = rota("simulate", "seen.csv", "--cluster", "1x8", "--policy", "srtf", "--no-observed")
     assert "observed" not in done.out.split("Uncalibrated")[0]
@@ -153,12 +160,35 @@ WRONG = [
     ("jobs.csv --seeds 0", "--seeds: 0 seeds"),
     ("jobs.csv --retries -1", "--retries: -1 is below 0"),
     ("seen.csv --site-policy fofo", "there is no policy 'fofo'"),
+    ("jobs.csv --policy FIFO", "there is no policy 'FIFO'; did you mean 'fifo'?"),
+    ("jobs.csv --policy fifo:skip=yes,skip=no", "sets 'skip' twice"),
+    ("jobs.csv --cluster 8x0", "--cluster: '8x0' has no GPU"),
+    ("jobs.csv --cluster 99999999x8", "a cluster of 799,999,992 GPUs is too large"),
+    ("jobs.csv --cluster jobs.csv", "jobs.csv, row 1: is no list of nodes"),
+    ("jobs.csv --cluster nope.csv", "nope.csv: no such file"),
+    ("jobs.csv --measure 5d:6d", "--measure: no job was submitted in '5d:6d'; expected a part of the 40s"),
+    ("jobs.csv --measure 50%:1s", "--measure: no job was submitted in '50%:1s'"),
+    ("jobs.csv --slowdowns spread.vgg91=0.5", "--slowdowns: spread.vgg91 is for a workload that no job runs"),
+    ("jobs.csv --slowdowns spread.=0.5", "--slowdowns: spread. is for a workload that no job runs"),
+    ("jobs.csv --seed -1", "--seed: -1 is no seed"),
+    ("bare.csv", "job a has no duration (the cell is empty); expected a duration for each job, or,"),
+    ("circle.csv", "circle.csv, row 2, column 'after': waiting for 'b' never ends"),
+    ("far.csv", "far.csv, row 2, column 'submit_s': '1e300' is too large"),
 ]
+
+
+BAD = {
+    "bare.csv": "job_id,submit_s,gpus,duration_s\na,0,1,\n",
+    "circle.csv": "job_id,submit_s,gpus,duration_s,after\na,0,1,9,b\nb,0,1,9,a\n",
+    "far.csv": "job_id,submit_s,gpus,duration_s\na,1e300,1,9\n",
+}
 
 
 @pytest.mark.parametrize(("arguments", "says"), WRONG, ids=[arguments for arguments, _ in WRONG])
 def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
     """Bad input: one sentence on standard error, exit code 2, nothing on standard output or on disk."""
+    for name, text in BAD.items():
+        (folder / name).write_text(text)
     before = sorted(folder.iterdir())
     done = rota("simulate", *arguments.split())
     assert done.status == 2

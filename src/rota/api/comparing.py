@@ -21,7 +21,9 @@ from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError
 from rota.model.cluster import Cluster
+from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.model.units import format_duration
 from rota.reports.window import Window, parse_window
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
 from rota.traces import read
@@ -95,6 +97,7 @@ def simulate(
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
+    _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     setting = make_setting(
         semantics=semantics,
@@ -126,7 +129,7 @@ def simulate(
         window=window,
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
-        remarks=tuple(_remarks(whole, where, shows_observed)),
+        remarks=(*_remarks(whole, where, shows_observed), *_idle_remark(records, cluster)),
     )
 
 
@@ -176,6 +179,22 @@ def _check_baseline(
     return name
 
 
+def _check_window(window: Window | None, trace: Trace) -> None:
+    """A window without jobs would give a table without numbers."""
+    submit_s = trace.jobs.submit_s
+    if window is None or not len(submit_s):
+        return
+    first_s, last_s = float(submit_s.min()), float(submit_s.max())
+    begin_s = window.start.resolve(first_s, last_s)
+    end_s = window.end.resolve(first_s, last_s) if window.end else np.inf
+    if not ((begin_s <= submit_s) & (submit_s <= end_s)).any():
+        raise InputError.at(
+            f"no job was submitted in {str(window)!r}",
+            field="--measure",
+            expected=f"a part of the {format_duration(last_s - first_s)} between first and last submission",
+        )
+
+
 def _as_the_site(setting: Setting, trace: Trace) -> Setting:
     """The setting with durations as the site knew them: from users, if they stated any."""
     if np.isnan(trace.jobs.limit_s).all():
@@ -190,10 +209,10 @@ def _check_workers(workers: int | None) -> int | None:
 
 
 def _seeds(first: int, count: int) -> range:
-    if count < 1 or first < 0:
-        raise InputError.at(
-            f"{count} seeds from {first}", field="--seeds", expected="at least one, from 0 or above"
-        )
+    if first < 0:
+        raise InputError.at(f"{first} is no seed", field="--seed", expected="0 or above")
+    if count < 1:
+        raise InputError.at(f"{count} seeds", field="--seeds", expected="at least one")
     return range(first, first + count)
 
 
@@ -233,4 +252,14 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
     return [
         f"The recorded run held up to {peak:,} GPUs at once, this cluster has {cluster.gpus:,}: "
         "the calibration compares different clusters."
+    ]
+
+
+def _idle_remark(records: Sequence[Record], cluster: str | Cluster) -> list[str]:
+    """On a cluster sized to the peak nothing may ever wait, and every policy looks the same."""
+    ranked = [record for record in records if record.ranked]
+    if cluster != "auto" or len(ranked) < 2 or any(record.jobs["waiting_s"].sum() > 0 for record in ranked):
+        return []
+    return [
+        "No job ever waited: auto gives as many GPUs as the trace holds at its peak; try a smaller cluster."
     ]

@@ -51,9 +51,23 @@ def make_speed(
 ) -> SpeedModel | None:
     """How fast jobs work: by a table of throughputs, or slowed down; None replays the trace's durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
+    if isinstance(slowdowns, str) and factors is not None:
+        _check_workloads(factors, trace)
     if throughput is not None:
         return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
     return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
+
+
+def _check_workloads(factors: Slowdowns, trace: Trace) -> None:
+    """A misspelt workload would slow nobody down, and nobody would know."""
+    names = trace.jobs.workload_names
+    unknown = next((name for name in factors.spread if name not in ("*", *names)), None)
+    if unknown is not None:
+        raise InputError.at(
+            f"spread.{unknown} is for a workload that no job runs",
+            field="--slowdowns",
+            expected=f"among {', '.join(names[:5])}" if names else "spread=: the trace names no workloads",
+        )
 
 
 def parse_slowdowns(text: str) -> Slowdowns:
@@ -66,9 +80,9 @@ def parse_slowdowns(text: str) -> Slowdowns:
     colocation = 1.0
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = part.partition("=")
-        kind, _, workload = key.partition(".")
+        kind, dot, workload = key.partition(".")
         if kind == "spread":
-            spread[workload or "*"] = _factor(key, value)
+            spread[workload if dot else "*"] = _factor(key, value)
         elif key == "colocation":
             colocation = _factor(key, value)
         else:

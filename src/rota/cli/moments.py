@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
+from rota.errors import InputError
 from rota.model.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def snapshot(
       rota snapshot jobs.csv --cluster 16x8 --policy srtf --at 2d --out monday.rota
     """
     check_folder(out.parent)
+    if out.is_dir():
+        raise InputError.at(f"{out} is a folder", field="--out", expected="the name of a file")
     at_s = parse_duration(at, field="--at")
     from rota.api import snapshot as take
 

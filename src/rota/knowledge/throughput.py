@@ -67,7 +67,7 @@ class ThroughputTable:
         self._refuse_unknown(jobs, workload, count)
         known = np.nan_to_num(self.rates, nan=0.0)[workload, :, count]
         rates = np.where(column < 0, 0.0, known[:, column]) * accepted(jobs, cluster)
-        self._refuse_idle(jobs, rates, cluster)
+        self._refuse_idle(jobs, rates, known, cluster)
         return rates
 
     @staticmethod
@@ -91,15 +91,22 @@ class ThroughputTable:
                 f"job {jobs.ids[row]} runs {what}, which is not measured", file=self.source, expected=expected
             )
 
-    def _refuse_idle(self, jobs: JobTable, rates: Floats, cluster: Cluster) -> None:
+    def _refuse_idle(self, jobs: JobTable, rates: Floats, known: Floats, cluster: Cluster) -> None:
         idle = np.flatnonzero(~(rates > 0.0).any(axis=1))
         if len(idle):
             row = int(idle[0])
             what = f"{jobs.name_of('workload', row)} on {jobs.gpus[row]} GPUs"
+            takes = accepted(jobs, cluster)[row].tolist()
+            usable = ", ".join(
+                name for name, takes_it in zip(cluster.type_names, takes, strict=True) if takes_it
+            )
+            able = [name for name, rate in zip(self.types, known[row].tolist(), strict=True) if rate > 0.0]
             raise InputError.at(
-                f"job {jobs.ids[row]} ({what}) runs on none of {', '.join(cluster.type_names)}",
+                f"job {jobs.ids[row]} ({what}) has no throughput on {usable or 'types it accepts'}",
                 file=self.source,
-                expected="types among " + ", ".join(self.types),
+                expected=f"a cluster with {' or '.join(able)}"
+                if able
+                else "a table that has it on some type",
             )
 
 

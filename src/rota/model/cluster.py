@@ -134,10 +134,17 @@ class Cluster:
         )
 
 
+MOST_DEVICES = 10_000_000
+"""Nothing is this large yet; a slip of the finger should not fill the memory."""
+
+
 def _check(shapes: Sequence[NodeShape]) -> None:
     """Refuse groups of nodes that do not describe nodes."""
     if not shapes:
         raise InputError("a cluster needs at least one node")
+    devices = sum(shape.count * max(shape.gpus, 1) for shape in shapes)
+    if devices > MOST_DEVICES:
+        raise InputError(f"a cluster of {devices:,} GPUs is too large; expected at most {MOST_DEVICES:,}")
     for number, shape in enumerate(shapes, start=1):
         if shape.count < 1 or shape.gpus < 0:
             raise InputError.at(
@@ -189,4 +196,6 @@ def parse_cluster(text: str) -> Cluster:
                 ),
             )
         shapes.append(NodeShape(count=int(match[1]), gpus=int(match[2]), gpu_type=match[3] or ANY_TYPE))
+    if not any(shape.gpus for shape in shapes):
+        raise InputError.at(f"{text!r} has no GPU", field="--cluster", expected="at least one, as in 1x1")
     return Cluster.build(shapes)

@@ -111,6 +111,8 @@ def _read(path: Path) -> Any:
                 return decode(text, arrays)
     except FileNotFoundError:
         raise InputError.at("there is no such file", file=path, expected="a snapshot") from None
+    except OSError as error:
+        raise InputError.at(f"cannot be read ({error.strerror})", file=path, expected="a snapshot") from None
     except (zipfile.BadZipFile, KeyError, ValueError, json.JSONDecodeError) as error:
         raise InputError.at(
             f"is not a whole snapshot ({error})", file=path, expected="a file that `rota snapshot` wrote"

@@ -135,7 +135,7 @@ def system(name: str) -> System:
     if name not in _SYSTEMS:
         known = systems()
         if name not in known:
-            close = get_close_matches(name, known, n=1)
+            close = get_close_matches(name.lower(), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "`rota systems` lists them"
             raise InputError(f"there is no policy {name!r}; {hint}")
     return _SYSTEMS[name]
@@ -180,6 +180,8 @@ def parse_policy(text: str) -> PolicySpec:
             raise InputError(
                 f"policy {text!r}: {part!r} is not a parameter; expected NAME:key=value,key=value"
             )
+        if key.strip() in options:
+            raise InputError(f"policy {text!r} sets {key.strip()!r} twice; expected each parameter once")
         options[key.strip()] = value.strip()
     spec = PolicySpec(name, options)
     parse_parameters(system(name), options)

@@ -13,6 +13,9 @@ from rota.model.cluster import ANY_TYPE, Cluster, NodeShape, parse_cluster
 from rota.model.cluster_file import load_cluster
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.trace import Trace
+from rota.traces.lucid import read_vcs
+from rota.traces.openb import read_nodes
+from rota.traces.source import load
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,31 @@ def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
 
 
 def cluster_from(text: str, trace: Trace | None = None) -> Cluster:
-    """The cluster that `text` names: `80x8:V100`, `auto` (as large as `trace` needs) or a YAML file."""
+    """The cluster that `text` names: `80x8:V100`, `auto` (as large as `trace` needs), or a file.
+
+    Files are Rota's own YAML, and CSV lists of nodes that come with traces: openb's, Lucid's `vc_config`.
+    """
     if text == "auto":
         if trace is None:
             raise InputError("the cluster auto is sized by a trace; give a trace, or name the cluster")
         return auto_cluster(trace)
     if text.endswith((".yaml", ".yml")):
         return load_cluster(Path(text))
+    if text.endswith((".csv", ".csv.gz")):
+        return _listed(text)
     return parse_cluster(text)
+
+
+def _listed(file: str) -> Cluster:
+    """The cluster of a list of nodes, told apart by its header."""
+    header = load(file).header()
+    if header[:1] == ("sn",):
+        return read_nodes(file)
+    if header[1:] in (("num",), ("node num",)):
+        return read_vcs(file)
+    raise InputError.at(
+        "is no list of nodes",
+        file=file,
+        row=1,
+        expected="a header with sn, gpu, model (openb) or num (Lucid)",
+    )
