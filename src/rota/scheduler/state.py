@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import overload
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints
@@ -38,6 +39,7 @@ class Phase(IntEnum):
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class State:
     """Everything the loop knows at one moment."""
 
