@@ -101,6 +101,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
+def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer of tables has errors of its own; the command line knows those of files."""
+
+    def full(*_: object, **__: object) -> None:
+        raise pl.exceptions.ComputeError("No space left on device (os error 28)")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(OSError, match=r"jobs\.parquet: cannot be written \(No space left on device"):
+        save(record([]), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 BROKEN = [
     # what is done to the folder                                             the message
     (lambda d: (d / "summary.json").unlink(), "no results here"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -70,16 +71,25 @@ def save(
     record: Record, folder: Path, *, place: int = 0, window: Window | None = None, csv: bool = False
 ) -> None:
     """Write one record into `folder`; `place` is its turn when a report lists several."""
-    with replacing(folder / "jobs.parquet") as path:
-        record.jobs.write_parquet(path)
-    with replacing(folder / "intervals.parquet") as path:
-        record.intervals.write_parquet(path)
+    for name, table in (("jobs", record.jobs), ("intervals", record.intervals)):
+        with _replacing_table(folder / f"{name}.parquet") as path:
+            table.write_parquet(path)
     if csv:
         _write_csv(record, folder)
     summary = summarise(record, window).to_dict() | {"run": _facts(record, place)}
     with replacing(folder / "summary.json") as path:
         text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, default=str)
         path.write_text(text + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _replacing_table(path: Path) -> Iterator[Path]:
+    """As `replacing`; a full disk is an OSError, whatever the writer of tables calls it."""
+    try:
+        with replacing(path) as partial:
+            yield partial
+    except pl.exceptions.PolarsError as error:
+        raise OSError(f"{path}: cannot be written ({error})") from error
 
 
 def _facts(record: Record, place: int) -> dict[str, object]:
@@ -142,10 +152,10 @@ def _table(path: Path, schema: dict[str, Any]) -> pl.DataFrame:
 
 def _write_csv(record: Record, folder: Path) -> None:
     """Both tables as CSV; lists of nodes and devices are joined by spaces."""
-    with replacing(folder / "jobs.csv") as path:
+    with _replacing_table(folder / "jobs.csv") as path:
         record.jobs.write_csv(path)
     lists = pl.col("nodes", "devices").cast(pl.List(pl.String)).list.join(" ")
-    with replacing(folder / "intervals.csv") as path:
+    with _replacing_table(folder / "intervals.csv") as path:
         record.intervals.with_columns(lists).write_csv(path)
 
 
@@ -176,5 +186,5 @@ def batsim_jobs(record: Record) -> pl.DataFrame:
 
 def write_batsim_csv(record: Record, path: Path) -> None:
     """Write `batsim_jobs` to `path`."""
-    with replacing(path) as partial:
+    with _replacing_table(path) as partial:
         batsim_jobs(record).write_csv(partial)
