@@ -19,7 +19,7 @@ from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
-from rota.errors import InputError
+from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
@@ -110,9 +110,8 @@ def simulate(
     runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
-    # Copies, since an instance may keep caches of one run.
     tasks = [
-        Task(deepcopy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
+        Task(_copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
         for spec, of in runs
         for one in _seeds(seed, seeds)
     ]
@@ -131,6 +130,17 @@ def simulate(
         site_policy=str(own) if shows_observed else None,
         remarks=(*_remarks(whole, where, shows_observed), *_idle_remark(records, cluster)),
     )
+
+
+def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
+    """A copy for one run, since an instance may keep caches of it."""
+    try:
+        return deepcopy(policy)
+    except TypeError:
+        name = type(policy).__name__
+        raise PolicyError(
+            f"{name} has compiled parts, which cannot be copied; give the policy by name"
+        ) from None
 
 
 def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -173,7 +173,8 @@ class Loop:
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
-        decision = self.policy.decide(snapshot, self.memory)
+        decide: Callable[[Snapshot, Memory], object] = self.policy.decide
+        decision = decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
         self.counts.decisions += 1

@@ -86,7 +86,7 @@ def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Mid
 def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
     """Whole numbers, so that adding the offset is exact."""
     state, keys = midway.snapshot.state, midway.keys
-    running = sorted((keys[row] + ahead, row) for row in midway.snapshot.running.tolist())
+    running = sorted((float(keys[row]) + ahead, row) for row in midway.snapshot.running.tolist())
     found = running_set(lineup_of(midway), running, state.occupancy.free.total, state.gpus_of, float(ahead))
     assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
 

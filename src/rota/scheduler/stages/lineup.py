@@ -119,10 +119,10 @@ class Lineup:
         phase = snapshot.state.phase.item(row)
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
-            item = (_plain(self.key(snapshot, row)), row)
+            item = (plain(self.key(snapshot, row)), row)
         elif phase == _RUNNING and self.tracks_running:
             items = self.running
-            item = (_plain(self.running_key(snapshot, row)), row)
+            item = (plain(self.running_key(snapshot, row)), row)
         else:
             return
         items.add(item)
@@ -164,6 +164,6 @@ class Lineup:
             self.advance(fronts, passed)
 
 
-def _plain(key: Any) -> Any:
+def plain(key: Any) -> Any:
     """A NumPy scalar as Python's own: comparing those is several times faster."""
     return key.item() if isinstance(key, np.generic) else key

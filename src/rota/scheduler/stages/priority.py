@@ -18,7 +18,7 @@ from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, alike
-from rota.scheduler.stages.lineup import Item, Lineup
+from rota.scheduler.stages.lineup import Item, Lineup, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
 
@@ -79,8 +79,9 @@ class ByPriority:
 
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Waiting rows before `row` in the order of the key."""
-        own = (self.key(snapshot, row), row)
-        return [other for other in snapshot.waiting.tolist() if (self.key(snapshot, other), other) < own]
+        own = (plain(self.key(snapshot, row)), row)
+        waiting = snapshot.waiting.tolist()
+        return [other for other in waiting if (plain(self.key(snapshot, other)), other) < own]
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""
