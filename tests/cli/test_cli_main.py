@@ -55,6 +55,27 @@ def test_interrupt(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_interrupt_of_a_parent_that_waits(tmp_path: Path) -> None:
+    """The same once the workers are at work and the parent has nothing to do but wait."""
+    long = tmp_path / "long.csv"
+    assert rota("trace", "generate", "--jobs", "60000", "--out", long).status == 0
+    command = [sys.executable, "-m", "rota.cli.main", "simulate", str(long), "--cluster", "40x8"]
+    command += ["--policy", "gandiva,las", "--workers", "2", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        pytest.skip("this system does not list the children of a process")
+    while len(workers := children.read_text().split()) < 2:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "rota: interrupted\n")
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    assert not (tmp_path / "out").exists()
+
+
 def test_closed_pipe(hundred: Path) -> None:
     """A reader that stops early is no error."""
     command = f"{sys.executable} -m rota.cli.main trace describe {hundred} --json | head -1"

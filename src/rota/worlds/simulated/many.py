@@ -12,7 +12,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -25,6 +25,8 @@ from rota.model.trace import Trace
 from rota.scheduler.policy import Policy, PolicySpec, system
 from rota.worlds.simulated.run import Setting, run
 
+_NAP_S = 0.2
+"""How long an interrupt may wait to be noticed."""
 SMALL_JOBS = 10_000
 """Jobs over all tasks up to which starting a process costs more than it saves."""
 
@@ -112,8 +114,7 @@ def _side_by_side(
             for process in processes
         ]
         try:
-            for future in serve:
-                future.result()
+            _await(serve)
         except BaseException:
             _stop(processes)  # so that the threads end, and leaving the block does not wait for them
             raise
@@ -124,6 +125,19 @@ def _side_by_side(
             raise outcome
         records[number] = outcome
     return records
+
+
+def _await(threads: Sequence[Future[None]]) -> None:
+    """Wait for all, or for the first that fails.
+
+    Awake now and then: a library that installs its own handler of interrupts (polars does) may have waiting
+    resumed by the system, and Python would see the interrupt only after the last thread.
+    """
+    left = set(threads)
+    while left:
+        done, left = wait(left, timeout=_NAP_S, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
 
 
 def _greeting(tasks: Sequence[Task], trace: Trace, cluster: Cluster) -> bytes:
