@@ -154,7 +154,8 @@ class SlotWorld(RoundWorld):
             if row in self._late:
                 before, done = self.progress.base.item(row), self._work.item(place)
                 self._work[place] = left = max(done - self._late[row], before)
-                if left < done:
-                    self._stalled[row] += (done - left) / self.progress.rate.item(row)
+                rate = self.progress.rate.item(row)
+                if left < done and rate > 0.0:  # one that has stopped since holds nothing to stall
+                    self._stalled[row] += (done - left) / rate
         self._late = {}
         super()._close(now)
