@@ -71,8 +71,8 @@ fidelity: setup  ## ours against the authors' own simulators; DATA names the fol
 	fi
 
 bless: setup  ## accept changed golden files, and show what changed
-	ROTA_BLESS=1 $(BIN)/pytest -q tests/cli tests/reports
-	git --no-pager diff --stat -- tests
+	ROTA_BLESS=1 $(BIN)/pytest -q tests/cli tests/reports tests/test_examples.py
+	git --no-pager diff --stat -- tests examples
 
 docs: setup  ## write the pages that are generated, and the figure of the README
 	$(BIN)/python -m rota.reports.definitions docs/metrics.md
