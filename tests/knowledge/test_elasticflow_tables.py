@@ -53,9 +53,7 @@ def test_jobs_run_at_the_rate_of_their_batch_size(tmp_path: Path) -> None:
 def test_a_batch_size_that_is_no_number_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rates.csv"
     path.write_text(TABLE.replace("256,2", "many,2"))
-    with pytest.raises(
-        InputError, match=r"row 5, column 'global_batch_size': 'many' is no batch size"
-    ):
+    with pytest.raises(InputError, match=r"row 5, column 'global_batch_size': 'many' is no batch size"):
         read_throughputs(path)
 
 
