@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from play import finishes, play, starts, trace_of
@@ -10,6 +11,7 @@ from rota.model.jobs import Truth
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
+from rota.policies.philly import _Place
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.run import Setting, prepare
 
@@ -57,7 +59,7 @@ def test_delay_is_attributed() -> None:
     loop, _ = prepare(parse_policy("philly").make(), trace, cluster, Setting())
     loop.run(1000)
     assert loop.memory["delay_s"] == {"5-8": {"fragmentation": 600.0}}
-    assert loop.memory["waits"] == {}
+    assert loop.memory["labels"] == {}
 
 
 @pytest.mark.parametrize(
@@ -175,3 +177,37 @@ def test_holdings_are_reservations() -> None:
     assert starts(record)["F"] == 3
     assert starts(record)["G"] > 4
     assert starts(record)["E"] == 50
+
+
+def test_dedicated_nodes_can_be_taken_back() -> None:
+    """E may not stand beside anybody, but C, whose node it takes, is gone."""
+    trace, cluster = two_vcs("A 8x99 B 8x99@1 C 8x99@2 D 8x99@3 E 8x99@4", "11122")
+    found = play("philly:dedicated=yes", trace, cluster).jobs
+    assert found.filter(found["preemptions"] > 0)["job_id"].to_list() == ["C"]
+    assert found.filter(found["job_id"] == "E")["start_s"].item() == 4
+
+
+@pytest.mark.parametrize("policy", ["philly", "philly:relax_after=1,backoff_s=45", "philly:reclaim_util=0.5"])
+@pytest.mark.parametrize("seed", range(4))
+def test_sleeping_through_attempts_changes_nothing(
+    policy: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Woken at every opening, it starts and preempts the same jobs at the same moments."""
+    random = np.random.default_rng(seed)
+    n = 60
+    gpus, seconds = random.choice([1, 1, 1, 2, 4, 8, 12], n), random.integers(20, 4000, n)
+    jobs = " ".join(f"J{i} {g}x{s}@{20 * i}" for i, (g, s) in enumerate(zip(gpus, seconds, strict=True)))
+    trace, cluster = two_vcs(jobs, "".join(random.choice(["1", "2"], n)), quotas=(20, 12))
+    asleep = play(policy, trace, cluster)
+    monkeypatch.setattr(
+        _Place, "sleeps", property(lambda self: False, lambda self, value: None), raising=False
+    )
+    awake = play(policy, trace, cluster)
+    columns = ["job_id", "start_s", "finish_s", "preemptions"]
+    assert asleep.jobs.select(columns).equals(awake.jobs.select(columns))
+    assert asleep.counts["decisions"] < awake.counts["decisions"]
+
+
+def test_a_full_cluster_lets_the_policy_sleep() -> None:
+    """Two jobs wait a day for A: none of 576 attempts is looked at before A ends."""
+    assert play("philly", "A 4x86400 B 4x10@1 C 2x10@2", "1x4").counts["decisions"] == 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,22 @@ from rota.model.grants import Code, Grant
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.progress import Progress
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.delays import BORROWED, FAIR_SHARE, FRAGMENTATION, Delays, Reasons, label_of
+from rota.scheduler.stages.delays import (
+    BORROWED,
+    FAIR_SHARE,
+    FRAGMENTATION,
+    LABELS,
+    Delays,
+    Reasons,
+    label_of,
+)
+from rota.scheduler.stages.gang import Cycle
+from rota.scheduler.stages.locality import Locality
 from rota.scheduler.stages.quota import NOBODY, Shares, reclaim
 from rota.scheduler.state import State
 
 NAMES = ("a/x", "b", "c")
+CYCLE = Cycle(timeout_s=180, backoff_s=120)
 
 
 def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> Shares:
@@ -44,8 +56,8 @@ def test_use_and_quota() -> None:
     assert found.used == {"a": 10, "b": 4, "free": 0, NOBODY: 2}
     assert (found.ratio("a"), found.ratio("b"), found.ratio("free")) == (0.625, 0.5, 0.0)
     assert found.ratio(NOBODY) == math.inf
-    assert found.is_due(1, 4)
-    assert not found.is_due(1, 5)
+    assert found.is_due("b", 4)
+    assert not found.is_due("b", 5)
     found.grant(1, 5)
     assert found.is_above("b")
     assert found.granted == 21
@@ -104,25 +116,46 @@ def test_reclaim(
 def test_labels(gpus: int, free: float, label: str, code: Code) -> None:
     """b holds 4 of its 8 GPUs and asks for more."""
     found = shares({0: (0, 10), 1: (1, 4)}, QUOTAS)
-    assert label_of(found, 1, gpus, free) == label
-    delays = Delays({}, [10, gpus])
-    delays.label(1, label, now=5.0)
-    assert Reasons(delays, found, free)[1].code is code
+    assert label_of(found, "b", gpus, free) == label
+    delays, waits = Delays({}, CYCLE), {1: CYCLE.first(Locality.ANYWHERE, 2, now=5.0)}
+    delays.label([("b", gpus)], lambda name, size: label_of(found, name, size, free), now=5.0)
+    assert Reasons(delays, found, free, waits, lambda row: ("b", gpus), now=9.0)[1].code is code
 
 
-def test_delays_add_up_by_size_and_label() -> None:
-    memory: dict[str, object] = {}
-    delays = Delays(memory, [1, 4, 8, 16])
-    for row in range(4):
-        delays.label(row, FAIR_SHARE, 0.0)
-    delays.label(1, FRAGMENTATION, 10.0)
-    delays.label(1, FRAGMENTATION, 15.0)
-    for row in range(4):
-        delays.close(row, 30.0)
-    assert memory["delay_s"] == {
-        "1": {FAIR_SHARE: 30.0},
-        "2-4": {FAIR_SHARE: 10.0, FRAGMENTATION: 20.0},
-        "5-8": {FAIR_SHARE: 30.0},
-        ">8": {FAIR_SHARE: 30.0},
-    }
-    assert memory["waits"] == {}
+def noted(*labels: tuple[float, str], since: float = 0.0, end: float) -> dict[str, float]:
+    """Seconds by label of a job that waits from `since` to `end`, given the labels of its class."""
+    memory: dict[str, Any] = {}
+    delays = Delays(memory, CYCLE)
+    for now, label in labels:
+        delays.label([("a", 4)], lambda name, gpus, label=label: label, now)
+    delays.close(("a", 4), CYCLE.first(Locality.ANYWHERE, 2, now=since), end)
+    return memory["delay_s"].get("2-4", {})
+
+
+@pytest.mark.parametrize(
+    ("labels", "since", "end", "expected"),
+    [
+        ([(0, FAIR_SHARE)], 0, 30, {FAIR_SHARE: 30}),
+        ([(0, FAIR_SHARE)], 30, 30, {}),
+        ([(0, FAIR_SHARE), (9, BORROWED), (15, BORROWED)], 0, 30, {FAIR_SHARE: 9, BORROWED: 21}),
+        ([(0, FAIR_SHARE), (10, BORROWED)], 20, 50, {BORROWED: 30}),
+        ([(0, FAIR_SHARE), (200, BORROWED)], 0, 290, {FAIR_SHARE: 290}),
+        ([(0, FAIR_SHARE), (180, BORROWED)], 0, 310, {FAIR_SHARE: 300, BORROWED: 10}),
+        ([(0, BORROWED), (200, FAIR_SHARE), (250, BORROWED)], 0, 310, {BORROWED: 310}),
+    ],
+)  # fmt: skip
+def test_a_pause_keeps_the_label_of_the_attempt_before(
+    labels: list[tuple[float, str]], since: float, end: float, expected: dict[str, float]
+) -> None:
+    """Attempts are open from 0 to 180 s and from 300 s on."""
+    assert noted(*labels, since=since, end=end) == expected
+
+
+def test_the_history_of_a_class_ends_with_its_last_job() -> None:
+    memory: dict[str, Any] = {}
+    delays = Delays(memory, CYCLE)
+    for now in range(100):
+        delays.label([("a", 4), ("b", 1)], lambda name, gpus, now=now: LABELS[now % 3], float(now))
+    assert delays.labels["a"][4]["changes"] == 100
+    delays.label([("b", 1)], lambda name, gpus: FAIR_SHARE, 100.0)
+    assert list(memory["labels"]) == ["b"]

@@ -3,17 +3,38 @@
 After Jeon et al. (Philly, ATC 2019): a wait is *fair-share delay* while the job would bring its virtual
 cluster above its quota, otherwise *fragmentation delay*.  Part of the latter is *borrowed*: there are not
 even enough free GPUs, since others hold more than theirs.
+
+Jobs of one virtual cluster and size share the reason at any moment, but for one in a pause between two
+attempts, which keeps that of the attempt before.  So the reason is noted by class, when it changes, and
+worked out for a job when its wait is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypedDict
 
+import numpy as np
+
+from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Memory
+from rota.scheduler.stages.gang import Attempts, Cycle
 from rota.scheduler.stages.quota import Shares
 
-FAIR_SHARE, FRAGMENTATION, BORROWED = "fair share", "fragmentation", "borrowed"
+FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
+
+Class = tuple[str, int]
+"""Virtual cluster and GPUs of a job."""
+
+
+class History(TypedDict):
+    """Reasons of one class, in order of time; the arrays have room to grow."""
+
+    changes: int
+    at_s: Floats
+    label: Ints
+    """Places in `LABELS`."""
 
 
 def size_bucket(gpus: int) -> str:
@@ -21,56 +42,107 @@ def size_bucket(gpus: int) -> str:
     return "1" if gpus <= 1 else "2-4" if gpus <= 4 else "5-8" if gpus <= 8 else ">8"
 
 
-class Delays:
-    """Reads and writes the attribution in a policy's memory, under `waits` and `delay_s`."""
-
-    def __init__(self, memory: Memory, gpus_of: list[int]) -> None:
-        self.waits: dict[int, list[object]] = memory.setdefault("waits", {})
-        """Label and moment since which it holds, by row."""
-        self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
-        """Seconds by class of size and label."""
-        self.gpus_of = gpus_of
-
-    def label(self, row: int, label: str, now: float) -> None:
-        """From `now` on, `row` waits for the reason `label`."""
-        known = self.waits.get(row)
-        if known is None or known[0] != label:
-            self.close(row, now)
-            self.waits[row] = [label, now]
-
-    def close(self, row: int, now: float) -> None:
-        """`row` waits no longer, or for another reason."""
-        if row in self.waits:
-            label, since = self.waits.pop(row)
-            seconds = self.delay_s.setdefault(size_bucket(self.gpus_of[row]), {})
-            seconds[str(label)] = seconds.get(str(label), 0.0) + now - float(since)  # type: ignore[arg-type]
-
-
-def label_of(shares: Shares, row: int, gpus: int, free: float) -> str:
-    """Why `row` waits while `free` GPUs are granted to nobody."""
-    if not shares.is_due(row, gpus):
+def label_of(shares: Shares, name: str, gpus: int, free: float) -> str:
+    """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
+    if not shares.is_due(name, gpus):
         return FAIR_SHARE
     return BORROWED if free < gpus else FRAGMENTATION
 
 
-class Reasons(Mapping[int, Constraint]):
-    """The labels as constraints, made when somebody asks."""
+class Delays:
+    """Reads and writes the attribution in a policy's memory, under `labels` and `delay_s`."""
 
-    def __init__(self, delays: Delays, shares: Shares, free: float) -> None:
+    def __init__(self, memory: Memory, cycle: Cycle) -> None:
+        self.labels: dict[str, dict[int, History]] = memory.setdefault("labels", {})
+        """By virtual cluster and GPUs, for classes of which jobs wait."""
+        self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
+        """Seconds of the waits that are over, by class of size and label."""
+        self.cycle = cycle
+
+    def label(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
+        """From `now` on, jobs of `classes` wait for the reason `label`; other classes have none waiting."""
+        kept: dict[str, dict[int, History]] = {}
+        for name, gpus in classes:
+            history = self.labels.get(name, {}).get(gpus) or _history()
+            _note(history, LABELS.index(label(name, gpus)), now)
+            kept.setdefault(name, {})[gpus] = history
+        self.labels.clear()
+        self.labels.update(kept)
+
+    def close(self, of: Class, attempts: Attempts, now: float) -> None:
+        """A job of the class waits no longer."""
+        since = attempts["since_s"]
+        if now <= since:
+            return
+        history = self.labels[of[0]][of[1]]
+        first, end = _last(history, since, "right"), history["changes"]
+        moments = history["at_s"][first:end].copy()
+        moments[0] = since
+        moments = np.minimum(self.cycle.deferred(moments, since), now)
+        seconds = np.bincount(history["label"][first:end], np.diff(moments, append=now), len(LABELS))
+        total = self.delay_s.setdefault(size_bucket(of[1]), {})
+        for label, part in zip(LABELS, seconds.tolist(), strict=True):
+            if part > 0.0:
+                total[label] = total.get(label, 0.0) + part
+
+    def now(self, of: Class, attempts: Attempts, now: float) -> str:
+        """Why a job of the class waits."""
+        history, until = self.labels[of[0]][of[1]], self.cycle.until_s(attempts, now)
+        place = _last(history, now, "right") if now < until else _last(history, until, "left")
+        return LABELS[history["label"].item(place)]
+
+
+def _history() -> History:
+    return History(changes=0, at_s=np.zeros(8), label=np.zeros(8, dtype=np.int64))
+
+
+def _note(history: History, label: int, now: float) -> None:
+    """`label` holds from `now` on."""
+    n = history["changes"]
+    if n and history["label"].item(n - 1) == label:
+        return
+    if n == len(history["at_s"]):
+        history["at_s"] = np.append(history["at_s"], np.zeros(n))
+        history["label"] = np.append(history["label"], np.zeros(n, dtype=np.int64))
+    history["at_s"][n], history["label"][n] = now, label
+    history["changes"] = n + 1
+
+
+def _last(history: History, moment_s: float, side: str) -> int:
+    """Place of the label that held at the moment ("right"), or just before it ("left")."""
+    at_s = history["at_s"][: history["changes"]]
+    return max(0, int(np.searchsorted(at_s, moment_s, side=side)) - 1)  # type: ignore[call-overload]
+
+
+class Reasons(Mapping[int, Constraint]):
+    """The labels of waiting jobs as constraints, made when somebody asks."""
+
+    def __init__(
+        self,
+        delays: Delays,
+        shares: Shares,
+        free: float,
+        waits: Mapping[int, Attempts],
+        class_of: Callable[[int], Class],
+        now: float,
+    ) -> None:
         self.delays = delays
         self.shares = shares
         self.free = free
+        self.waits = waits
+        self.class_of = class_of
+        self.now = now
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.delays.waits)
+        return iter(self.waits)
 
     def __len__(self) -> int:
-        return len(self.delays.waits)
+        return len(self.waits)
 
     def __getitem__(self, row: int) -> Constraint:
-        label, gpus = self.delays.waits[row][0], self.delays.gpus_of[row]
+        name, gpus = self.class_of(row)
+        label = self.delays.now((name, gpus), self.waits[row], self.now)
         if label == FAIR_SHARE:
-            name = self.shares.of(row)
             return Constraint(Code.QUOTA, self.shares.used[name] + gpus, self.shares.quota[name], name)
         if label == BORROWED:
             return Constraint(Code.RESOURCES, gpus, self.free)

@@ -29,6 +29,9 @@ class Domains:
 
     def __init__(self, cluster: Cluster, level: str = "rack") -> None:
         gpus: list[int] = cluster.node_gpus.tolist()
+        self.full = Free.of(cluster)
+        """A cluster of which no GPU is free."""
+        self.full.remove_all(tuple(range(cluster.gpus)))
         self._of_size = {
             size: mask_of([node for node, n in enumerate(gpus) if n == size]) for size in sorted(set(gpus))
         }

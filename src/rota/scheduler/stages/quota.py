@@ -53,9 +53,8 @@ class Shares:
         self.used[self.of(row)] += gpus
         self.granted += gpus
 
-    def is_due(self, row: int, gpus: float) -> bool:
-        """True if `row` would not bring its virtual cluster above its quota."""
-        name = self.of(row)
+    def is_due(self, name: str, gpus: float) -> bool:
+        """True if `gpus` GPUs more would not bring the virtual cluster above its quota."""
         return self.used[name] + gpus <= self.quota[name] + EPSILON
 
     def is_above(self, name: str) -> bool:
