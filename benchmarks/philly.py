@@ -1,6 +1,6 @@
 """Queueing under `philly` on a generated month: by size, by cause, with locality relaxed and strict.
 
-    python benchmarks/philly.py [--jobs 19200] [--load 0.9] [--seed 1]
+    python benchmarks/philly.py [--jobs 9600] [--load 0.7] [--seed 1]
 
 512 GPUs in 8 racks of 8 nodes; every virtual cluster of the trace has the quota that its GPU time is of
 all.  A gang on more nodes than it needs runs at 0.854 of its rate, as the study measured for two GPUs.
@@ -77,8 +77,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", type=int, default=19_200)
-    parser.add_argument("--load", type=float, default=0.9)
+    parser.add_argument("--jobs", type=int, default=9_600)
+    parser.add_argument("--load", type=float, default=0.7)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     trace = generate(arguments.jobs, seed=arguments.seed, load=arguments.load, cluster=RACKS * NODES * GPUS)
