@@ -15,9 +15,9 @@ Departs   A job starts at the strictest level that the empty cluster could meet.
           not to be needed is spared.  Retries are the world's (`retries`); of the guidelines, waiting longer
           for locality (`patience_per_h`) and dedicated nodes (`dedicated`) are here, the pre-run pool is not.
           The policy sleeps through attempts that can find nothing: no GPU is free and nobody may take any.
-Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated month (docs/philly.md): strict
-          locality raises the 90th percentile wait of jobs above 8 GPUs from 0.35 to 18.7 h and shortens their
-          runs by 2.7 %; fragmentation is 0 to 11 % of waiting time where the study has 80 % of delays
+Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated month (docs/philly.md):
+          strict locality raises the 90th percentile wait of jobs above 8 GPUs from 0.35 to 18.7 h, shortens
+          their runs by 2.7 %; fragmentation is 0 to 11 % of waiting time where the study has 80 % of delays
 """
 
 from __future__ import annotations
