@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from play import finishes, play
+from play import finishes, play, starts, trace_of
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,10 @@ from play import finishes, play
 def test_worked_examples(policy: str, jobs: str, expected: dict[str, float], why: str) -> None:
     """Finish times of small cases computed by hand."""
     assert finishes(play(policy, jobs)) == expected, why
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo:skip=yes", "fifo:backfill=easy"])
+def test_a_higher_priority_goes_first(policy: str) -> None:
+    """D came last and goes before B and C, which keep their order; nobody is stopped for it."""
+    jobs = trace_of("A 4x10 B 4x10@1 C 4x10@2 D 4x10@3", priority=[0, 0, 0, 5])
+    assert starts(play(policy, jobs)) == {"A": 0.0, "D": 10.0, "B": 20.0, "C": 30.0}

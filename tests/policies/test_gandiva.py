@@ -15,10 +15,12 @@ from rota.model.jobs import Counts
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
+from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.company import Company
 from rota.worlds.simulated.costs import Cost, Costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from scripted import state_of
 
 
 def stretches(record: Record, job: str) -> list[tuple[float, float, list[int], str]]:
@@ -227,3 +229,17 @@ def test_feedback_is_early_and_little_is_lost() -> None:
 def test_senseless_parameters_are_refused(option: str) -> None:
     with pytest.raises(InputError, match=option.partition("=")[0]):
         parse_policy(f"gandiva:{option}")
+
+
+def test_nodes_that_join_later_are_homes_too() -> None:
+    """Live, a cluster begins without nodes, and grows: the memory is of the one before."""
+    policy = parse_policy("gandiva:packing=no").make()
+    nothing = Cluster.build([NodeShape(count=1, gpus=0, names=("none",))])
+    found = policy.decide(Snapshot(state_of("A 1x9 B 2x9", nothing)), {})
+    assert list(found.grants) == []
+    one = policy.decide(Snapshot(state_of("A 1x9 B 2x9", "1x2")), found.memory)
+    assert [grant.job for grant in one.grants] == [0]  # B finds no place beside A
+    running = [Grant(0, (0,))]
+    two = policy.decide(Snapshot(state_of("A 1x9 B 2x9", "2x2", running, 1.0)), one.memory)
+    assert [(grant.job, grant.devices) for grant in two.grants] == [(1, (2, 3))]
+    assert list(two.preempt) == []

@@ -53,13 +53,13 @@ SCENES = [
         "too few free and two in front", "A 6x9 B 8x9 C 4x9 D 4x9",
         [
             (Code.RESOURCES, 4, 2, "needs 4 GPUs; 2 are free"),
-            (Code.PRIORITY, NAN, 2, "stands behind 2 waiting jobs in the order of the policy"),
+            (Code.EARLIER, NAN, 2, "stands behind 2 jobs submitted earlier (B and C)"),
         ],
         running=(alone(0, *range(6)),),
     ),
     Scene(
         "free, but strict order", "A 6x9 B 8x9 C 2x9",
-        [(Code.PRIORITY, NAN, 1, "stands behind 1 waiting jobs in the order of the policy")],
+        [(Code.EARLIER, NAN, 1, "stands behind 1 job submitted earlier (B)")],
         running=(alone(0, *range(6)),),
     ),
     Scene(
@@ -69,7 +69,10 @@ SCENES = [
     ),
     Scene(
         "larger than the nodes that are left", "A 8x9",
-        [(Code.GANG_TOO_LARGE, 8, 4, "needs 8 GPUs at once; the cluster has 4 it could use")],
+        [
+            (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
+            (Code.GANG_TOO_LARGE, 8, 4, "needs 8 GPUs at once; the cluster has 4 it could use"),
+        ],
         also={"lost": 1},
     ),
     Scene(
@@ -80,7 +83,7 @@ SCENES = [
     ),
     Scene(
         "one type has not enough, both would", "A 2x9 B 2x9 C 4x9",
-        [(Code.GPU_TYPE, 4, 2, "needs 4 GPUs of type K80|V100; 2 of that type are free")],
+        [(Code.GPU_TYPE, 4, 2, "needs 4 GPUs of type K80 or V100; 2 of that type are free")],
         cluster="1x4:K80,1x4:V100", running=(alone(0, 0, 1), alone(1, 4, 5)),
     ),
     Scene(
@@ -105,7 +108,7 @@ SCENES = [
     ),
     Scene(
         "device memory beside the other", "A 1x9 B 1x9 C 1x9 D 1x9 E 1x9",
-        [(Code.MEMORY, 10, 6, "needs 10 GiB of device memory; the most free on one device is 6")],
+        [(Code.MEMORY, 10, 6, "needs 10 GiB of device memory; the most free on one device is 6 GiB")],
         cluster=Cluster.build([NodeShape(count=1, gpus=4, gpu_memory_gib=16)]),
         running=(*(Grant(row, (row,), 0.5, Role.PACKED) for row in range(4)),),
         columns={"gpu_share": 0.5, "gpu_memory_gib": 10.0},
@@ -123,25 +126,28 @@ SCENES = [
     Scene(
         "kept for another", "A 4x9 B 8x9 C 2x9",
         [
-            (Code.RESERVATION, 2, 0, "2 GPUs are needed, 0 are free, the rest is reserved for B"),
-            (Code.PRIORITY, NAN, 1, "stands behind 1 waiting jobs in the order of the policy"),
+            (
+                Code.RESERVATION, 2, 0,
+                "needs 2 GPUs; 0 are free, the rest is reserved for job B (for another 9s)",
+            ),
+            (Code.EARLIER, NAN, 1, "stands behind 1 job submitted earlier (B)"),
         ],
         running=(alone(0, 0, 1, 2, 3),), also={"reservations": [Reservation(1, tuple(range(8)), 9.0)]},
     ),
     Scene(
         "a reservation that leaves room is no reason", "A 4x9 B 8x9 C 2x9",
-        [(Code.PRIORITY, NAN, 1, "stands behind 1 waiting jobs in the order of the policy")],
+        [(Code.EARLIER, NAN, 1, "stands behind 1 job submitted earlier (B)")],
         running=(alone(0, 0, 1, 2, 3),), also={"reservations": [Reservation(1, (0, 1, 4, 5), 9.0)]},
     ),
     Scene(
         "dependency", "A 1x9 B 1x9 C 1x9",
-        [(Code.DEPENDENCY, NAN, NAN, "waits for A, B to end")],
+        [(Code.DEPENDENCY, NAN, NAN, "waits for jobs A and B to end")],
         running=(alone(0, 0),), columns={"after": {2: (0, 1)}},
     ),
     Scene(
         "preempted for a shorter one", "B 2x9 A 8x90",
         [
-            (Code.PREEMPTED, 8, NAN, "gave up 8 GPUs to B"),
+            (Code.PREEMPTED, 8, NAN, "gave up 8 GPUs to job B"),
             (Code.RESOURCES, 8, 6, "needs 8 GPUs; 6 are free"),
         ],
         running=(alone(1, *range(8)),), policy="srtf",
@@ -150,14 +156,14 @@ SCENES = [
         "shorter jobs in front, not earlier ones", "A 8x1 B 8x50 C 8x5 D 8x9",
         [
             (Code.RESOURCES, 8, 0, "needs 8 GPUs; 0 are free"),
-            (Code.PRIORITY, NAN, 1, "stands behind 1 waiting jobs in the order of the policy"),
+            (Code.EARLIER, NAN, 1, "stands behind 1 job submitted earlier (C)"),
         ],
         running=(alone(0, *range(8)),), policy="srtf",
     ),
     Scene(
         "the policy has a reason of its own", "A 8x9 B 2x9",
         [
-            (Code.LOCALITY, 2, 3, "waits for 2 GPUs closer together (rack); 3 are free in all"),
+            (Code.LOCALITY, 2, 3, "waits for 2 GPUs closer together; 3 are free in all (rack)"),
             (Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free"),
         ],
         running=(alone(0, *range(8)),), also={"reasons": {1: Constraint(Code.LOCALITY, 2, 3, "rack")}},
@@ -172,7 +178,7 @@ SCENES = [
     ),
     Scene(
         "room for it, and the policy comes back later", "A 2x9",
-        [(Code.ROUND, NAN, NAN, "is decided upon at the next round")],
+        [(Code.ROUND, NAN, 60, "is decided upon at the next round, in 1m")],
         policy="", also={"wake": Wake(at_s=60.0)},
     ),
     Scene(

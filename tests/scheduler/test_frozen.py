@@ -129,7 +129,7 @@ def test_a_stored_job_can_be_explained(tmp_path: Path) -> None:
         explain(frozen.snapshot(), frozen.decide(), 2),
     )
     assert [one.sentence() for one in reason] == ["needs 4 GPUs; 2 are free"]
-    assert [one.sentence() for one in ahead] == ["stands behind 1 waiting jobs in the order of the policy"]
+    assert [one.sentence() for one in ahead] == ["stands behind 1 job submitted earlier (B)"]
 
 
 def test_deciding_leaves_the_stored_moment_alone() -> None:

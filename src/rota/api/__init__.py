@@ -7,6 +7,9 @@
 simulate   replay a trace under several policies
 results    what came out: records, summaries, comparison, files
 moments    one moment of a run, kept in a file and decided again
+forecast   what would become of the jobs of a moment, under its policy and under others
+estimate   when one of them would start
+futures    the forks of a moment on which both stand
 """
 
 from __future__ import annotations

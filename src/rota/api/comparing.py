@@ -31,6 +31,7 @@ from rota.traces.capacity import cluster_from, peak_demand
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
+from rota.worlds.simulated.measured import MeasuredCosts
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed import Slowdowns, SpeedModel
@@ -75,7 +76,7 @@ def simulate(
     policies     names with parameters (`tiresias:promote=2`), specs, instances; `bound:srtf_relaxed`
     knowledge    source of what policies are told: `duration=oracle`, `user` or `predicted`
     semantics    timing rules: `exact`, or those of a published simulator
-    costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`
+    costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
     faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
@@ -128,7 +129,11 @@ def simulate(
         window=window,
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
-        remarks=(*_remarks(whole, where, shows_observed), *_idle_remark(records, cluster)),
+        remarks=(
+            *_remarks(whole, where, shows_observed),
+            *_idle_remark(records, cluster),
+            *_costs_remark(setting.costs),
+        ),
     )
 
 
@@ -203,6 +208,10 @@ def _check_window(window: Window | None, trace: Trace) -> None:
             field="--measure",
             expected=f"a part of the {format_duration(last_s - first_s)} between first and last submission",
         )
+
+
+def _costs_remark(costs: Costs) -> list[str]:
+    return [costs.remark] if isinstance(costs, MeasuredCosts) and costs.remark else []
 
 
 def _as_the_site(setting: Setting, trace: Trace) -> Setting:

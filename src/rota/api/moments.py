@@ -20,6 +20,7 @@ from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.traces import read
 from rota.traces.capacity import cluster_from
+from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.run import prepare
 
 
@@ -49,7 +50,7 @@ def snapshot(
     format: str | None = None,
     knowledge: str | Mapping[str, str] | None = None,
     semantics: str = "exact",
-    costs: str | None = None,
+    costs: str | Costs | None = None,
     seed: int = 0,
 ) -> Frozen:
     """Run `policy` and write to `path` what it is shown at its first decision at or after `at_s`.

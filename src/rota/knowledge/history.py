@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import insort
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class CompletedService:
         return self.values
 
     def submitted(self, row: int) -> None: ...
+
+    def begin_with(self, gpu_s: Iterable[float]) -> None:
+        """GPU-seconds of jobs that completed before this run."""
+        self._gpu_s = sorted([*self._gpu_s, *gpu_s])
+        self.values = {"gpu_s": np.array(self._gpu_s)}
 
     def ended(self, row: int, ran_s: float) -> None:
         insort(self._gpu_s, ran_s * self._gpus[row])

@@ -1,10 +1,14 @@
-"""What a job holds, what is kept free for it, and why it waits."""
+"""What a job holds, what is kept free for it, and (from `rota.model.reasons`) why it waits."""
 
 from __future__ import annotations
 
 import math
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
+
+from rota.model.reasons import Code, Constraint
+
+__all__ = ["Code", "Constraint", "Grant", "Leave", "Purpose", "Reservation", "Role"]
 
 
 class Role(IntEnum):
@@ -61,64 +65,3 @@ class Reservation(NamedTuple):
     job: int
     devices: tuple[int, ...]
     until_s: float
-
-
-class Code(StrEnum):
-    """Why a job waits, in Slurm's words where it has one."""
-
-    RESOURCES = "Resources"
-    FRAGMENTATION = "Fragmentation"
-    GANG_TOO_LARGE = "GangTooLarge"
-    GPU_TYPE = "GpuType"
-    MEMORY = "Memory"
-    HOST = "HostResources"
-    PRIORITY = "Priority"
-    QUOTA = "Quota"
-    RESERVATION = "Reservation"
-    DEPENDENCY = "Dependency"
-    HELD = "Held"
-    LOCALITY = "Locality"
-    PREEMPTED = "Preempted"
-    ROUND = "Round"
-    REFUSED = "Refused"
-    POLICY = "Policy"
-
-
-class Constraint(NamedTuple):
-    """One thing that keeps a job waiting: what it asked for, what there was."""
-
-    code: Code
-    requested: float = math.nan
-    provided: float = math.nan
-    detail: str = ""
-    """Name of the tenant, node, type or job concerned."""
-
-    def sentence(self) -> str:
-        """The constraint in words."""
-        return _SENTENCES[self.code].format(
-            requested=_number(self.requested), provided=_number(self.provided), detail=self.detail
-        )
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:g}"
-
-
-_SENTENCES = {
-    Code.RESOURCES: "needs {requested} GPUs; {provided} are free",
-    Code.FRAGMENTATION: "needs {requested} GPUs in one {detail}; the most free in one is {provided}",
-    Code.GANG_TOO_LARGE: "needs {requested} GPUs at once; the cluster has {provided} it could use",
-    Code.GPU_TYPE: "needs {requested} GPUs of type {detail}; {provided} of that type are free",
-    Code.MEMORY: "needs {requested} GiB of device memory; the most free on one device is {provided}",
-    Code.HOST: "needs {requested} {detail} on one node; the most free on one is {provided}",
-    Code.PRIORITY: "stands behind {provided} waiting jobs in the order of the policy",
-    Code.QUOTA: "tenant {detail} would use {requested} GPUs; its quota is {provided}",
-    Code.RESERVATION: "{requested} GPUs are needed, {provided} are free, the rest is reserved for {detail}",
-    Code.DEPENDENCY: "waits for {detail} to end",
-    Code.HELD: "is held by {detail}",
-    Code.LOCALITY: "waits for {requested} GPUs closer together ({detail}); {provided} are free in all",
-    Code.PREEMPTED: "gave up {requested} GPUs to {detail}",
-    Code.ROUND: "is decided upon at the next round",
-    Code.REFUSED: "was to start, but was refused: {detail}",
-    Code.POLICY: "{detail}",
-}

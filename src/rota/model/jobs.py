@@ -53,7 +53,7 @@ class Part:
 
 
 # dtype and value of a column nobody gave; `gpus_min` and `gpus_max` follow `gpus`.
-_DEFAULTS: dict[str, tuple[type, Any]] = {
+DEFAULTS: dict[str, tuple[type, Any]] = {
     "submit_s": (np.float64, None),
     "gpus": (np.int64, None),
     "gpus_min": (np.int64, "gpus"),
@@ -123,10 +123,10 @@ class JobTable:
     """Code of the recurring series or app the job belongs to."""
     workload: Array
     """Code of the program it runs, a name that profiles know."""
-    tenant_names: tuple[str, ...] = ("default",)
-    group_names: tuple[str, ...] = ()
-    workload_names: tuple[str, ...] = ()
-    type_names: tuple[str, ...] = ()
+    tenant_names: Sequence[str] = ("default",)
+    group_names: Sequence[str] = ()
+    workload_names: Sequence[str] = ()
+    type_names: Sequence[str] = ()
     after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Rows a job may start after."""
     parts: Mapping[int, tuple[Part, ...]] = field(default_factory=dict)
@@ -139,22 +139,22 @@ class JobTable:
         *,
         submit_s: Any,
         gpus: Any,
-        tenant_names: tuple[str, ...] = ("default",),
-        group_names: tuple[str, ...] = (),
-        workload_names: tuple[str, ...] = (),
-        type_names: tuple[str, ...] = (),
+        tenant_names: Sequence[str] = ("default",),
+        group_names: Sequence[str] = (),
+        workload_names: Sequence[str] = (),
+        type_names: Sequence[str] = (),
         after: Mapping[int, tuple[int, ...]] | None = None,
         parts: Mapping[int, tuple[Part, ...]] | None = None,
         **columns: Any,
     ) -> JobTable:
         """A table from the columns that are known; scalars are spread, the rest gets defaults."""
         given: dict[str, Any] = {"submit_s": submit_s, "gpus": gpus, **columns}
-        unknown = set(given) - set(_DEFAULTS)
+        unknown = set(given) - set(DEFAULTS)
         if unknown:
             raise TypeError(f"JobTable has no column {sorted(unknown)[0]!r}")
         n = len(ids)
         filled: dict[str, Array] = {}
-        for name, (dtype, default) in _DEFAULTS.items():
+        for name, (dtype, default) in DEFAULTS.items():
             value = given.get(name, filled["gpus"] if default == "gpus" else default)
             filled[name] = read_only(np.array(np.broadcast_to(np.asarray(value, dtype=dtype), (n,))))
         return cls(
@@ -174,7 +174,7 @@ class JobTable:
     def take(self, rows: Ints) -> JobTable:
         """The table of `rows` in that order; dependencies on jobs left out are dropped."""
         where = _new_rows(rows) if self.after or self.parts else {}
-        columns: dict[str, Any] = {name: read_only(getattr(self, name)[rows]) for name in _DEFAULTS}
+        columns: dict[str, Any] = {name: read_only(getattr(self, name)[rows]) for name in DEFAULTS}
         return replace(
             self,
             ids=[self.ids[row] for row in rows.tolist()],
@@ -190,12 +190,12 @@ class JobTable:
     def name_of(self, column: str, row: int) -> str:
         """Name behind the code in `tenant`, `group` or `workload` at `row`; empty if none."""
         code = int(getattr(self, column)[row])
-        names: tuple[str, ...] = getattr(self, f"{column}_names")
+        names: Sequence[str] = getattr(self, f"{column}_names")
         return names[code] if 0 <= code < len(names) else ""
 
     def job(self, row: int) -> Job:
         """Row `row` as an object, for messages and displays."""
-        values = {name: getattr(self, name)[row].item() for name in _DEFAULTS}
+        values = {name: getattr(self, name)[row].item() for name in DEFAULTS}
         for column in ("tenant", "group", "workload"):
             values[column] = self.name_of(column, row)
         return Job(id=self.ids[row], row=row, **values)
@@ -206,7 +206,7 @@ def _new_rows(rows: Ints) -> dict[int, int]:
     return {old: new for new, old in enumerate(rows.tolist())}
 
 
-JOB_COLUMNS: tuple[str, ...] = tuple(_DEFAULTS)
+JOB_COLUMNS: tuple[str, ...] = tuple(DEFAULTS)
 """Names of the columns of a `JobTable`, in their order."""
 
 

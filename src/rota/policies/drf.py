@@ -32,8 +32,10 @@ from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.needs import Knowledge
+from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.shapes import shapes
 from rota.scheduler.stages.sites import Counting, Placing
@@ -86,16 +88,61 @@ class Drf:
         state, p = snapshot.state, self.parameters
         wake = Wake(if_waiting=True)
         counts = state.plain and p.placement in COUNT_ONLY and not p.preempt
-        if not len(state.waiting) or (counts and not state.occupancy.free.total):
+        if not len(state.waiting):
             return Decision(memory, wake=wake)
-        if self._facts is None or self._facts.jobs is not state.jobs:
-            self._facts = _Facts.of(state.jobs, snapshot.cluster, p)
+        if counts and not state.occupancy.free.total:
+            return Decision(memory, wake=wake, standing=_ByShare(self))
         site = Counting(snapshot, self.place) if counts else Placing(snapshot, self.place)
-        filling = _Filling(snapshot, self._facts, site)
+        filling = _Filling(snapshot, self.facts(snapshot), site)
         filling.fill()
         if p.preempt and isinstance(site, Placing):
             filling.redistribute(site)
-        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake)
+        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake, standing=_ByShare(self))
+
+    def facts(self, snapshot: Snapshot) -> _Facts:
+        """What is fixed for the jobs in the table."""
+        jobs = snapshot.state.jobs
+        if self._facts is None or self._facts.jobs is not jobs:
+            self._facts = _Facts.of(jobs, snapshot.cluster, self.parameters)
+        return self._facts
+
+
+class _ByShare:
+    """Who is before whom, for those who ask why a job waits."""
+
+    def __init__(self, policy: Drf) -> None:
+        self.policy = policy
+        self.spreads = policy.parameters.placement in COUNT_ONLY
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Jobs of tenants with less, and earlier ones of the same tenant."""
+        place = self.policy.place
+        filling = _Filling(snapshot, self.policy.facts(snapshot), Counting(snapshot, place))
+        own = self._key(filling, row)
+        return [other for other in snapshot.waiting.tolist() if self._key(filling, other) < own]
+
+    def _key(self, filling: _Filling, row: int) -> tuple[int, int, int]:
+        tenant = int(filling.tenant_of[row])
+        return filling.shares.key(tenant), filling.facts.arrival.item(tenant), row
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return Fitter(snapshot, self.policy.place)(scratch, row) is not None
+
+    def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
+        """Tenant, GPUs it holds, and its part of all GPUs by weight among the tenants with live jobs."""
+        jobs, tenants = snapshot.state.jobs, snapshot.cluster.tenants
+        own = jobs.name_of("tenant", row)
+        live = {jobs.name_of("tenant", other) for other in (*snapshot.waiting.tolist(), *snapshot.grants)}
+        weights = {
+            name: tenants.get(name).weight if self.policy.parameters.weighted else 1.0 for name in live
+        }
+        holds = sum(
+            len(grant.devices) * grant.share
+            for other, grant in snapshot.grants.items()
+            if jobs.name_of("tenant", other) == own
+        )
+        return own, holds, snapshot.cluster.gpus * weights[own] / sum(weights.values())
 
 
 @dataclass(frozen=True)

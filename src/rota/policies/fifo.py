@@ -3,7 +3,8 @@
 Paper     none; the baseline of them all
 Decides   order; with backfill, reservations
 Needs     nothing; `backfill=easy` needs durations: the user's, predicted or true ones
-Idea      1. Jobs start in the order in which they were submitted, and run to their end.
+Idea      1. Jobs start in the order in which they were submitted, those of a higher priority before all
+             others, and run to their end.
           2. What happens when the first one does not fit is the variant: all wait (strict), it is passed by
              (skip), or it gets a reservation and is passed by those that do not delay it (backfill=easy).
 Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
@@ -47,8 +48,8 @@ class FifoParameters:
 
 
 def by_submission(snapshot: Snapshot, rows: Any) -> Any:
-    """Rows are numbered by submission."""
-    return rows
+    """Higher priorities first; equal keys are served in order of submission."""
+    return -snapshot.state.jobs.priority[rows]
 
 
 @register(

@@ -5,6 +5,7 @@ Memory    `homes`    servers with the jobs that belong to them (`stages.homes`),
           `queue`    jobs without a home, in the order in which they came
           `refused`  how many of them, from the head, have asked since a home last changed
           `down`     nodes that are lost
+          `gpus`     GPUs of each node: live, nodes join, and may come back with other devices
           `alone`    rate of each job when it last ran alone on what it asked for
           `bad`      per job, the jobs it was parted from because sharing did not pay
           `moves`    per moved job: home before, rate before, moment at which to compare
@@ -57,11 +58,9 @@ class Moment:
         self.gpus = snapshot.state.occupancy.free.size
         is_new = not memory
         if is_new:
-            memory.update(homes={}, home_of={}, queue=[], refused=0, down=[])
+            memory.update(homes={}, home_of={}, queue=[], refused=0, down=[], gpus=[])
             memory.update(alone={}, bad={}, moves={}, barred={})
         self.homes = Homes(memory["homes"], memory["home_of"], demand_of(snapshot))
-        for node in range(snapshot.cluster.nodes) if is_new else ():
-            self.homes.open([node], self.gpus)
         self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters.pack_gain)
         self.queue: list[int] = memory["queue"]
         self.due: set[int] = set()
@@ -72,6 +71,8 @@ class Moment:
         """Jobs whose home was lost."""
 
     def decide(self) -> Decision:
+        if self.memory["gpus"] != self.gpus:
+            self._follow_cluster()
         self._follow_nodes()
         self._follow_jobs()
         self._place_queue()
@@ -86,6 +87,23 @@ class Moment:
 
     # -- what has happened -------------------------------------------------------------------------
 
+    def _follow_cluster(self) -> None:
+        """Nodes that are new, or have other GPUs, are empty homes; who was there needs another one."""
+        before = self.memory["gpus"]
+        changed = [
+            node for node in range(len(self.gpus)) if node >= len(before) or before[node] != self.gpus[node]
+        ]
+        for key, home in list(self.homes.homes.items()):
+            if not set(changed).isdisjoint(home["nodes"]):
+                self._evacuate(key)
+                self.homes.close(key, self.gpus, changed)
+        self.memory["down"] = [node for node in self.memory["down"] if node not in changed]
+        for node in changed:
+            self.homes.open([node], self.gpus)
+        if before:
+            self.left.update(changed)
+        self.memory["gpus"] = list(self.gpus)
+
     def _follow_nodes(self) -> None:
         """Lost nodes are no homes; whoever belonged to one needs another."""
         first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
@@ -96,12 +114,19 @@ class Moment:
             self.memory["down"].remove(node)
             self.homes.open([node], self.gpus)
             self.left.add(node)
+            self.evacuated += self._running_on(node)
         for key, home in list(self.homes.homes.items()) if down else ():
             lost = [node for node in home["nodes"] if is_down[node]]
             if lost:
                 self._evacuate(key)
                 self.homes.close(key, self.gpus, lost)
                 self.memory["down"] += lost
+
+    def _running_on(self, node: int) -> list[int]:
+        """Jobs that ran on while their node took no new ones."""
+        node_of = self.snapshot.state.occupancy.free.node_of
+        grants = self.snapshot.grants
+        return [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]
 
     def _evacuate(self, key: int) -> None:
         rows = sorted(members(self.homes.homes[key]))
@@ -162,6 +187,8 @@ class Moment:
         grant = self.snapshot.grants[row]
         nodes = {node_of[device] for device in grant.devices}
         spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
+        if not spanned:
+            return  # its node is being emptied: there it runs on, and nobody moves in
         key = self.homes.join(spanned, self.gpus)
         self.homes.add(row, key, self.sizes[row])
         if grant.role is Role.PACKED and self.jobs.gpu_share.item(row) == 1.0:

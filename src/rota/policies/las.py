@@ -89,7 +89,8 @@ class Las:
             if every
             else self._next_swap(snapshot, grants, preempt)
         )
-        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True))
+        wake = Wake(at_s=at_s, if_waiting=True)
+        return Decision(memory, grants, preempt, wake=wake, standing=self.inner)
 
     # -- the order ---------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ class Queues(ByPriority):
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         at_s = self.levels.next_s(snapshot, grants, preempt)
-        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True))
+        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), standing=self)
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
         """Queue, then first start; jobs that never ran follow in order of submission."""

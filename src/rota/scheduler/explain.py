@@ -2,12 +2,16 @@
 
 What only the policy knows comes first, then what it has lost, then what no order could change (size,
 quota), then what is free, then the jobs in front.  A constraint is binding if it alone would keep the job
-waiting once the decision is in force.
+waiting once the decision is in force.  Why a job runs as it does is `rota.scheduler.explain_running`'s.
 """
 
 from __future__ import annotations
 
-from rota.model.grants import Code, Constraint, Reservation
+from typing import Protocol, runtime_checkable
+
+from rota.model.grants import Reservation
+from rota.model.reasons import Code, Constraint, names_of
+from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Standing
 from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
@@ -19,6 +23,15 @@ _BY_SUBMISSION: Standing = ByPriority(lambda snapshot, row: row)
 """The best guess of who is ahead, for policies that do not say."""
 
 _UNSAID = "could start, and the policy gives no reason why it does not"
+
+
+@runtime_checkable
+class KnowsShares(Protocol):
+    """A standing that orders tenants by what they hold."""
+
+    def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
+        """Tenant of `row`, GPUs it holds, and GPUs that are its share."""
+        ...
 
 
 def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constraint, ...]:
@@ -35,21 +48,21 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
         return ()
     found = [decision.reasons[row]] if row in decision.reasons else []
     if row in state.refused:
-        found.append(Constraint(Code.REFUSED, detail=state.refused[row]))
+        found.append(_refused(snapshot, row))
     if displaced:
         found.append(_displaced(snapshot, decision, row))
     found += _resources(snapshot, decision, row)
     standing = decision.standing or _BY_SUBMISSION
-    ahead = sum(other != row and other not in granted for other in standing.ahead(snapshot, row))
-    if ahead:
-        found.append(Constraint(Code.PRIORITY, provided=ahead))
-    return tuple(dict.fromkeys(found or [_unsaid(decision)]))
+    ahead = [int(other) for other in standing.ahead(snapshot, row) if other != row and other not in granted]
+    found += _behind(snapshot, standing, row, ahead)
+    return tuple(dict.fromkeys(found or [_unsaid(snapshot, decision)]))
 
 
 def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
     """The dominant reason in constant time, for the record of a simulation.
 
-    `PRIORITY` counts all others that wait, whoever is before them.
+    `PRIORITY` counts all others that wait, whoever is before them, and stands for `EARLIER`, `ORDER` and
+    `SHARE` as well.
     """
     if row in decision.reasons:
         return decision.reasons[row]
@@ -78,15 +91,63 @@ def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
     """Who got the devices of a preempted job."""
     devices = set(snapshot.grants[row].devices)
     heirs = [g.job for g in decision.grants if devices.intersection(g.devices)]
-    names = ", ".join(snapshot.state.jobs.ids[heir] for heir in heirs[:3]) or "nobody yet"
+    names = _names(snapshot, heirs) or "nobody yet"
     return Constraint(Code.PREEMPTED, len(devices), detail=names)
 
 
-def _unsaid(decision: Decision) -> Constraint:
+def _refused(snapshot: Snapshot, row: int) -> Constraint:
+    """Why the decision to start `row` was not carried out: mostly, somebody else has to be left alone."""
+    state = snapshot.state
+    kept = [why for other, why in state.refused.items() if other in state.running and other != row]
+    causes = kept[:2] if kept and row not in state.running else [state.refused[row]]
+    return Constraint(Code.REFUSED, detail="; ".join(cause.partition("; rule:")[0] for cause in causes))
+
+
+def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
     """Nothing binds: the job waits for the policy to come round, or for reasons of its own."""
     if decision.wake.at_s < float("inf"):
-        return Constraint(Code.ROUND)
+        return Constraint(Code.ROUND, provided=max(decision.wake.at_s - snapshot.now, 0.0))
     return Constraint(Code.POLICY, detail=_UNSAID)
+
+
+# -- others that wait ------------------------------------------------------------------------------
+
+
+def _behind(snapshot: Snapshot, standing: Standing, row: int, ahead: list[int]) -> list[Constraint]:
+    """Those `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
+    jobs, found = snapshot.state.jobs, []
+    own = jobs.priority.item(row)
+    higher = [other for other in ahead if jobs.priority.item(other) > own]
+    if higher:
+        found.append(Constraint(Code.PRIORITY, provided=len(higher), detail=_names(snapshot, higher)))
+    left = [other for other in ahead if jobs.priority.item(other) <= own]
+    if isinstance(standing, KnowsShares):
+        left = _of_poorer(snapshot, standing, row, left, found)
+    earlier = [other for other in left if other < row]
+    is_by_age = len(earlier) == len(left)
+    if earlier and is_by_age:
+        found.append(Constraint(Code.EARLIER, provided=len(earlier), detail=_names(snapshot, earlier)))
+    elif left:
+        found.append(Constraint(Code.ORDER, provided=len(left), detail=_names(snapshot, left)))
+    return found
+
+
+def _of_poorer(
+    snapshot: Snapshot, standing: KnowsShares, row: int, ahead: list[int], found: list[Constraint]
+) -> list[int]:
+    """Notes in `found` that others' tenants come first since this one has too much; returns the others."""
+    tenant, holds, share = standing.share(snapshot, row)
+    own = snapshot.state.jobs.tenant.item(row)
+    others = [other for other in ahead if snapshot.state.jobs.tenant.item(other) != own]
+    if not others or holds <= share + EPSILON:
+        return ahead
+    found.append(Constraint(Code.SHARE, holds, share, tenant))
+    return [other for other in ahead if other not in set(others)]
+
+
+def _names(snapshot: Snapshot, rows: list[int]) -> str:
+    ids = snapshot.state.jobs.ids
+    return names_of([ids[row] for row in rows])
 
 
 # -- devices ---------------------------------------------------------------------------------------
@@ -94,20 +155,62 @@ def _unsaid(decision: Decision) -> Constraint:
 
 def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constraint]:
     """What the cluster lacks for `row`; nothing if it would fit beside all others."""
-    never = _never(snapshot, row)
-    if never:
-        return never
     standing = decision.standing or _BY_SUBMISSION
     after = _after(snapshot, decision)
     if not standing.fits(snapshot, after, row):
+        closed = _closed(snapshot, standing, after, row)
+        never = _never(snapshot, standing, row)
+        if never:
+            return closed + never
         lacking = _quota(snapshot, after, row) + (_host(after, row) or _room(snapshot, after, row))
-        return lacking or [_scattered(snapshot, after, row)]
-    others = _reserved_for_others(snapshot, decision, row)
-    open_to_all = _without(after, others)
-    if standing.fits(snapshot, open_to_all, row):
+        reserved = [] if lacking else _reserved(snapshot, decision, after, row)
+        return closed + (lacking or reserved or [_scattered(snapshot, after, row)])
+    if standing.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
         return []
-    names = ", ".join(snapshot.state.jobs.ids[reservation.job] for reservation in others[:3])
-    return [Constraint(Code.RESERVATION, _asked(snapshot, row), open_to_all.free.total, names)]
+    return _reserved(snapshot, decision, after, row)
+
+
+def _reserved(snapshot: Snapshot, decision: Decision, after: Occupancy, row: int) -> list[Constraint]:
+    """Devices that would do and are kept free for others; nothing if none are."""
+    others = _reserved_for_others(snapshot, decision, row)
+    if not others:
+        return []
+    names = ", ".join(_reserved_for(snapshot, reservation) for reservation in others[:3])
+    return [Constraint(Code.RESERVATION, _asked(snapshot, row), _without(after, others).free.total, names)]
+
+
+def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
+    """The job that something is kept for, and for how long."""
+    name, left_s = snapshot.state.jobs.ids[reservation.job], reservation.until_s - snapshot.now
+    return f"{name} (for another {format_duration(left_s)})" if left_s < float("inf") else name
+
+
+def _closed(snapshot: Snapshot, standing: Standing, after: Occupancy, row: int) -> list[Constraint]:
+    """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free."""
+    cluster, found = snapshot.cluster, []
+    nodes = sorted(after.down_nodes)
+    if nodes and not _quota(snapshot, after, row):
+        opened = after.copy()
+        for node in nodes:
+            opened.regain(node)
+        if standing.fits(snapshot, opened, row):
+            names = names_of([cluster.node_names[node] for node in nodes])
+            found.append(Constraint(Code.NODE, detail=names))
+    sick = sorted(d for d in after.down if int(cluster.device_node[d]) not in after.down_nodes)
+    if sick and not _quota(snapshot, after, row):
+        healed = after.copy()
+        healed.open(sick)
+        if standing.fits(snapshot, healed, row):
+            names = names_of([_device(snapshot, device) for device in sick])
+            found.append(Constraint(Code.UNHEALTHY, detail=names))
+    return found
+
+
+def _device(snapshot: Snapshot, device: int) -> str:
+    """`n0:3`, as people know it."""
+    cluster = snapshot.cluster
+    node = int(cluster.device_node[device])
+    return f"{cluster.node_names[node]}:{device - int(cluster.first_device[node])}"
 
 
 def _after(snapshot: Snapshot, decision: Decision) -> Occupancy:
@@ -135,12 +238,33 @@ def _acceptable(snapshot: Snapshot, row: int) -> list[int]:
     return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]
 
 
-def _never(snapshot: Snapshot, row: int) -> list[Constraint]:
-    """More GPUs of one type than the cluster has, lost nodes aside."""
+def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]:
+    """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
+    one."""
     gpus, kinds, down = snapshot.state.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
     healthy = [int(kind) for device, kind in enumerate(kinds) if device not in down]
     room = max((healthy.count(code) for code in _acceptable(snapshot, row)), default=0)
-    return [Constraint(Code.GANG_TOO_LARGE, gpus, room)] if gpus > room else []
+    if gpus > room:
+        return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
+    largest = _largest_node(snapshot, row)
+    if gpus > largest and not standing.spreads:
+        empty = snapshot.scratch()
+        for grant in snapshot.grants.values():
+            empty.release(grant)
+        if not standing.fits(snapshot, empty, row):
+            return [Constraint(Code.GANG_TOO_LARGE, gpus, largest, "node")]
+    return []
+
+
+def _largest_node(snapshot: Snapshot, row: int) -> int:
+    """Healthy devices of the node of an acceptable type that has most of them."""
+    cluster, down = snapshot.cluster, snapshot.occupancy.down
+    codes = set(_acceptable(snapshot, row))
+    counts = [0] * cluster.nodes
+    for device, node in enumerate(cluster.device_node):
+        if device not in down and int(cluster.device_type[device]) in codes:
+            counts[int(node)] += 1
+    return max(counts, default=0)
 
 
 def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:

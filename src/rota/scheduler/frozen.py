@@ -81,20 +81,28 @@ def dump(loop: Loop, path: str | Path, policy: str | PolicySpec = "") -> Path:
 
 def save(frozen: Frozen, path: str | Path) -> Path:
     """Write `frozen`; the file is there whole or not at all."""
-    content = {"policy": frozen.policy, "memory": frozen.memory, "snapshot": frozen.packed}
-    text, arrays = encode({"format": FORMAT, "rota": frozen.rota, **content}, "the snapshot")
-    columns = BytesIO()
-    np.savez(columns, **arrays)  # type: ignore[arg-type]
+    content = to_bytes(frozen)
     target = Path(path)
-    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("snapshot.json", text)
-        archive.writestr("arrays.npz", columns.getvalue())
+    with replacing(target) as partial:
+        partial.write_bytes(content)
     return target
 
 
-def load(path: str | Path) -> Frozen:
-    """The moment stored at `path`."""
-    content = _read(Path(path))
+def to_bytes(frozen: Frozen) -> bytes:
+    """The content of the file that `save` writes."""
+    content = {"policy": frozen.policy, "memory": frozen.memory, "snapshot": frozen.packed}
+    text, arrays = encode({"format": FORMAT, "rota": frozen.rota, **content}, "the snapshot")
+    columns, whole = BytesIO(), BytesIO()
+    np.savez(columns, **arrays)  # type: ignore[arg-type]
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("snapshot.json", text)
+        archive.writestr("arrays.npz", columns.getvalue())
+    return whole.getvalue()
+
+
+def load(path: str | Path | BytesIO) -> Frozen:
+    """The moment stored at `path`, or in the bytes of a stream."""
+    content = _read(path if isinstance(path, BytesIO) else Path(path))
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise InputError.at(
@@ -103,7 +111,7 @@ def load(path: str | Path) -> Frozen:
     return Frozen(content["policy"], content["memory"], content["snapshot"], content["rota"])
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path | BytesIO) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             text = archive.read("snapshot.json").decode()

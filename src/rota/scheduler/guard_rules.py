@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from rota.scheduler.state import State
@@ -34,6 +35,8 @@ class Breach(NamedTuple):
     rule: str
     job: int
     message: str
+    until_s: float = math.nan
+    """Moment from which it would be none, if time alone cures it; NaN otherwise."""
 
 
 def breach(state: State, rule: str, row: int, what: str) -> Breach:

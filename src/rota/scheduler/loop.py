@@ -25,6 +25,9 @@ from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusa
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
 _END = int(Event.END)
 
+Rules = Callable[[State, Decision], Sequence[Breach]]
+"""What a world forbids beyond the guard's rules."""
+
 
 class Recorder(Protocol):
     """Listens to what the loop does; observing changes no decision."""
@@ -56,6 +59,9 @@ class Loop:
         seed: int = 0,
         strict: bool = True,
         retry_s: float = 30.0,
+        rules: Rules | None = None,
+        state: State | None = None,
+        wake: Wake | None = None,
     ) -> None:
         self.world = world
         self.policy = policy
@@ -66,9 +72,11 @@ class Loop:
         """True if a breach of a rule is an error, as in a simulation; False if the rest is carried out."""
         self.retry_s = retry_s
         """Seconds after which the policy is asked again when part of its decision was refused."""
-        self.state = State(world.jobs, world.cluster, world.progress)
+        self.rules = rules
+        """Further rules of this world, live: their breaches are refused like those of the guard."""
+        self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
         self.counts = Counts()
-        self.wake = Wake()
+        self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
         _refuse_missing(policy, self.providers)
@@ -118,16 +126,40 @@ class Loop:
         for node in batch.lost:
             self._lose(node)
         for node in batch.back:
-            state.occupancy.regain(node)
+            state.regain(node)
+        if batch.drained or batch.closed or batch.opened:
+            self._close(batch)
         for row in batch.withdrawn:
             state.withdraw(row, Phase.CANCELLED)
             self.recorder.left(row, Phase.CANCELLED, state.now)
+        for row, phase in batch.settled:
+            state.withdraw(row, phase)
+            self.recorder.left(row, phase, state.now)
+        held = dict(batch.held)
         for row in batch.arrived:
-            if not state.submit(row):
-                self.recorder.left(row, Phase.REJECTED, state.now)
-            if self._learning:
-                for provider in self.providers.values():
-                    provider.submitted(row)
+            self._arrive(row, held.pop(row, None))
+        for row, why in held.items():
+            state.hold(row, why)
+        for row in batch.released:
+            state.release(row)
+
+    def _arrive(self, row: int, why_held: str | None) -> None:
+        if why_held is not None:
+            self.state.submit_held(row, why_held)
+        elif not self.state.submit(row):
+            self.recorder.left(row, Phase.REJECTED, self.state.now)
+        if self._learning:
+            for provider in self.providers.values():
+                provider.submitted(row)
+
+    def _close(self, batch: Batch) -> None:
+        """Nodes and devices that take no new jobs, and devices that do again."""
+        for node in batch.drained:
+            self.state.lose(node)
+        if batch.closed:
+            self.state.close(batch.closed)
+        if batch.opened:
+            self.state.open(batch.opened)
 
     def _end(self, ended: Ended) -> None:
         row, state = ended.row, self.state
@@ -156,7 +188,7 @@ class Loop:
         for row in self.state.running.sorted().tolist():
             if any(part == node for part, _ in occupancy.parts(self.state.grants[row])):
                 self._stop(row, How.LOST, Phase.PENDING)
-        occupancy.lose(node)
+        self.state.lose(node)
 
     # -- decisions -------------------------------------------------------------------------------
 
@@ -180,15 +212,12 @@ class Loop:
         self.counts.decisions += 1
         if self.state.refused:
             self.state.refused = {}
-        breaches = check(self.state, decision)
+        breaches = self._check(self.state, decision)
         if breaches:
             decision = self._handle(breaches, decision)
         self._note_waits(batch, snapshot, decision)
         if decision.wake.at_s <= self.state.now:
-            raise PolicyError(
-                f"{type(self.policy).__name__} asks to be woken at {decision.wake.at_s:g} s, "
-                f"which is not after now ({self.state.now:g} s)"
-            )
+            decision = self._handle_late_wake(decision)
         self.memory = decision.memory
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
@@ -203,10 +232,32 @@ class Loop:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
             raise GuardError(first.rule, f"at {self.state.now:g} s, {first.message}{more}")
-        decision, refused = sound_part(self.state, decision)
+        decision, refused = sound_part(self.state, decision, self._check)
         for breach in refused:
             self._note_refusal(breach.job, breach.message, breach.rule)
-        return replace(decision, wake=self._soon(decision.wake))
+        return replace(decision, wake=self._again(decision.wake, refused))
+
+    def _again(self, wake: Wake, refused: Sequence[Breach]) -> Wake:
+        """`wake`, but not later than what was refused may be asked for again."""
+        cured = [breach.until_s for breach in refused if breach.until_s > self.state.now]
+        return Wake(min(wake.at_s, *cured), wake.on) if cured else self._soon(wake)
+
+    def _check(self, state: State, decision: Decision) -> list[Breach]:
+        """What the guard says and, if it is content, the further rules of this world."""
+        breaches = check(state, decision)
+        if breaches or self.rules is None:
+            return breaches
+        return list(self.rules(state, decision))
+
+    def _handle_late_wake(self, decision: Decision) -> Decision:
+        """In a simulation to ask for the past is an error; live, the next try comes soon."""
+        asked = decision.wake.at_s
+        if self.strict:
+            raise PolicyError(
+                f"{type(self.policy).__name__} asks to be woken at {asked:g} s, "
+                f"which is not after now ({self.state.now:g} s)"
+            )
+        return replace(decision, wake=Wake(self.state.now + self.retry_s, decision.wake.on))
 
     def _note_refusal(self, row: int, why: str, rule: str) -> None:
         """The next snapshot says what became of the decision."""

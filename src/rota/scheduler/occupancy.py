@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
@@ -70,9 +72,12 @@ class Occupancy:
     def hold(self, grant: Grant) -> None:
         """Enter a grant that is known to fit."""
         if grant.role == _ALONE and grant.share == 1.0:
-            for device in grant.devices:
+            devices = grant.devices
+            for device in devices:
                 self.claimed[device] = 1.0
-            self.free.remove_all(grant.devices)
+            if self.down:  # somebody who stays on a closed device was taken off it to try something
+                devices = tuple(device for device in devices if device not in self.down)
+            self.free.remove_all(devices)
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
@@ -161,22 +166,41 @@ class Occupancy:
         return [(node, count / asked) for node, count in counts.items()]
 
     def lose(self, node: int) -> None:
-        """`node` is down; the grants on it must have been released before."""
+        """`node` is down, or closed to new grants; what is still held on it stays until it is released."""
         self.down_nodes.add(node)
-        for device in range(self.free.first[node], self.free.first[node + 1]):
-            if device not in self.down:
-                if self.claimed[device] <= EPSILON:
-                    self.free.remove(device)
-                self.down.add(device)
+        self.close(range(self.free.first[node], self.free.first[node + 1]))
 
     def regain(self, node: int) -> None:
         """`node` is back."""
         self.down_nodes.discard(node)
-        for device in range(self.free.first[node], self.free.first[node + 1]):
+        self.open(range(self.free.first[node], self.free.first[node + 1]))
+
+    def close(self, devices: Iterable[int]) -> None:
+        """No new grant on `devices`: they are not healthy, or somebody wants them empty."""
+        for device in devices:
+            if device not in self.down:
+                if self.claimed[device] <= EPSILON:
+                    self.free.remove(device)
+                self.spare.pop(device, None)
+                self.down.add(device)
+
+    def open(self, devices: Iterable[int]) -> None:
+        """`devices` may be granted again."""
+        for device in devices:
             if device in self.down:
                 self.down.remove(device)
+                left = 1.0 - self.claimed[device]
                 if self.claimed[device] <= EPSILON:
                     self.free.put(device)
+                elif left > EPSILON:
+                    self.spare[device] = left
+
+    def enter(self, row: int) -> None:
+        """The request of `row` has been written into the table: from now on hosts may count."""
+        jobs = self.jobs
+        self._counts_hosts = self._counts_hosts or bool(
+            jobs.cpus[row] or jobs.memory_gib[row] or jobs.gpu_memory_gib[row]
+        )
 
 
 def _counts_hosts(cluster: Cluster, jobs: JobTable) -> bool:

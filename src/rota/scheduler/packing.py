@@ -47,7 +47,7 @@ def pack(snapshot: Snapshot) -> Packed:
         "cluster": pack_cluster(snapshot.cluster),
         "jobs": pack_jobs(snapshot.state.jobs, snapshot.state.submitted),
         "state": _pack_state(snapshot.state),
-        "occupancy": _pack_occupancy(snapshot.state.occupancy),
+        "occupancy": pack_occupancy(snapshot.state.occupancy),
         "knowledge": {
             kind.value: {"provenance": snapshot.provenance(kind).value, "values": snapshot.know(kind)}
             for kind in Knowledge
@@ -179,7 +179,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     state.held, state.refused = stored["held"], stored["refused"]
     state.grants = {fields[0]: unpack_grant(fields) for fields in stored["grants"]}
     state.reservations = tuple(Reservation(j, tuple(d), until) for j, d, until in stored["reservations"])
-    _fill_occupancy(state.occupancy, packed["occupancy"])
+    fill_occupancy(state.occupancy, packed["occupancy"])
     return state
 
 
@@ -189,7 +189,7 @@ def _refill(kept: RowSet, rows: list[int]) -> None:
         kept.add(row)
 
 
-def _pack_occupancy(occupancy: Occupancy) -> Packed:
+def pack_occupancy(occupancy: Occupancy) -> Packed:
     """Sums as they stand, since adding shares again in another order may differ in the last bit."""
     return {
         "claimed": _floats(occupancy.claimed),
@@ -212,7 +212,8 @@ def _by_row(values: Mapping[int, Any], kind: Callable[[Any], Any]) -> dict[int, 
     return {int(row): kind(value) for row, value in values.items()}
 
 
-def _fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
+def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
+    """Bring a fresh occupancy to where the packed one was, to the bit."""
     for name in ("claimed", "spare", "sharers", "gpu_memory_used", "cpus_used", "memory_used"):
         setattr(occupancy, name, packed[name])
     occupancy.down = set(packed["down"])

@@ -17,6 +17,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Ints
 from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
+from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.occupancy import EPSILON, Occupancy
@@ -28,7 +29,7 @@ from rota.scheduler.state import Phase, State, plain_rows
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 _SHARED = (
-    "now", "submitted", "phase", "held", "refused", "first_start_s", "since_s", "run_s", "service",
+    "now", "jobs", "submitted", "phase", "held", "refused", "first_start_s", "since_s", "run_s", "service",
     "service_rate", "starts", "preemptions", "failures",
 )  # fmt: skip
 
@@ -158,6 +159,7 @@ class Partition:
         self.by = by
         self.make = make
         self._log: list[int] | None = None  # of the state that the caches below were built from
+        self._jobs: JobTable | None = None  # likewise
         self._read = 0
         self._parts: list[PartState] = []
         self._policies: list[Policy] = []
@@ -192,7 +194,7 @@ class Partition:
     # -- keeping up ----------------------------------------------------------------------------------
 
     def _follow(self, state: State) -> None:
-        if state.log is not self._log:
+        if state.log is not self._log or state.jobs is not self._jobs:
             self._build(state)
             rows = [*state.waiting.sorted().tolist(), *state.running.sorted().tolist()]
         else:
@@ -216,7 +218,7 @@ class Partition:
         if self.by not in cluster.levels:
             known = ", ".join(cluster.levels) or "none"
             raise InputError(f"the cluster has no level {self.by!r} to be cut along; it has {known}")
-        self._log, self._strangers = state.log, {}
+        self._log, self._jobs, self._strangers = state.log, state.jobs, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
         units = [code for code in range(len(names)) if (codes == code).any()]
         self._parts = [PartState(state, names[code], np.flatnonzero(codes == code)) for code in units]
@@ -227,7 +229,7 @@ class Partition:
     def _deal(self, state: State) -> None:
         """The part of each job, and why some have none."""
         place = {part.name: i for i, part in enumerate(self._parts)}
-        by_tenant = [_unit(path, place) for path in state.jobs.tenant_names]
+        by_tenant = [_unit(path, place) for path in state.jobs.tenant_names] + [-1]  # code -1 is no tenant
         part_of = np.array(by_tenant, dtype=np.int64)[state.jobs.tenant]
         self._refused = {
             row: f"tenant {state.jobs.name_of('tenant', row)!r} has no {self.by} of its own"

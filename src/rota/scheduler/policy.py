@@ -22,8 +22,10 @@ from rota.scheduler.snapshot import Snapshot
 class Policy(Protocol):
     """A function from what is to what should be."""
 
-    needs: frozenset[Knowledge]
-    """What it must be told; the harness refuses to run it without."""
+    @property
+    def needs(self) -> frozenset[Knowledge]:
+        """What it must be told; the harness refuses to run it without."""
+        ...
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """What each job should hold now.  `memory` is `{}` at first; the decision carries the new one."""

@@ -6,7 +6,7 @@ refused as well, until the rest is sound.  A victim whose devices only refused g
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,7 +25,11 @@ class Salvage(NamedTuple):
     """Why the rest was refused, in the order in which it was found."""
 
 
-def sound_part(state: State, decision: Decision) -> Salvage:
+Check = Callable[[State, Decision], list[Breach]]
+"""The rules: breaches of a decision, none if it is sound."""
+
+
+def sound_part(state: State, decision: Decision, check: Check = check) -> Salvage:
     """What can be carried out of `decision`, found by refusing offenders round by round."""
     found: list[Breach] = []
     left = decision
@@ -36,14 +40,14 @@ def sound_part(state: State, decision: Decision) -> Salvage:
         left = _without(left, jobs, owners)
     refused = {breach.job for breach in found}
     wanted = _devices(grant for grant in decision.grants if grant.job in refused)
-    return Salvage(_sparing(state, left, wanted), found)
+    return Salvage(_sparing(state, left, wanted, check), found)
 
 
 def _devices(grants: Iterable[Grant]) -> set[int]:
     return {device for grant in grants for device in grant.devices}
 
 
-def _sparing(state: State, decision: Decision, wanted: set[int]) -> Decision:
+def _sparing(state: State, decision: Decision, wanted: set[int], check: Check) -> Decision:
     """The decision without victims that would make room for refused grants only."""
     taken = _devices(decision.grants)
     for victim in decision.preempt:

@@ -6,6 +6,8 @@ Rows are jobs in order of submission; rows that have not been submitted yet are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from enum import IntEnum
 from typing import overload
 
@@ -93,6 +95,24 @@ class State:
 
     # -- verbs of the loop ---------------------------------------------------------------------
 
+    def enter(self, row: int) -> None:
+        """The request of `row` has been written into a table that grows: read what is derived from it.
+
+        Also after it has changed, but for what a running job holds: its GPUs, CPU and memory stay.
+        """
+        waits, runs = row in self.waiting, row in self.running
+        before = self.gpus_of[row], self._plain[row]
+        one = self.jobs.take(np.array([row]))
+        self.gpus_of[row] = one.gpus.item(0)
+        self._plain[row] = bool(plain_rows(one, self.cluster)[0])
+        self._feasible[row] = bool(feasible_rows(one, self.cluster)[0])
+        self.occupancy.enter(row)
+        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
+        if waits or runs:
+            self.waiting_gpus += (self.gpus_of[row] - before[0]) * waits
+            self.special += before[1] - self._plain[row]
+            self.log.append(row)  # its key may have changed: caches place it anew
+
     def submit(self, row: int) -> bool:
         """`row` becomes visible: pending, or held while it waits for others.
 
@@ -111,6 +131,44 @@ class State:
             self.special += 1
         self._wait(row)
         return True
+
+    def submit_held(self, row: int, why: str) -> None:
+        """`row` has been submitted, but no policy sees it until it is released."""
+        self.submitted = row + 1
+        self.phase[row] = Phase.HELD
+        self.held[row] = why
+
+    def hold(self, row: int, why: str) -> None:
+        """`row`, which waits or is held already, is hidden from the policy because of `why`."""
+        if row not in self.held:
+            self.waiting.remove(row)
+            self.waiting_gpus -= self.gpus_of[row]
+            self.special -= not self._plain[row]
+            self.phase[row] = Phase.HELD
+            self.log.append(row)
+        self.held[row] = why
+
+    def release(self, row: int) -> None:
+        """`row`, which was held, waits for devices from now on."""
+        del self.held[row]
+        self.special += not self._plain[row]
+        self._wait(row)
+
+    def lose(self, node: int) -> None:
+        """`node` takes no new grants: it is lost, or drained while what runs on it ends."""
+        self.occupancy.lose(node)
+
+    def regain(self, node: int) -> None:
+        """`node` is back."""
+        self.occupancy.regain(node)
+
+    def close(self, devices: Sequence[int]) -> None:
+        """`devices` take no new grants."""
+        self.occupancy.close(devices)
+
+    def open(self, devices: Sequence[int]) -> None:
+        """`devices` are healthy again."""
+        self.occupancy.open(devices)
 
     def _wait(self, row: int) -> None:
         self.phase[row] = _PENDING
@@ -203,6 +261,11 @@ class State:
                 del self.held[dependent]
                 self.special += not self._plain[dependent]
                 self._wait(dependent)
+
+    def count_special(self) -> None:
+        """Count anew the live jobs that ask for more than whole GPUs, after the table was refilled."""
+        live = (*self.waiting.rows.tolist(), *self.running.rows.tolist())
+        self.special = sum(not self._plain[row] for row in live)
 
     # -- what grows with time ------------------------------------------------------------------
 

@@ -52,6 +52,18 @@ class Batch:
     """Nodes that returned."""
     withdrawn: Sequence[int] = ()
     """Waiting jobs that their users cancelled."""
+    settled: Sequence[tuple[int, Phase]] = ()
+    """Waiting or held jobs that are over: what was on its way out ended by itself before it was gone."""
+    held: Sequence[tuple[int, str]] = ()
+    """Jobs, waiting or just arrived, that no policy shall see for now, with what they wait for."""
+    released: Sequence[int] = ()
+    """Held jobs that wait for devices again."""
+    drained: Sequence[int] = ()
+    """Nodes that take no new jobs; those on them run on."""
+    closed: Sequence[int] = ()
+    """Devices that are not healthy."""
+    opened: Sequence[int] = ()
+    """Devices that are healthy again."""
 
 
 class Change(NamedTuple):

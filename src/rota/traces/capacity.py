@@ -71,7 +71,7 @@ def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
 
 def _types(trace: Trace) -> tuple[Ints, tuple[str, ...]]:
     """Type code of each job, the lowest it accepts, and the names of the codes."""
-    names = trace.jobs.type_names or (ANY_TYPE,)
+    names = tuple(trace.jobs.type_names) or (ANY_TYPE,)
     masks = trace.jobs.gpu_types
     lowest_bit = masks & -masks
     return np.log2(np.maximum(lowest_bit, 1)).astype(np.int64), names

@@ -19,6 +19,7 @@ import numpy as np
 
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
+from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.free import Free
 from rota.scheduler.occupancy import Occupancy
@@ -78,8 +79,10 @@ def fill_under(shadow: Shadow, gpus: Ints, ends_s: Floats, free: int) -> tuple[l
 
 
 def by_submission(snapshot: Snapshot) -> Ints:
-    """Waiting rows, first come first."""
-    return snapshot.waiting
+    """Waiting rows, higher priorities first, then first come first."""
+    rows = snapshot.waiting
+    order: Ints = rows[np.argsort(-snapshot.state.jobs.priority[rows], kind="stable")]
+    return order
 
 
 class EasyBackfill:
@@ -97,7 +100,8 @@ class EasyBackfill:
         self.placement = placement
         self.place = PLACEMENTS[placement]
         self.order = order
-        self._shapes: Ints | None = None  # of the job table, which a run never changes
+        self._shapes: Ints | None = None  # of one job table
+        self._shapes_of: JobTable | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Whom to start, and which free devices to keep for the first job that does not fit."""
@@ -180,8 +184,8 @@ class EasyBackfill:
 
     def _shape_codes(self, snapshot: Snapshot) -> Ints:
         jobs = snapshot.state.jobs
-        if self._shapes is None or len(self._shapes) != len(jobs):
-            self._shapes = shapes(jobs)
+        if self._shapes is None or self._shapes_of is not jobs:
+            self._shapes, self._shapes_of = shapes(jobs), jobs
         return self._shapes
 
 

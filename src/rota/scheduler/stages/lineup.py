@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase, State
 
@@ -80,13 +81,14 @@ class Lineup:
         self._size_of: list[int] = []
         self.running = SortedItems()
         self._log: list[int] | None = None
+        self._jobs: JobTable | None = None
         self._read = 0
         self._items: dict[int, tuple[SortedItems, Item]] = {}
 
     def sync(self, snapshot: Snapshot) -> None:
         """Bring the lists up to date with `snapshot`."""
         log = snapshot.state.log
-        if log is not self._log:
+        if log is not self._log or (self.sizes and snapshot.state.jobs is not self._jobs):
             self._rebuild(snapshot)
         elif self._read < len(log):
             changed = log[self._read :]
@@ -95,7 +97,7 @@ class Lineup:
         self._read = len(log)
 
     def _rebuild(self, snapshot: Snapshot) -> None:
-        self._log = snapshot.state.log
+        self._log, self._jobs = snapshot.state.log, snapshot.state.jobs
         self._size_of = self.sizes(snapshot.state) if self.sizes else snapshot.state.gpus_of
         self.by_size.clear()
         self._items.clear()

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
+from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
@@ -21,6 +22,7 @@ from rota.scheduler.stages.fit import Fitter, alike
 from rota.scheduler.stages.lineup import Item, Lineup, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
+from rota.scheduler.state import State
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
@@ -61,6 +63,8 @@ class ByPriority:
         self.finish = finish
         self.lineup = Lineup(key, tracks_running=preemptive and not drifts, running_key=finish)
         self.alike = Lineup(key, sizes=alike)
+        self._numbered: JobTable | None = None  # the table that the numbers are of
+        self._number_of: list[int] = []
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -86,6 +90,10 @@ class ByPriority:
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""
         return self.fitter(snapshot)(scratch, row) is not None
+
+    def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
+        """True if only the order of submission decides between the two."""
+        return bool(plain(self.key(snapshot, one)) == plain(self.key(snapshot, other)))
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 
@@ -157,11 +165,36 @@ class ByPriority:
             return admit_placed(order, scratch, fit, strict=self.strict), []
         rows = snapshot.waiting.tolist() + snapshot.running.tolist()
         order = sorted(rows, key=lambda row: (key(snapshot, row), row))
-        return running_set_placed(order, dict(snapshot.grants), scratch, fit)
+        return running_set_placed(order, dict(snapshot.grants), scratch, fit, self._numbers(snapshot, fit))
+
+    def _numbers(self, snapshot: Snapshot, fit: Fitter) -> list[int]:
+        """Equal numbers for rows that `fit` places alike; none if it goes by more than their requests."""
+        state = snapshot.state
+        if type(fit) is not Fitter or state.reservations:
+            return []
+        if self._numbered is not state.jobs:
+            self._numbered, self._number_of = state.jobs, _monotone(state)
+        return self._number_of
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
         """How single jobs are placed; policies with rules of their own replace it."""
         return Fitter(snapshot, self.place)
+
+
+def _monotone(state: State) -> list[int]:
+    """Numbers of `alike`, but one of its own for whoever may find a place although room has shrunk.
+
+    A node has to feed as many GPUs of a gang as are free on it: with fewer of them free, it may do again.
+    """
+    jobs, cluster = state.jobs, state.cluster
+    numbers = np.array(alike(state), dtype=np.int64)
+    limits = ((jobs.cpus, cluster.node_cpus), (jobs.memory_gib, cluster.node_memory_gib))
+    for needs, capacity in limits:
+        if capacity.any():
+            own = np.flatnonzero((jobs.gpus > 1) & (needs > 0.0))
+            numbers[own] = -1 - own
+    found: list[int] = numbers.tolist()
+    return found
 
 
 def last_items(keys: Floats, rows: Ints, count: int) -> list[Item]:

@@ -50,24 +50,34 @@ def admit_lined_up(lineup: Lineup, scratch: Occupancy, fit: Fit, *, strict: bool
 
 
 def running_set_placed(
-    order: Sequence[int], present: dict[int, Grant], scratch: Occupancy, fit: Fitter
+    order: Sequence[int],
+    present: dict[int, Grant],
+    scratch: Occupancy,
+    fit: Fitter,
+    numbers: Sequence[int] = (),
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows to preempt when the running set is rebuilt along `order`.
 
     `order` holds waiting and running jobs; `present` what the running ones hold.  A running job keeps its
     devices unless a job before it needs them; victims are taken from the end of the order, and what a
-    failed attempt evicted stays where it was.
+    failed attempt evicted stays where it was.  With `numbers` (equal for rows that `fit` places alike), who
+    asks for the same as one that found no place is not tried: what is free, or may be freed, only shrinks.
     """
     keeping = [row for row in order if row in present]  # still on their devices, in order
     evicted: set[int] = set()
     grants: dict[int, Grant] = {}
     place_of = {row: place for place, row in enumerate(order)}
+    hopeless: set[int] = set()
     for place, row in enumerate(order):
         if row in present and row not in evicted:
+            continue
+        if hopeless and row not in evicted and numbers[row] in hopeless:
             continue
         behind = [r for r in keeping if place_of[r] > place]
         grant, losers = _fit_evicting(row, behind, present, scratch, fit, evicted)
         if grant is None:
+            if numbers:
+                hopeless.add(numbers[row])
             continue
         scratch.hold(grant)
         grants[row] = grant

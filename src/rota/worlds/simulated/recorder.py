@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -136,7 +136,7 @@ def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
     return {name: np.bincount(rows, weight, n).astype(np.float64) for name, weight in weights.items()}
 
 
-def _names(codes: Array, names: tuple[str, ...]) -> pl.Series:
+def _names(codes: Array, names: Sequence[str]) -> pl.Series:
     """Names behind codes; empty for -1."""
     table = pl.Series([*names, ""], dtype=pl.String)
     places = np.where((codes >= 0) & (codes < len(names)), codes, len(names)).astype(np.uint32)

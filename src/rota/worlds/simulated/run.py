@@ -18,6 +18,7 @@ from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.measured import MeasuredCosts
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder, make_record
 from rota.worlds.simulated.semantics import Semantics
@@ -113,6 +114,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "knowledge": {kind.value: p.provenance.value for kind, p in sorted(loop.providers.items())},
         "semantics": setting.semantics.name,
         "costs": "none" if setting.costs.free else repr(setting.costs),
+        **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
         "seed": setting.seed,
     }

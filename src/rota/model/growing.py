@@ -1,0 +1,127 @@
+"""A job table that grows: where jobs arrive while the cluster runs.
+
+The columns have room for `capacity` jobs from the start, so that every view of them stays valid while
+rows are filled in.  A full table is replaced by a larger one, which its users have to be built upon anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rota.errors import RotaError
+from rota.model.columns import Array, read_only
+from rota.model.jobs import DEFAULTS, JOB_COLUMNS, Job, JobTable
+
+NAMED = ("tenant", "group", "workload")
+
+
+class TableFullError(RotaError):
+    """The table has no room for another job; build a larger one."""
+
+
+class GrowingTable:
+    """Fills the rows of `jobs`, one after the other."""
+
+    def __init__(self, capacity: int, type_names: tuple[str, ...] = ()) -> None:
+        self.capacity = capacity
+        self.filled = 0
+        self._ids: list[str] = []
+        self._names: dict[str, list[str]] = {name: [] for name in NAMED}
+        self._types: list[str] = list(type_names)
+        self._codes: dict[tuple[str, str], int] = {}
+        self._columns: dict[str, Array] = {
+            name: np.full(capacity, 0 if default in (None, "gpus") else default, dtype=dtype)
+            for name, (dtype, default) in DEFAULTS.items()
+        }
+        columns: dict[str, Any] = {name: read_only(column) for name, column in self._columns.items()}
+        self.jobs = JobTable(
+            ids=self._ids,
+            tenant_names=self._names["tenant"],
+            group_names=self._names["group"],
+            workload_names=self._names["workload"],
+            type_names=self._types,
+            **columns,
+        )
+
+    def append(self, job: Job, types: tuple[str, ...] = ()) -> int:
+        """Fill the next row with `job` (whose `row` and `gpu_types` are ignored); returns the row.
+
+        `types` are the acceptable GPU types, none for any.  Raises TableFullError if there is no room.
+        """
+        row = self.filled
+        if row == self.capacity:
+            raise TableFullError(f"the job table is full at {row} jobs")
+        for name in JOB_COLUMNS:
+            if name in NAMED:
+                self._columns[name][row] = self._code(name, getattr(job, name))
+            elif name != "gpu_types":
+                self._columns[name][row] = getattr(job, name)
+        self._columns["gpu_types"][row] = self._mask(types)
+        self._ids.append(job.id)
+        self.filled += 1
+        return row
+
+    def load(
+        self, columns: Mapping[str, Array], ids: Sequence[str], names: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Fill the first rows of a fresh table with those of another: its columns with their codes.
+
+        `names` holds the names behind the codes: of `tenant`, `group`, `workload`, and `types`.
+        """
+        for name, column in self._columns.items():
+            column[: len(ids)] = columns[name]
+        for name, known in self._names.items():
+            known[:] = names[name]
+            self._codes.update({(name, value): code for code, value in enumerate(known)})
+        self._ids[:] = ids
+        self._types[:] = names["types"]
+        self.filled = len(ids)
+
+    def extend(
+        self,
+        ids: Sequence[str],
+        numbers: Mapping[str, Array],
+        names: Mapping[str, Sequence[str]],
+        types: Sequence[tuple[str, ...]],
+    ) -> None:
+        """Fill the next rows at once: columns of numbers, of names, acceptable types, as long as `ids`."""
+        first, last = self.filled, self.filled + len(ids)
+        if last > self.capacity:
+            raise TableFullError(f"the job table has no room for {len(ids)} jobs after {first}")
+        for name, column in numbers.items():
+            self._columns[name][first:last] = column
+        for name, values in names.items():
+            self._columns[name][first:last] = [self._code(name, value) for value in values]
+        self._columns["gpu_types"][first:last] = [self._mask(accepted) for accepted in types]
+        self._ids.extend(ids)
+        self.filled = last
+
+    def update(self, row: int, **values: Any) -> None:
+        """Change columns of `row` after its submission (its limit, its priority)."""
+        for name, value in values.items():
+            self._columns[name][row] = self._code(name, value) if name in NAMED else value
+
+    def types_of(self, row: int) -> tuple[str, ...]:
+        """Acceptable GPU types of `row`; none for any."""
+        mask = int(self._columns["gpu_types"][row])
+        return tuple(name for bit, name in enumerate(self._types) if mask >> bit & 1)
+
+    def _code(self, column: str, name: str) -> int:
+        if not name:
+            return -1
+        key = (column, name)
+        if key not in self._codes:
+            self._codes[key] = len(self._names[column])
+            self._names[column].append(name)
+        return self._codes[key]
+
+    def _mask(self, types: tuple[str, ...]) -> int:
+        mask = 0
+        for name in types:
+            if name not in self._types:
+                self._types.append(name)
+            mask |= 1 << self._types.index(name)
+        return mask

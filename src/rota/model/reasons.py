@@ -1,0 +1,305 @@
+"""Why a job waits, or runs as it does: codes, the numbers behind them, and the sentences people read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from rota.model.units import format_duration
+
+
+class Code(StrEnum):
+    """Why a job waits, in Slurm's words where it has one; the last ones say why it runs as it does."""
+
+    RESOURCES = "Resources"
+    FRAGMENTATION = "Fragmentation"
+    GANG_TOO_LARGE = "GangTooLarge"
+    GPU_TYPE = "GpuType"
+    MEMORY = "Memory"
+    HOST = "HostResources"
+    NODE = "ReqNodeNotAvail"
+    UNHEALTHY = "UnhealthyDevice"
+    PRIORITY = "Priority"
+    EARLIER = "Earlier"
+    ORDER = "Order"
+    SHARE = "Share"
+    QUOTA = "Quota"
+    RESERVATION = "Reservation"
+    DEPENDENCY = "Dependency"
+    HELD = "Held"
+    SUSPENDED = "Suspended"
+    LOCALITY = "Locality"
+    PREEMPTED = "Preempted"
+    ROUND = "Round"
+    REFUSED = "Refused"
+    BEGIN = "BeginTime"
+    BACK_OFF = "BackOff"
+    ARRAY = "ArrayTaskLimit"
+    DEADLINE = "Deadline"
+    POLICY = "Policy"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SHRUNK = "Shrunk"
+    PACKED = "Packed"
+    PROFILING = "Profiling"
+
+
+class Constraint(NamedTuple):
+    """One thing that keeps a job waiting: what it asked for, what there was."""
+
+    code: Code
+    requested: float = math.nan
+    provided: float = math.nan
+    detail: str = ""
+    """Name of the tenant, nodes, type or jobs concerned; several are joined by `, `."""
+
+    def sentence(self, device: str = "GPU") -> str:
+        """The constraint in words that follow the job's name; `device` is what the cluster's are called."""
+        return _SENTENCES[self.code](self, device)
+
+    def remedy(self, device: str = "GPU") -> str:
+        """What would have to change, as a sentence; empty if that is known to nobody."""
+        make = _REMEDIES.get(self.code)
+        return make(self, device) if make else ""
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def number(value: float) -> str:
+    """`2`, `0.5`; `-` for none."""
+    return "-" if math.isnan(value) else f"{value:g}"
+
+
+def plural(value: float, noun: str) -> str:
+    """`1 GPU`, `2 GPUs`, `0.5 GPUs`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def listed(names: str, noun: str = "job") -> str:
+    """`job 3`, `jobs 3 and 4`, `jobs 3, 4 and 5`; as they are if they begin with the noun's plural."""
+    parts = names.split(", ")
+    if len(parts) == 1:
+        return f"{noun} {names}"
+    return f"{noun}s {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def names_of(names: list[str], most: int = 3) -> str:
+    """At most `most` names and how many there are besides, as `detail` holds them."""
+    more = len(names) - most
+    return ", ".join([*names[:most], f"{more} more"] if more > 0 else names)
+
+
+def _are(value: float) -> str:
+    return "is" if value == 1 else "are"
+
+
+def _ahead(how: str) -> Callable[[Constraint, str], str]:
+    def say(c: Constraint, device: str) -> str:
+        names = f" ({_joined(c.detail)})" if c.detail else ""
+        return f"stands behind {plural(c.provided, 'job')} {how}{names}"
+
+    return say
+
+
+def _joined(names: str) -> str:
+    parts = names.split(", ")
+    return names if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _gang(c: Constraint, device: str) -> str:
+    if c.detail == "node":
+        return f"needs {plural(c.requested, device)} in one node; the largest node has {number(c.provided)}"
+    return f"needs {plural(c.requested, device)} at once; the cluster has {number(c.provided)} it could use"
+
+
+def _type(c: Constraint, device: str) -> str:
+    if c.provided == 0 and math.isnan(c.requested):
+        return f"needs {device}s of type {c.detail.replace('|', ' or ')}; the cluster has none"
+    return (
+        f"needs {plural(c.requested, device)} of type {c.detail.replace('|', ' or ')}; "
+        f"{number(c.provided)} of that type {_are(c.provided)} free"
+    )
+
+
+def _host(c: Constraint, device: str) -> str:
+    need = f"{number(c.requested)} {c.detail}"
+    if c.requested == 1:
+        need = need.replace("cores", "core")
+    return f"needs {need} on one node; the most free on one is {number(c.provided)}"
+
+
+def _back_off(c: Constraint, device: str) -> str:
+    when = "after a pause" if math.isnan(c.requested) else f"in {format_duration(max(c.requested, 0.0))}"
+    return f"is tried again {when}: {c.detail}"
+
+
+def _begin(c: Constraint, device: str) -> str:
+    left = "" if math.isnan(c.requested) else f", in {format_duration(max(c.requested, 0.0))}"
+    return f"is not to begin before {c.detail}{left}"
+
+
+def _round(c: Constraint, device: str) -> str:
+    left = "" if math.isnan(c.provided) else f", in {format_duration(max(c.provided, 0.0))}"
+    return f"is decided upon at the next round{left}"
+
+
+def _preempted(c: Constraint, device: str) -> str:
+    heirs = c.detail if c.detail in ("", "nobody yet") else listed(c.detail)
+    return f"gave up {plural(c.requested, device)} to {heirs or 'nobody yet'}"
+
+
+def _shrunk(c: Constraint, device: str) -> str:
+    room = f", to make room for {listed(c.detail)}" if c.detail else "; no more were free"
+    return f"runs on {number(c.provided)} of the {plural(c.requested, device)} it asked for{room}"
+
+
+def _packed(c: Constraint, device: str) -> str:
+    beside = f" with {listed(c.detail)}" if c.detail else ""
+    rate = "" if math.isnan(c.provided) else f", at {100 * c.provided:.0f} % of the speed it would have alone"
+    return f"shares its {device}s{beside}: it may use {100 * c.requested:.0f} % of each{rate}"
+
+
+def _profiling(c: Constraint, device: str) -> str:
+    left = "" if math.isnan(c.requested) else f", for another {format_duration(max(c.requested, 0.0))}"
+    what = "is on trial" if c.detail else "is being profiled"
+    return f"{what} on {plural(c.provided, device)}{left}; then it gets {c.detail or 'what it asked for'}"
+
+
+def _starting(c: Constraint, device: str) -> str:
+    if c.detail:
+        return f"has been given {plural(c.provided, device)}, which {listed(c.detail)} {_leave(c.detail)} now"
+    return f"is being started on {plural(c.provided, device)}"
+
+
+def _running(c: Constraint, device: str) -> str:
+    if c.provided > c.requested:
+        return f"runs on {plural(c.provided, device)}, more than the {number(c.requested)} it asked for"
+    return f"runs on the {plural(c.provided, device)} it asked for" if c.provided else "runs without devices"
+
+
+def _leave(names: str) -> str:
+    return "leaves" if ", " not in names else "leave"
+
+
+_SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
+    Code.RESOURCES: lambda c, d: (
+        f"needs {plural(c.requested, d)}; {number(c.provided)} {_are(c.provided)} free"
+    ),
+    Code.FRAGMENTATION: lambda c, d: (
+        f"needs {plural(c.requested, d)} in one {c.detail}; the most free in one is {number(c.provided)}"
+    ),
+    Code.GANG_TOO_LARGE: _gang,
+    Code.GPU_TYPE: _type,
+    Code.MEMORY: lambda c, d: (
+        f"needs {number(c.requested)} GiB of device memory; the most free on one device is "
+        f"{number(c.provided)} GiB"
+    ),
+    Code.HOST: _host,
+    Code.NODE: lambda c, d: f"would fit if {listed(c.detail, 'node')} took new jobs",
+    Code.UNHEALTHY: lambda c, d: f"would fit if {listed(c.detail, 'device')} {_were(c.detail)} healthy",
+    Code.PRIORITY: _ahead("of higher priority"),
+    Code.EARLIER: _ahead("submitted earlier"),
+    Code.ORDER: _ahead("in the order of the policy"),
+    Code.SHARE: lambda c, d: (
+        f"belongs to tenant {c.detail}, which holds {plural(c.requested, d)} and has a share of "
+        f"{number(c.provided)}: tenants with less go first"
+    ),
+    Code.QUOTA: lambda c, d: (
+        f"tenant {c.detail} would use {plural(c.requested, d)}; its quota is {number(c.provided)}"
+    ),
+    Code.RESERVATION: lambda c, d: (
+        f"needs {plural(c.requested, d)}; {number(c.provided)} {_are(c.provided)} free, "
+        f"the rest is reserved for {listed(c.detail)}"
+    ),
+    Code.DEPENDENCY: lambda c, d: f"waits for {listed(c.detail)} to end",
+    Code.HELD: lambda c, d: f"is held by {c.detail}",
+    Code.SUSPENDED: lambda c, d: f"was suspended by {c.detail}",
+    Code.LOCALITY: lambda c, d: (
+        f"waits for {plural(c.requested, d)} closer together; {number(c.provided)} {_are(c.provided)} free "
+        f"in all" + (f" ({c.detail})" if c.detail else "")
+    ),
+    Code.PREEMPTED: _preempted,
+    Code.ROUND: _round,
+    Code.REFUSED: lambda c, d: f"was to start, but was refused: {c.detail}",
+    Code.BEGIN: _begin,
+    Code.BACK_OFF: _back_off,
+    Code.ARRAY: lambda c, d: f"only {plural(c.provided, 'job')} of its array may run at once",
+    Code.DEADLINE: lambda c, d: f"would end {format_duration(c.requested)} after its deadline, {c.detail}",
+    Code.POLICY: lambda c, d: c.detail,
+    Code.STARTING: _starting,
+    Code.RUNNING: _running,
+    Code.SHRUNK: _shrunk,
+    Code.PACKED: _packed,
+    Code.PROFILING: _profiling,
+}
+
+
+def _were(names: str) -> str:
+    return "was" if ", " not in names else "were"
+
+
+# -- what would have to change ---------------------------------------------------------------------
+
+
+def _more(c: Constraint, device: str) -> str:
+    return f"{_missing(c, device)} would have to be free."
+
+
+def _missing(c: Constraint, device: str) -> str:
+    """`1 more GPU`, `2 more GPUs`."""
+    return plural(c.requested - c.provided, f"more {device}")
+
+
+_REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
+    Code.RESOURCES: _more,
+    Code.GPU_TYPE: lambda c, d: (
+        "Ask for another type, or wait for a node that has it."
+        if math.isnan(c.requested)
+        else f"{_missing(c, d)} of that type would have to be free, or the job accept other types."
+    ),
+    Code.FRAGMENTATION: lambda c, d: (
+        f"{_missing(c, d)} would have to be free in one {c.detail}, or the policy place jobs on several."
+    ),
+    Code.GANG_TOO_LARGE: lambda c, d: (
+        f"Ask for {number(c.provided)} or fewer, or add nodes."
+        if c.provided
+        else "Add nodes, or open the ones that are closed."
+    ),
+    Code.MEMORY: lambda c, d: (
+        f"Ask for {number(c.provided)} GiB or less, or wait until a device has more left."
+    ),
+    Code.HOST: lambda c, d: (
+        f"Ask for {number(c.provided)} {c.detail} or less, or wait until a node has more."
+    ),
+    Code.NODE: lambda c, d: f"Open {listed(c.detail, 'node')} again, with `rota undrain` if it is drained.",
+    Code.UNHEALTHY: lambda c, d: f"Repair {listed(c.detail, 'device')}.",
+    Code.PRIORITY: lambda c, d: "Those jobs would have to start or end, or the job get more priority.",
+    Code.EARLIER: lambda c, d: "Those jobs would have to start or end.",
+    Code.ORDER: lambda c, d: "Those jobs would have to start or end.",
+    Code.SHARE: lambda c, d: (
+        f"Tenant {c.detail} would have to give back {plural(c.requested - c.provided, d)}, "
+        "or the others to want less."
+    ),
+    Code.QUOTA: lambda c, d: (
+        f"Tenant {c.detail} would have to give back {plural(c.requested - c.provided, d)}, "
+        f"or get a quota of {number(c.requested)}."
+    ),
+    Code.RESERVATION: lambda c, d: f"{_first(listed(c.detail))} would have to start.",
+    Code.DEPENDENCY: lambda c, d: f"{_first(listed(c.detail))} would have to end.",
+    Code.LOCALITY: lambda c, d: "Running jobs would have to leave devices that are close together.",
+    Code.BEGIN: lambda c, d: "Let it begin earlier with `rota update --begin`.",
+    Code.ARRAY: lambda c, d: "Another job of the array would have to end.",
+    Code.PREEMPTED: lambda c, d: (
+        "" if c.detail in ("", "nobody yet") else f"{_first(listed(c.detail))} would have to end."
+    ),
+    Code.DEADLINE: lambda c, d: "Give it a later deadline, more priority, or less to do.",
+    Code.SHRUNK: _more,
+    Code.PACKED: lambda c, d: "" if not c.detail else f"{_first(listed(c.detail))} would have to end.",
+}
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,56 @@
+"""Why a job runs as it does: on fewer devices than it asked for, beside others, or to be measured."""
+
+from __future__ import annotations
+
+import math
+
+from rota.model.grants import Grant, Purpose
+from rota.model.reasons import Code, Constraint, names_of
+from rota.scheduler.snapshot import Snapshot
+
+
+def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
+    """What shapes the running `row`; empty if it runs as it asked to, or does not run."""
+    grant = snapshot.grants.get(row)
+    if grant is None:
+        return ()
+    if grant.purpose is Purpose.PROFILE:
+        left_s = grant.lease_s - snapshot.now
+        return (Constraint(Code.PROFILING, left_s if left_s < math.inf else math.nan, len(grant.devices)),)
+    found = []
+    asked, has = snapshot.state.gpus_of[row], len(grant.devices)
+    if has < asked:
+        found.append(Constraint(Code.SHRUNK, asked, has, _names(snapshot, _heirs(snapshot, row))))
+    beside = _beside(snapshot, grant)
+    if beside:
+        found.append(Constraint(Code.PACKED, grant.share, _speed(snapshot, row), _names(snapshot, beside)))
+    return tuple(found)
+
+
+def _heirs(snapshot: Snapshot, row: int) -> list[int]:
+    """Jobs that began, or got more, at the very moment at which `row` came to what it has now."""
+    since_s = snapshot.state.since_s
+    at_s = since_s.item(row)
+    return [int(other) for other in snapshot.running if other != row and since_s.item(int(other)) == at_s]
+
+
+def _beside(snapshot: Snapshot, grant: Grant) -> list[int]:
+    """Others with a claim on the same devices."""
+    own = set(grant.devices)
+    return sorted(
+        row for row, other in snapshot.grants.items() if row != grant.job and own.intersection(other.devices)
+    )
+
+
+def _speed(snapshot: Snapshot, row: int) -> float:
+    """Speed as a part of what the same devices would give it alone, as far as the world reports it."""
+    state = snapshot.state
+    per_s = state.progress.per_s
+    rate = state.progress.rate.item(row) / (1.0 if per_s is None else per_s.item(row))
+    size = len(state.grants[row].devices) / max(state.gpus_of[row], 1)
+    return rate / size if size else math.nan
+
+
+def _names(snapshot: Snapshot, rows: list[int]) -> str:
+    ids = snapshot.state.jobs.ids
+    return names_of([ids[row] for row in rows])

@@ -1,0 +1,112 @@
+"""Whom to stop among running jobs that the policy ranks alike: the one whose preemption costs least.
+
+Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
+Two jobs are equal if the standing of the decision says so (`RanksAlike`), they belong to one tenant, have
+one priority and hold as many devices on the same nodes.  So that the policy does not undo the exchange at
+its next call, a waiting job never displaces a running one that is its equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from rota.model.grants import Grant, Role
+from rota.scheduler.decision import Decision
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import State
+
+Cost = Callable[[int], float]
+"""Seconds of work that the preemption of a running job would cost."""
+
+
+@runtime_checkable
+class RanksAlike(Protocol):
+    """A standing that can say that only the order of submission decides between two jobs."""
+
+    def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
+        """True if `one` and `other` have the same rank."""
+        ...
+
+
+def since_start(state: State) -> dict[int, float]:
+    """The cost of each running job if nobody knows better: device-seconds since its present start."""
+    return {
+        row: (state.now - state.since_s.item(row)) * max(len(grant.devices), 1)
+        for row, grant in state.grants.items()
+    }
+
+
+def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> Decision:
+    """`decision` with each victim exchanged for its cheapest equal; grants follow the devices."""
+    standing = decision.standing
+    if not decision.preempt or not isinstance(standing, RanksAlike):
+        return decision
+    decision = _without_swaps(snapshot, decision, standing)
+    named = {*decision.preempt, *decision.cancel, *(grant.job for grant in decision.grants)}
+    spared = [row for row in snapshot.running.tolist() if row not in named]
+    grants, preempt = list(decision.grants), []
+    for victim in decision.preempt:
+        alike = [row for row in spared if _alike(snapshot, standing, victim, row)]
+        cheapest = min(alike, key=lambda row: (cost_of(row), -row), default=victim)
+        if cost_of(cheapest) < cost_of(victim):
+            spared.remove(cheapest)
+            grants = _moved(grants, snapshot.grants[victim], snapshot.grants[cheapest])
+            preempt.append(cheapest)
+        else:
+            preempt.append(victim)
+    return replace(decision, grants=grants, preempt=preempt)
+
+
+def _without_swaps(snapshot: Snapshot, decision: Decision, standing: RanksAlike) -> Decision:
+    """The decision without waiting jobs that take exactly the place of an equal."""
+    starts = {grant.devices: grant.job for grant in decision.grants if grant.job in snapshot.state.waiting}
+    kept: set[int] = set()
+    for victim in decision.preempt:
+        heir = starts.get(snapshot.grants[victim].devices)
+        if heir is not None and _same_request(snapshot, standing, victim, heir):
+            kept |= {victim, heir}
+    if not kept:
+        return decision
+    return replace(
+        decision,
+        grants=[grant for grant in decision.grants if grant.job not in kept],
+        preempt=[row for row in decision.preempt if row not in kept],
+    )
+
+
+def _same_request(snapshot: Snapshot, standing: RanksAlike, one: int, other: int) -> bool:
+    jobs = snapshot.jobs
+    return (
+        jobs.tenant[one] == jobs.tenant[other]
+        and jobs.priority[one] == jobs.priority[other]
+        and standing.equal(snapshot, one, other)
+    )
+
+
+def _alike(snapshot: Snapshot, standing: RanksAlike, one: int, other: int) -> bool:
+    """True if the policy ranks the two alike and either's place is as good as the other's."""
+    here, there = snapshot.grants[one], snapshot.grants[other]
+    return (
+        here.share == there.share == 1.0
+        and here.role == there.role == Role.ALONE
+        and _nodes(snapshot, here) == _nodes(snapshot, there)
+        and _same_request(snapshot, standing, one, other)
+    )
+
+
+def _nodes(snapshot: Snapshot, grant: Grant) -> list[int]:
+    """The node of each device."""
+    return sorted(int(node) for node in snapshot.cluster.device_node[list(grant.devices)])
+
+
+def _moved(grants: Iterable[Grant], old: Grant, new: Grant) -> list[Grant]:
+    """The grants with the devices of `new`, node by node, in place of those of `old`."""
+    instead = dict(zip(old.devices, new.devices, strict=True))
+    return [
+        grant._replace(devices=tuple(sorted(instead.get(device, device) for device in grant.devices)))
+        if not instead.keys().isdisjoint(grant.devices)
+        else grant
+        for grant in grants
+    ]

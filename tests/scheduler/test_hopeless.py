@@ -1,0 +1,83 @@
+"""Whoever asks for the same as one that found no place is not tried, and nothing else changes by that."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_mirror import Twins
+
+import strategies  # noqa: F401  (registers the profile)
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.grants import Grant, Role
+from rota.scheduler.packing import pack
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import Placement
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.values import digest
+from scripted import state_of
+
+
+class Tried(ByPriority):
+    """Tries everybody."""
+
+    def _numbers(self, snapshot: Snapshot, fit: Fitter) -> list[int]:
+        return []
+
+
+def crowded(rng: Random) -> Twins:
+    """Many jobs that ask for much the same, on a cluster with types, quotas, shares and closed devices."""
+    twins = Twins(rng, capacity=60)
+    for _ in range(60):
+        twins.state.now += 1.0
+        rng.choice([*[Twins.arrive] * 6, Twins.start, Twins.start, Twins.hold, Twins.close, Twins.devices])(
+            twins
+        )
+    for row in list(twins.state.running.rows.tolist()):
+        if twins.state.grants[row].role == Role.OPPORTUNISTIC:
+            twins.state.free(row)
+            twins.state.stop(row)
+    return twins
+
+
+@pytest.mark.parametrize("placement", [Placement.CONSOLIDATE, Placement.PACKED, Placement.SPREAD])
+@given(st.integers(0, 2**40).map(Random))
+def test_the_running_set_is_the_same(placement: Placement, rng: Random) -> None:
+    state = crowded(rng).state
+    keys = [rng.randint(0, 3) for _ in range(60)]
+    policies = [
+        kind(lambda _, row: keys[row], preemptive=True, placement=placement) for kind in (ByPriority, Tried)
+    ]
+    quick, slow = (policy._by_place(Snapshot(state)) for policy in policies)
+    assert quick == slow
+
+
+def test_a_gang_may_fit_although_room_has_shrunk() -> None:
+    """n0 can feed two GPUs of X or Y, but has four free, so X fails; once Z has taken three, Y fits."""
+    cluster = Cluster.build([NodeShape(count=2, gpus=4, cpus=16)])
+    jobs = "P 0x9 Q 2x9 X 3x9 Z 3x9 Y 3x9"
+    state = state_of(
+        jobs, cluster, [Grant(0, (), node=0), Grant(1, (4, 5))], cpus=[8.0, 0.0, 12.0, 0.0, 12.0]
+    )
+    quick, slow = (
+        kind(lambda _, row: row, preemptive=True, placement=Placement.CONSOLIDATE)._by_place(Snapshot(state))
+        for kind in (ByPriority, Tried)
+    )
+    assert quick == slow
+    assert [grant.job for grant in quick[0]] == [3, 4]
+
+
+def test_a_job_on_a_closed_device_can_be_lifted_and_put_back() -> None:
+    """A preemptive policy tries what would fit without a job that runs on a drained node."""
+    state = state_of("A 4x9 B 4x9 C 8x9", "2x4", [Grant(0, (0, 1, 2, 3)), Grant(1, (4, 5, 6, 7))])
+    state.lose(0)
+    before = digest(pack(Snapshot(state)))
+    assert ByPriority(lambda _, row: -row, preemptive=True).decide(Snapshot(state), {}).grants == []
+    scratch = state.occupancy.copy()
+    scratch.release(state.grants[0])
+    scratch.hold(state.grants[0])
+    assert (scratch.free.total, scratch.free.count) == (0, [0, 0])
+    assert digest(pack(Snapshot(state))) == before
