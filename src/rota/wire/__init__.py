@@ -1,0 +1,1 @@
+"""What travels between user, controller and agents: job specifications, orders, reports, views."""

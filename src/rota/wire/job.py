@@ -1,0 +1,136 @@
+"""What a user submits: one job, or an array of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_GPUS = 1_000_000
+MOST_ARRAY = 10_000
+Text = Annotated[str, Field(max_length=1024)]
+Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.@:+/-]*$")]
+Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400.0, allow_inf_nan=False)]
+Unix = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+Gib = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+Gpus = Annotated[int, Field(ge=0, le=MOST_GPUS)]
+
+
+class After(BaseModel):
+    """A job that has to end first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job: Name
+    """Id of the other job."""
+    when: Literal["ok", "any", "failed"] = "ok"
+    """How it has to end; if it ends otherwise, this job is cancelled."""
+
+
+class JobSpec(BaseModel):
+    """What a job asks for.  All but the command has a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: Annotated[list[Annotated[str, Field(max_length=131072)]], Field(min_length=1, max_length=4096)]
+    """Program and arguments; no shell is involved unless the program is one."""
+    name: Name = ""
+    tenant: Name = ""
+    """Path such as `vision/alice`; the submitting user's own tenant if empty."""
+    gpus: Gpus = 1
+    """Devices; 0 is a job without any."""
+    gpus_min: Gpus | None = None
+    gpus_max: Gpus | None = None
+    counts: Literal["any", "powers of two"] = "any"
+    """Which sizes between `gpus_min` and `gpus_max` the program can use."""
+    gpu_types: Annotated[list[Name], Field(max_length=16)] = []
+    gpu_memory_gib: Gib = 0.0
+    """Device memory needed on each device; 0 if unknown."""
+    gpu_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Part of a device, for a job on a single one."""
+    cpus: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    memory_gib: Gib = 0.0
+    """Host memory needed in all; 0 if unknown."""
+    kind: Literal["train", "opportunistic", "service"] = "train"
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
+    """Higher wins."""
+    time_s: Seconds | None = None
+    """Run time limit; also what `user` knowledge takes for the duration."""
+    deadline_s: Unix | None = None
+    begin_s: Unix | None = None
+    """Not before this moment."""
+    after: Annotated[list[After], Field(max_length=1000)] = []
+    array: Annotated[
+        str, Field(max_length=256, pattern=r"^(\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?)?$")
+    ] = ""
+    """`1-20`, `1,3,7`, `0-100:10`, `1-20%4` (at most 4 at once): one job for each index."""
+    group: Name = ""
+    """Recurring series this job belongs to; user and name if empty."""
+    workload: Name = ""
+    """Program, as profiles know it; the group if empty."""
+    batch_size: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    ranks: Literal["gpu", "node"] = "gpu"
+    """One process for each device (as `torchrun` starts them), or one for each node."""
+    workdir: Annotated[str, Field(max_length=4096)] = ""
+    env: Annotated[dict[str, Annotated[str, Field(max_length=131072)]], Field(max_length=4096)] = {}
+    grace_s: Annotated[float, Field(ge=0, le=86400)] = 120.0
+    """Between SIGTERM and SIGKILL."""
+    notice_signal: Annotated[str, Field(pattern=r"^(SIG)?(USR1|USR2|HUP|INT|WINCH|URG|CONT)?$")] = ""
+    """Signal that announces the stop, sent with the notice file, before SIGTERM; none if empty."""
+    notice_s: Annotated[float, Field(ge=0, le=86400)] = 0.0
+    """Seconds between the notice and SIGTERM."""
+    requeue_code: Annotated[int, Field(ge=1, le=255)] = 85
+    """Exit code that means: checkpointed, run me again."""
+    retries: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Attempts after a failure of the infrastructure."""
+    user_retries: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Attempts after a failure of the program itself."""
+    trial: bool = False
+    """First run on one device for a minute, to catch programs that fail at once."""
+    preemptible: bool = True
+    checkpoint: Literal["auto", "own", "none"] = "auto"
+    """`own`: the program saves and restores by itself when it gets SIGTERM; `none`: progress is lost when it
+    is stopped; `auto`: as `rota.training` reports, otherwise it is suspended in place where possible."""
+    self_fence: bool = False
+    """Stop the job on a node that has lost its controller, before another attempt may start."""
+    hold: bool = False
+    comment: Text = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> JobSpec:
+        low = self.gpus if self.gpus_min is None else self.gpus_min
+        high = self.gpus if self.gpus_max is None else self.gpus_max
+        if not low <= self.gpus <= high:
+            raise ValueError(f"gpus={self.gpus} is outside the range {low}:{high}")
+        if self.gpu_share < 1.0 and (low, high) != (1, 1):
+            raise ValueError(f"gpu_share={self.gpu_share:g} goes with gpus=1; got {low}:{high}")
+        if not self.command[0]:
+            raise ValueError("the command is empty")
+        if any("\0" in text for text in (*self.command, *self.env, *self.env.values(), self.workdir)):
+            raise ValueError("command, environment and workdir must not contain a NUL character")
+        return self
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Fewest and most devices."""
+        low = self.gpus if self.gpus_min is None else self.gpus_min
+        high = self.gpus if self.gpus_max is None else self.gpus_max
+        return low, high
+
+
+def array_indexes(text: str) -> tuple[list[int], int]:
+    """Indexes of `1-20`, `1,3`, `0-100:10`, and how many may run at once (`%4`; 0 is no limit)."""
+    body, _, most = text.partition("%")
+    found: dict[int, None] = {}
+    for part in body.split(","):
+        span, _, step = part.partition(":")
+        low, dash, high = span.partition("-")
+        first, last = int(low), int(high) if dash else int(low)
+        if last < first or (step and not int(step)) or (last - first) // int(step or 1) >= MOST_ARRAY:
+            raise ValueError(
+                f"array {text!r}: {part!r} is no range; expected FIRST-LAST[:STEP], at most {MOST_ARRAY}"
+            )
+        found.update(dict.fromkeys(range(first, last + 1, int(step or 1))))
+    if len(found) > MOST_ARRAY:
+        raise ValueError(f"array {text!r} has {len(found)} jobs; expected at most {MOST_ARRAY}")
+    return list(found), int(most or 0)

@@ -1,0 +1,293 @@
+"""Between controller and agents: what shall be, and what is.
+
+An agent asks `POST /v1/agents/NODE/sync` again and again; the controller answers at once if it wants
+something new, otherwise when it does or after `wait_s`.  Both sides may say everything twice: an attempt is
+known by (row, attempt), orders carry a version, and what an agent reports about an attempt replaces what it
+said before.
+
+One `Part` is what one node does for one attempt of a job: all of it for most jobs.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+PROTOCOL = 1
+
+
+class Wanted(StrEnum):
+    """What shall become of a part."""
+
+    RUN = "run"
+    SUSPEND = "suspend"  # stay in host memory, give the devices back
+    LEAVE = "leave"  # checkpoint and exit; a program that cannot is stopped
+    STOP = "stop"  # notice, SIGTERM, grace, SIGKILL
+    KILL = "kill"  # SIGKILL now: void, or the user has no patience
+    FORGET = "forget"  # its end is on record here: the agent may clean up
+
+
+class Status(StrEnum):
+    """What has become of a part."""
+
+    WAITING = "waiting"  # known; its devices (or its master's port) are not there yet
+    STARTING = "starting"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    LEAVING = "leaving"  # told to leave or stop, still there
+    ENDED = "ended"  # by itself or as told: `end` says how
+    LOST = "lost"  # the shim or its record is gone, or it could not be started: `why` says so
+
+
+class Mechanism(StrEnum):
+    """How a part gives its devices back."""
+
+    COOPERATIVE = "cooperative"  # rota.training moves its state to host memory, or checkpoints
+    CUDA = "cuda checkpoint"
+    SIGNAL = "signal"  # SIGSTOP: only CPU slots come free by it
+    RESTART = "restart"  # stop, and start again from the program's own checkpoint
+
+
+class Notice(BaseModel):
+    """Why a job has to go, and when: written to its notice file before any signal."""
+
+    reason: str
+    """`preempted`, `timeout`, `cancelled`, `drained`, `resized`, `suspended`, `fenced`."""
+    text: str = ""
+    """One sentence, with the job it makes room for."""
+    deadline_s: float = 0.0
+    """SIGKILL comes at this Unix time."""
+
+
+class Rank(BaseModel):
+    """One process."""
+
+    rank: int
+    local_rank: int
+    devices: list[int]
+    """Local indexes of the devices it sees."""
+
+
+class Part(BaseModel):
+    """What the controller wants of one node for one attempt."""
+
+    row: int
+    job: str
+    attempt: int
+    version: int
+    """Version of the last change; grows over all parts of the controller."""
+    wanted: Wanted
+    devices: list[int] = []
+    """Local indexes, ascending."""
+    share: float = 1.0
+    """Claim on each device; parts whose shares sum to at most 1.0 run side by side."""
+    opportunistic: bool = False
+    """Takes what others leave: does not count against its devices."""
+    ranks: list[Rank] = []
+    world_size: int = 1
+    node_rank: int = 0
+    nodes: list[str] = []
+    """Names of all nodes of the attempt, by node rank."""
+    master: str = "127.0.0.1"
+    """Address of node rank 0."""
+    port: int | None = None
+    """Port for MASTER_PORT; None lets node rank 0 choose one and report it, the others wait for it."""
+    command: list[str] = []
+    workdir: str = ""
+    env: dict[str, str] = {}
+    """As submitted, with ROTA_* of the controller (see docs/jobs.md)."""
+    user: str = ""
+    """Whom the command runs as, if the agent is root; empty for the agent's own user."""
+    grace_s: float = 120.0
+    notice_signal: str = ""
+    notice_s: float = 0.0
+    checkpoint: str = "auto"
+    self_fence: bool = False
+    memory_gib: float = 0.0
+    cpus: float = 0.0
+    notice: Notice | None = None
+    restore: list[int] = []
+    """Earlier attempts whose checkpoints may be restored, newest first."""
+    void: list[int] = []
+    """Earlier attempts that must not publish anything any more."""
+    batch_size: float | None = None
+
+
+class Exit(BaseModel):
+    """How a part ended."""
+
+    ended_s: float
+    code: int | None = None
+    """Exit code of the first rank that failed, or of rank 0; None if a signal ended it."""
+    signal: int | None = None
+    rank: int = 0
+    """The rank that `code` and `signal` belong to."""
+    error: str = ""
+    """Why the command could not be started; the infrastructure's fault only if `infrastructure`."""
+    infrastructure: bool = False
+    tail: str = ""
+    """Last lines of that rank's log, for the classifier: at most 4,000 characters."""
+    oom: bool = False
+    """The kernel killed it for memory, as far as can be told."""
+
+
+class Progress(BaseModel):
+    """What a program that imports `rota.training` last said."""
+
+    steps: int = 0
+    samples: float = 0.0
+    total_steps: int | None = None
+    loss: float | None = None
+    step_s: float | None = None
+    """Mean seconds of a step, lately."""
+    batch_size: float | None = None
+    checkpoint_step: int | None = None
+    """Step of the newest complete checkpoint."""
+    gradient_noise: float | None = None
+    at_s: float = 0.0
+
+
+class Capability(BaseModel):
+    """What a job's program can do, as far as known."""
+
+    training: str = ""
+    """Version of the `rota.training` protocol it speaks; empty if it does not."""
+    suspend: Mechanism | None = None
+    checkpoint: bool = False
+    resize: bool = False
+    batch_size: bool = False
+    to_host: bool = False
+    """Can move its device state to host memory and back."""
+
+
+class Cost(BaseModel):
+    """A measured duration of something done to a job."""
+
+    kind: str
+    """`start` (from the agent's beginning to start it until its ranks run), `ready` (from there to the end of
+    the first step, as the program measured it), `step` (one of its steps, as it last said), `suspend`,
+    `resume`, `checkpoint`, `leave`, `restore`, `stop`."""
+    seconds: float
+    bytes: float = 0.0
+
+
+class Usage(BaseModel):
+    """What a part used when last looked at."""
+
+    at_s: float
+    cpu_cores: float = 0.0
+    """CPU seconds per second since the look before."""
+    memory_gib: float = 0.0
+    gpu_utilisation: float | None = None
+    """0..1, mean over its devices."""
+    gpu_memory_gib: float | None = None
+
+
+class Report(BaseModel):
+    """What is known of one part; fields that are None say nothing new."""
+
+    row: int
+    attempt: int
+    status: Status
+    since_s: float
+    """Unix time of the last change of status."""
+    started_s: float | None = None
+    """Unix time at which the first rank ran."""
+    port: int | None = None
+    pids: list[int] = []
+    end: Exit | None = None
+    why: str = ""
+    suspended_gib: float = 0.0
+    """Host memory a suspended part holds."""
+    progress: Progress | None = None
+    capability: Capability | None = None
+    usage: Usage | None = None
+    costs: list[Cost] = []
+
+
+class DeviceInfo(BaseModel):
+    """One device of a node."""
+
+    index: int
+    type: str
+    memory_gib: float = 0.0
+    uuid: str = ""
+    healthy: bool = True
+    why: str = ""
+
+
+class NodeInfo(BaseModel):
+    """What an agent says of its machine when it joins."""
+
+    name: str
+    address: str
+    cpus: float
+    memory_gib: float
+    boot_id: str
+    devices: list[DeviceInfo]
+    kind: str
+    """`nvidia` or `cpu`."""
+    version: str = ""
+    protocol: int = PROTOCOL
+    capabilities: dict[str, str] = {}
+    """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 550`."""
+
+
+class Joined(BaseModel):
+    node: str
+    token: str
+    """For all further calls of this agent."""
+
+
+class Fetch(BaseModel):
+    """A piece of a log that somebody wants to read."""
+
+    id: str
+    row: int
+    attempt: int
+    rank: int
+    offset: int
+    """From the end if negative."""
+    limit: int
+
+
+class Piece(BaseModel):
+    id: str
+    offset: int
+    text: str
+    size: int
+    """Bytes of the whole file now."""
+    error: str = ""
+
+
+class SyncRequest(BaseModel):
+    incarnation: str
+    """Another value each time the agent starts."""
+    seen: int
+    """Version up to which parts have been received from the controller `controller`."""
+    controller: str
+    """Incarnation of the controller that `seen` is about; empty at first."""
+    wait_s: float = 20.0
+    reports: list[Report] = []
+    complete: bool = False
+    """True if `reports` names every part the agent knows: said in the first call to each controller."""
+    devices: list[DeviceInfo] | None = None
+    """Whenever the health of one has changed."""
+    pieces: list[Piece] = []
+
+
+class SyncReply(BaseModel):
+    controller: str
+    """Incarnation of the controller; if it is new, the next request must be complete and `seen` 0."""
+    version: int
+    now_s: float
+    parts: list[Part] = []
+    """Those that changed after `seen`."""
+    whole: bool = False
+    """With `seen` 0: `parts` is all there is, so whatever else runs there is void and may be killed.  False
+    while the controller has not yet read its store; it may then name what is void one by one (`kill`)."""
+    fetch: list[Fetch] = []
+    lost_after_s: float = 60.0
+    stop: bool = False
+    """The agent should end; its jobs go on."""

@@ -1,0 +1,240 @@
+"""What the API answers to people: plain rows, with names and Unix times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from rota.wire.job import JobSpec
+from rota.wire.sync import Capability, DeviceInfo, Progress, Usage
+
+
+class ReasonView(BaseModel):
+    """One thing that keeps a job waiting, or that shapes how it runs."""
+
+    code: str
+    sentence: str
+    requested: float | None = None
+    provided: float | None = None
+    detail: str = ""
+    remedy: str = ""
+    """What would have to change, as a sentence; empty if nothing the user can do."""
+
+
+class JobView(BaseModel):
+    """One job, one row of `rota ls`."""
+
+    id: str
+    row: int
+    name: str
+    user: str
+    tenant: str
+    state: str
+    """Slurm's words: PENDING RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL
+    OUT_OF_MEMORY REQUEUED."""
+    reason: str = ""
+    """Code of the dominant reason, or the cause of its end."""
+    gpus: int
+    gpus_now: int = 0
+    nodes: list[str] = []
+    devices: list[str] = []
+    """`node:index` of each device held."""
+    share: float = 1.0
+    priority: int = 0
+    submit_s: float
+    start_s: float | None = None
+    """First start."""
+    since_s: float | None = None
+    """Start of the present stretch of running."""
+    end_s: float | None = None
+    run_s: float = 0.0
+    waiting_s: float = 0.0
+    time_s: float | None = None
+    deadline_s: float | None = None
+    attempt: int = 0
+    preemptions: int = 0
+    failures: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: str = ""
+    """One sentence about how it ended, or about the last attempt."""
+    group: str = ""
+    workload: str = ""
+
+
+class AttemptView(BaseModel):
+    number: int
+    state: str
+    nodes: list[str]
+    devices: list[str]
+    share: float = 1.0
+    wanted_s: float
+    start_s: float | None = None
+    end_s: float | None = None
+    end: str = ""
+    """finished failed cancelled preempted migrated resized lost, or empty while it lives."""
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: str = ""
+    progress: Progress | None = None
+    usage: Usage | None = None
+    costs: dict[str, float] = {}
+
+
+class JobDetail(BaseModel):
+    """`rota show`."""
+
+    job: JobView
+    spec: JobSpec
+    attempts: list[AttemptView]
+    capability: Capability | None = None
+    events: list[EventView] = []
+
+
+class EventView(BaseModel):
+    seq: int
+    at_s: float
+    who: str
+    kind: str
+    job: str = ""
+    text: str = ""
+
+
+class CostView(BaseModel):
+    """What something done to jobs took, as agents and programs measured it."""
+
+    kind: str
+    """`rota.wire.sync.Cost.kind`."""
+    workload: str | None = None
+    """Jobs of this workload only; None for all jobs together."""
+    count: int
+    """How often it was measured."""
+    seconds: float
+    """Median."""
+    bytes: float = 0.0
+    """Median, of those that moved any."""
+
+
+class Why(BaseModel):
+    """`rota why`."""
+
+    job: str
+    state: str
+    reasons: list[ReasonView]
+    """Binding ones, dominant first."""
+    start_s: float | None = None
+    """Estimated start."""
+    start_from_s: float | None = None
+    start_to_s: float | None = None
+    """Range of the estimate where durations are sampled."""
+    basis: str = ""
+    """Where the estimate comes from, or why there is none."""
+    policy: str = ""
+
+
+class DryRun(BaseModel):
+    """`rota submit --dry-run`."""
+
+    feasible: bool
+    position: int | None = None
+    """Among the waiting jobs, 1 is the next to start."""
+    reasons: list[ReasonView] = []
+    start_s: float | None = None
+    basis: str = ""
+    warnings: list[str] = []
+
+
+class DeviceView(BaseModel):
+    device: str
+    info: DeviceInfo
+    jobs: list[str] = []
+    granted: float = 0.0
+    suspended: list[str] = []
+    """Jobs suspended in place that still hold memory there."""
+    utilisation: float | None = None
+    memory_used_gib: float | None = None
+
+
+class NodeView(BaseModel):
+    name: str
+    state: str
+    """up, drained, draining, lost, joining."""
+    reason: str = ""
+    kind: str = ""
+    gpus: int
+    gpus_used: float = 0.0
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    suspended_gib: float = 0.0
+    seen_s: float | None = None
+    devices: list[DeviceView] = []
+    capabilities: dict[str, str] = {}
+
+
+class PolicyView(BaseModel):
+    policy: str
+    since_s: float
+    by: str
+    knowledge: dict[str, str] = {}
+    decisions: int = 0
+    last_ms: float | None = None
+    late: int = 0
+    """Decisions that did not come in time."""
+    shadow: str = ""
+    shadow_would: list[str] = []
+    """What the shadow would do at the last moment that the real one would not, as sentences."""
+
+
+class ForecastRow(BaseModel):
+    """One job under one policy: times are Unix seconds; low and high where durations were sampled."""
+
+    job: str
+    policy: str
+    start_s: float | None
+    finish_s: float | None
+    start_low_s: float | None = None
+    start_high_s: float | None = None
+    finish_low_s: float | None = None
+    finish_high_s: float | None = None
+
+
+class WhatIf(BaseModel):
+    rows: list[ForecastRow]
+    summary: list[dict[str, Any]]
+    """Per policy: mean wait and completion time of the live jobs, makespan, preemptions."""
+    basis: dict[str, int]
+    """How many jobs got their duration from where: user, predicted, history."""
+    took_s: float
+    note: str = ""
+    """What a reader of the numbers should know, as sentences; empty if nothing."""
+
+
+class Status(BaseModel):
+    """`rota status`."""
+
+    name: str
+    version: str
+    started_s: float
+    policy: str
+    nodes: int
+    gpus: int
+    gpus_used: float
+    pending: int
+    running: int
+    suspended: int
+    finished: int
+    store: str
+    troubles: list[str] = []
+    """What an operator should know now, as sentences: database away, node lost, policy late."""
+
+
+class UserView(BaseModel):
+    name: str
+    admin: bool
+    tenant: str
+    account: str = ""
+    """The machine's account that the user's commands run as; empty for the daemon's own."""
+
+
+JobDetail.model_rebuild()
