@@ -1,0 +1,146 @@
+"""What the controller should know: the last report of every part, and which of them it has not heard yet.
+
+A change of status is told at once; progress and usage wait for company.  What has ended is said again
+and again until the controller says `forget`, everything else now and then: it may have dropped what it
+had heard but not yet put on record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rota.agent.ledger import Key
+from rota.wire.sync import DeviceInfo, Piece, Report, Status
+
+LAZY_S = 2.0
+"""News that nobody waits for is told at most so often."""
+REPEAT_END_S = 3.0
+REPEAT_S = 30.0
+MOST_REPORTS = 200
+MOST_PIECES_BYTES = 1 << 19
+"""Of one parcel, unless a single piece is larger."""
+OVER = frozenset({Status.ENDED, Status.LOST})
+
+
+@dataclass
+class Parcel:
+    """One message's worth of news."""
+
+    reports: list[Report] = field(default_factory=list)
+    devices: list[DeviceInfo] | None = None
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to tell."""
+        return not (self.reports or self.pieces) and self.devices is None
+
+
+class Board:
+    """Reports between the thread that makes them and those that tell them; thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._current: dict[Key, Report] = {}
+        self._due: dict[Key, float] = {}
+        """When each report has to be told (again)."""
+        self._devices: list[DeviceInfo] | None = None
+        self._pieces: list[Piece] = []
+        self._closed = False
+
+    def post(self, reports: Sequence[Report]) -> None:
+        """These are all reports now; whoever is not among them is forgotten."""
+        now = self._clock()
+        with self._changed:
+            keys = set()
+            for report in reports:
+                key = (report.row, report.attempt)
+                keys.add(key)
+                before = self._current.get(key)
+                self._current[key] = report
+                if before is None or _headline(before) != _headline(report):
+                    self._due[key] = now
+                elif before != report:
+                    self._due[key] = min(self._due.get(key, now + LAZY_S), now + LAZY_S)
+            for key in [key for key in self._current if key not in keys]:
+                del self._current[key]
+                self._due.pop(key, None)
+            if any(at <= now for at in self._due.values()):
+                self._changed.notify_all()
+
+    def devices(self, devices: list[DeviceInfo]) -> None:
+        """The health of a device has changed."""
+        with self._changed:
+            self._devices = devices
+            self._changed.notify_all()
+
+    def pieces(self, pieces: Sequence[Piece]) -> None:
+        """Pieces of logs that somebody waits for."""
+        with self._changed:
+            self._pieces.extend(pieces)
+            self._changed.notify_all()
+
+    def all(self) -> Parcel:
+        """Everything, for a controller that knows nothing; counts as told."""
+        with self._changed:
+            return self._take(list(self._current))
+
+    def wait(self) -> Parcel:
+        """What has to be told now; sleeps until there is something.  Empty once the board is closed."""
+        with self._changed:
+            while not self._closed:
+                now = self._clock()
+                due = [key for key, at in self._due.items() if at <= now]
+                if due or self._pieces or self._devices is not None:
+                    soon = [key for key, at in self._due.items() if now < at <= now + LAZY_S]
+                    return self._take((due + soon)[:MOST_REPORTS])  # the lazy ones ride along
+                first = min(self._due.values(), default=None)
+                self._changed.wait(None if first is None else max(0.001, first - now))
+            return Parcel()
+
+    def untold(self, parcel: Parcel) -> None:
+        """A parcel that did not arrive: tell again what is not superseded."""
+        now = self._clock()
+        with self._changed:
+            for report in parcel.reports:
+                key = (report.row, report.attempt)
+                if key in self._current:
+                    self._due[key] = now
+            if self._devices is None:
+                self._devices = parcel.devices
+            self._pieces[:0] = parcel.pieces
+
+    def close(self) -> None:
+        """Wake whoever waits, for the last time."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _take(self, keys: Sequence[Key]) -> Parcel:
+        now = self._clock()
+        for key in keys:
+            over = self._current[key].status in OVER
+            self._due[key] = now + (REPEAT_END_S if over else REPEAT_S)
+        parcel = Parcel([self._current[key] for key in keys], self._devices)
+        self._devices, room = None, MOST_PIECES_BYTES
+        while self._pieces and (not parcel.pieces or len(self._pieces[0].text) <= room):
+            room -= len(self._pieces[0].text)
+            parcel.pieces.append(self._pieces.pop(0))
+        return parcel
+
+
+def _headline(report: Report) -> tuple[object, ...]:
+    """What somebody may be waiting for."""
+    return (
+        report.status,
+        report.started_s,
+        report.port,
+        report.pids,
+        report.end,
+        report.why,
+        report.capability,
+    )

@@ -1,0 +1,114 @@
+"""A control group for each attempt where this machine allows it: no process can leave one by hiding.
+
+Optional: without it the process tree below the shim, sessions and environments find all but programs that
+hide on purpose.  Used: version 2, else the freezer hierarchy of version 1, below the agent's own group, if
+that is writable.  Only membership is used; no limit is set, and no other group is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMBERS = "cgroup.procs"
+
+
+@dataclass(frozen=True)
+class Cgroups:
+    """Where groups of attempts can be made, or why not."""
+
+    base: Path | None
+    """The agent's own group."""
+    why: str = ""
+
+    @classmethod
+    def probe(cls, proc: Path = Path("/proc/self")) -> Cgroups:
+        """Look for a hierarchy in which we may make a group below our own, by making one."""
+        own = memberships((proc / "cgroup").read_text()) if (proc / "cgroup").exists() else {}
+        problems = []
+        for controller, mount in mounts((proc / "mounts").read_text()):
+            if controller not in own:
+                continue
+            base = mount / own[controller].lstrip("/")
+            trial = base / f"rota-probe-{os.getpid()}"
+            try:
+                trial.mkdir()
+                trial.rmdir()
+            except OSError as error:
+                problems.append(f"{base}: {error.strerror}")
+                continue
+            return cls(base)
+        return cls(None, "; ".join(problems) or "no cgroup hierarchy is mounted")
+
+    def make(self, name: str) -> Path | None:
+        """A group for one attempt; None if there is none to be had."""
+        if self.base is None:
+            return None
+        path = self.base / name
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError:  # a limit on groups, perhaps: it runs without
+            return None
+        return path
+
+
+def group_name(folder: Path) -> str:
+    """Of an attempt's folder: agents with different homes share a machine."""
+    home = zlib.crc32(os.fsencode(folder.parent.parent))
+    return f"rota-{home:08x}-{folder.parent.name}-{folder.name}"
+
+
+def memberships(text: str) -> dict[str, str]:
+    """/proc/self/cgroup: controller -> our group; "" is version 2."""
+    found = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        found.update(dict.fromkeys(controllers.split(","), path))
+    return found
+
+
+def mounts(text: str) -> list[tuple[str, Path]]:
+    """/proc/self/mounts: (controller, folder) of the hierarchies that will do, the better one first."""
+    fields = [line.split() for line in text.splitlines()]
+    second = [("", Path(field[1])) for field in fields if field[2] == "cgroup2"]
+    old = [field for field in fields if field[2] == "cgroup" and "freezer" in field[3].split(",")]
+    return second + [("freezer", Path(field[1])) for field in old]
+
+
+def members(group: Path | None) -> list[int]:
+    """Processes in a group; [] if there is no such group."""
+    if group is None:
+        return []
+    try:
+        return [int(line) for line in (group / MEMBERS).read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def kill_members(group: Path | None) -> list[int]:
+    """SIGKILL to all in a group; returns those that were in it."""
+    found = members(group)
+    if group is None or not found:
+        return []
+    at_once = group / "cgroup.kill"
+    if at_once.exists():
+        at_once.write_text("1")
+        return found
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def remove(group: Path | None) -> None:
+    """Remove the group of an attempt that is gone."""
+    if group is not None:
+        try:
+            group.rmdir()
+        except OSError:  # already gone, or a zombie is still in it: an empty group costs nothing
+            return

@@ -1,0 +1,264 @@
+"""The agent: what lives on this machine is brought towards what the controller wants, and reported.
+
+Two sides.  The link (`rota.agent.link`, two threads that only wait) brings orders and takes reports; the
+supervision, in the thread that calls `run`, sleeps until an order, a process or a timer wakes it, asks
+`reconcile` what to do, does it, and posts the reports.  Nothing that matters is kept only in memory: the
+attempts' folders say what runs, and the controller what shall.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.agent import reconcile as plans
+from rota.agent.acting import Hands
+from rota.agent.board import Board
+from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
+from rota.agent.devices import Devices
+from rota.agent.ledger import Claim, Key
+from rota.agent.link import LOCAL_MOST_S, Link, Transport
+from rota.agent.live import Live
+from rota.agent.logs import fetch
+from rota.agent.mechanisms import Kind, Mechanisms
+from rota.agent.orders import Orders
+from rota.agent.reconcile import Here, Machine, Phase, Silence
+from rota.agent.silence import Contact
+from rota.agent.supervisor import Supervisor
+from rota.agent.telling import report_of, waiting_report
+from rota.agent.usage import Sampler, machine_memory_gib, memory_gib, roots_of
+from rota.wire.sync import Part, Report, Status, Wanted
+
+LOG = logging.getLogger("rota.agent")
+LOOK_S = 1.0
+"""Between two looks at what programs say of themselves."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an agent behaves."""
+
+    home: Path
+    """ROTA_HOME/agent."""
+    node: str
+    checkpoints: Path | None = None
+    """Shared folder for checkpoints; `home/checkpoints` if None."""
+    suspend_memory_gib: float | None = None
+    """Host memory that suspended parts may hold in all; half of the machine's if None."""
+    usage_s: float = 5.0
+    """Between two looks at what parts use."""
+    health_s: float = 10.0
+    """Between two looks at the health of the devices."""
+    most_s: float = LOCAL_MOST_S
+    """Longest pause between two tries to reach a controller that is away."""
+
+
+class Agent:
+    """One machine's agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        devices: Devices,
+        transport: Transport,
+        *,
+        on_denied: Callable[[], Transport | None] = lambda: None,
+    ) -> None:
+        """Attaches to what runs from before; nothing is begun before `run`."""
+        self.incarnation = uuid.uuid4().hex
+        self.devices = devices
+        self._gate = threading.RLock()
+        self._settings = settings
+        self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
+        self._orders, self._board = Orders(), Board()
+        self._contact = Contact(settings.home / "contact")
+        budget_gib = settings.suspend_memory_gib
+        self._mechanisms = Mechanisms(
+            self._supervisor,
+            on_slots=devices.kind == "cpu",
+            driver=CudaCheckpoint(probe(devices.driver())),
+            budget_gib=machine_memory_gib() / 2 if budget_gib is None else budget_gib,
+            memory_gib=lambda live: memory_gib(roots_of(live.pids, live.pgid)),
+            wake=self._wake,
+        )
+        self._link = Link(
+            transport,
+            settings.node,
+            self.incarnation,
+            orders=self._orders,
+            board=self._board,
+            contact=self._contact,
+            read_log=lambda request: fetch(self._supervisor.home, request),
+            on_orders=self._wake,
+            on_stop=self.stop,
+            on_denied=on_denied,
+            most_s=settings.most_s,
+        )
+        self._sampler = Sampler()
+        self._hands = Hands(
+            self._supervisor, self._mechanisms, devices, orders=self._orders, contact=self._contact
+        )
+        self._stopping = self._ordered = self._closed = False
+        self._silence = Silence.HEARD
+        self._usage_s = self._health_s = time.monotonic()
+        for live in self._supervisor.known():
+            self._mechanisms.attach(live)
+
+    def run(self) -> None:
+        """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
+        self._board.devices(self.devices.infos())
+        self._step()
+        self._link.start()
+        try:
+            while not self._stopping:
+                changed = self._supervisor.wait(self._sleep_s())
+                self._ordered, ordered = False, self._ordered
+                if changed or ordered or self._timers():
+                    self._step()
+        finally:
+            self._link.close()
+            with self._gate:
+                self._closed = True
+                self._supervisor.close()
+
+    def stop(self) -> None:
+        """End `run` soon; may be called from any thread or signal handler."""
+        self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the supervision look at orders and at what is under way; from any thread, at any time."""
+        self._ordered = True
+        with self._gate:
+            if not self._closed:
+                self._supervisor.wake()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _sleep_s(self) -> float:
+        """How long nothing can happen that nobody would wake us for."""
+        now = time.monotonic()
+        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._hands.retry_s - now]
+        if any(not live.gone for live in self._supervisor.known()):
+            waits += [LOOK_S, self._usage_s - now]
+        if self.devices.kind != "cpu":
+            waits.append(self._health_s - now)
+        return max(0.0, min(waits))
+
+    def _timers(self) -> bool:
+        """Look at what changes without an event; True if it did."""
+        now = time.monotonic()
+        news = self._hands.retry_s <= now
+        if self._mechanisms.operations:
+            news = True
+        if now >= self._health_s:
+            self._health_s = now + self._settings.health_s
+            if self.devices.refresh():
+                self._board.devices(self.devices.infos())
+                news = True
+        lives = [live for live in self._supervisor.known() if not live.gone]
+        if now >= self._usage_s and lives:
+            self._usage_s = now + self._settings.usage_s
+            self._sample(lives, now)
+            news = True
+        for live in lives:
+            news = self._mechanisms.relay(live).look() or news
+        return news or self._contact.silence() is not self._silence
+
+    def _sample(self, lives: list[Live], now: float) -> None:
+        """What each part uses."""
+        looked = self._sampler.look({live.key: roots_of(live.pids, live.pgid) for live in lives}, now)
+        for live in lives:
+            if not live.pids:
+                continue
+            gpu = self.devices.load(live.devices)
+            self._hands.memo(live.key).use(looked[live.key], gpu, time.time())
+            if live.status is Status.SUSPENDED:
+                self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
+
+    # -- one step --------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Find out what is here, do what is to be done, and post what is known."""
+        self._hands.retry_s = float("inf")
+        self._mechanisms.poll()
+        orders, whole = self._orders.wanted()
+        lives = {live.key: live for live in self._supervisor.known()}
+        for live in lives.values():
+            self._mechanisms.relay(live).look()
+        self._silence = self._contact.silence()
+        here = [self._here(live, orders.get(key)) for key, live in lives.items()]
+        here += [Here(key, str(key[0] + 1), Phase.GONE) for key in self._hands.unbegun if key not in lives]
+        machine = Machine(
+            {info.index: "" if info.healthy else info.why or "unhealthy" for info in self.devices.infos()},
+            whole=whole,
+            silence=self._silence,
+            movable=self.devices.kind == "cpu",
+            name=self.devices.kind if self.devices.kind == "cpu" else "GPU",
+        )
+        plan = plans.reconcile(orders, here, machine)
+        for action in plan.actions:
+            self._hands.carry_out(action, lives.get(action.key))
+        if plan.actions:
+            orders, _ = self._orders.wanted()
+        for done in self._mechanisms.done():
+            self._hands.memo(done.key).note(done)
+        self._board.post(self._reports(orders, plan.waiting))
+
+    def _here(self, live: Live, order: Part | None) -> Here:
+        """A part as `reconcile` sees it."""
+        memo, operation = self._hands.memo(live.key), self._mechanisms.operations.get(live.key)
+        devices, parked = live.devices, memo.parked
+        if operation is not None and operation.kind is Kind.RESUME:
+            devices = tuple(operation.part.devices)
+        claimed = order if order is not None and order.wanted is Wanted.RUN else live.part
+        return Here(
+            live.key,
+            live.part.job,
+            self._phase(live),
+            Claim(devices, claimed.share, claimed.opportunistic),
+            batch_size=memo.batch_size or self._mechanisms.relay(live).batch_size,
+            version=memo.told[1] if memo.told[0] == self._orders.controller else -1,
+            self_fence=live.part.self_fence,
+            parked=parked or (operation is not None and operation.parked),
+        )
+
+    def _phase(self, live: Live) -> Phase:
+        operation = self._mechanisms.operations.get(live.key)
+        if live.gone:
+            return Phase.GONE
+        if live.deadline_s is not None:
+            return Phase.DYING if live.deadline_s <= time.time() else Phase.STOPPING
+        if operation is not None and operation.kind is Kind.LEAVE:
+            return Phase.LEAVING
+        if live.status is Status.SUSPENDED:
+            return Phase.SUSPENDED if operation is None else Phase.RESUMING
+        if live.status is Status.STARTING:
+            return Phase.STARTING
+        suspending = operation is not None and operation.kind is Kind.SUSPEND
+        return Phase.SUSPENDING if suspending else Phase.RUNNING
+
+    # -- reports ---------------------------------------------------------------------------------
+
+    def _reports(self, orders: Mapping[Key, Part], waiting: Mapping[Key, str]) -> list[Report]:
+        reports = []
+        lives = {live.key: live for live in self._supervisor.known()}
+        for key, live in lives.items():
+            memo = self._hands.memo(key)
+            if not live.gone and live.started_s is not None:
+                memo.capability = self._mechanisms.capability(live)
+            memo.measure(live)
+            reports.append(report_of(live, memo, self._mechanisms, waiting.get(key, "")))
+        reports += [report for key, report in self._hands.unbegun.items() if key not in lives]
+        for key, part in orders.items():
+            if key in lives or key in self._hands.unbegun or key not in waiting:
+                continue
+            status = Status.SUSPENDED if part.wanted is Wanted.SUSPEND else Status.WAITING
+            reports.append(waiting_report(part, self._hands.memo(key), waiting[key], status))
+        self._hands.keep(lives.keys() | orders.keys())
+        return reports

@@ -1,0 +1,187 @@
+"""The devices of this machine, by local index: NVIDIA GPUs, or CPU slots that behave as devices.
+
+`cpu:4` makes four slots; slot i is core `allowed[i mod n]` of the process's affinity mask.  `nvidia` takes
+the GPUs that NVML shows, `nvidia:0,2` two of them, and `auto` GPUs if there are any, otherwise one slot per
+core.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from rota.agent.nvml import Nvml, NvmlError, open_nvml
+from rota.errors import InputError, WorldError
+from rota.wire.sync import DeviceInfo
+
+MOST_SLOTS = 1024
+GIB = float(2**30)
+
+
+class Load(NamedTuple):
+    """How busy some devices are: mean utilisation in 0..1, and the memory in use on all of them."""
+
+    utilisation: float
+    memory_gib: float
+
+
+class Devices(Protocol):
+    """What an agent needs to know of its devices."""
+
+    kind: str
+    """`nvidia` or `cpu`; also what a device is called."""
+
+    def infos(self) -> list[DeviceInfo]:
+        """All of them, with their health as last looked at."""
+        ...
+
+    def refresh(self) -> bool:
+        """Look at their health; True if that of one has changed."""
+        ...
+
+    def cores(self, devices: Sequence[int]) -> list[int]:
+        """The core of each CPU slot; empty for GPUs."""
+        ...
+
+    def cuda(self, devices: Sequence[int]) -> list[str]:
+        """Name of each in CUDA_VISIBLE_DEVICES; empty for CPU slots."""
+        ...
+
+    def load(self, devices: Sequence[int]) -> Load | None:
+        """How busy they are; None where that cannot be told."""
+        ...
+
+    def driver(self) -> str:
+        """Version of the driver, empty if there is none."""
+        ...
+
+
+class CpuSlots:
+    """CPU slots: always healthy, without memory of their own."""
+
+    kind = "cpu"
+
+    def __init__(self, count: int, allowed: Sequence[int]) -> None:
+        self._count, self._allowed = count, sorted(allowed)
+
+    def infos(self) -> list[DeviceInfo]:
+        """All slots."""
+        return [DeviceInfo(index=index, type="cpu") for index in range(self._count)]
+
+    def refresh(self) -> bool:
+        """Slots do not change."""
+        return False
+
+    def cores(self, devices: Sequence[int]) -> list[int]:
+        """Slots beyond the number of cores share them."""
+        return [self._allowed[index % len(self._allowed)] for index in devices]
+
+    def cuda(self, devices: Sequence[int]) -> list[str]:
+        """No GPU is visible on a slot."""
+        return []
+
+    def load(self, devices: Sequence[int]) -> Load | None:
+        """Processes tell; a slot does not."""
+        return None
+
+    def driver(self) -> str:
+        """None is needed."""
+        return ""
+
+
+class NvidiaGpus:
+    """GPUs as NVML shows them; local indexes are NVML's, which go by PCI bus."""
+
+    kind = "nvidia"
+
+    def __init__(self, nvml: Nvml, chosen: Sequence[int] | None = None) -> None:
+        """Raises InputError for an index in `chosen` that NVML does not show."""
+        self._nvml = nvml
+        shown = range(nvml.count())
+        for index in chosen or ():
+            if index not in shown:
+                raise InputError.at(
+                    f"there is no GPU {index}", field="--devices", expected=f"indexes below {len(shown)}"
+                )
+        self._infos = [self._look(index) for index in (shown if chosen is None else sorted(set(chosen)))]
+
+    def infos(self) -> list[DeviceInfo]:
+        """The chosen GPUs."""
+        return list(self._infos)
+
+    def refresh(self) -> bool:
+        """Ask NVML for lost GPUs, memory errors and XIDs."""
+        before = self._infos
+        self._infos = [self._again(info) for info in before]
+        return self._infos != before
+
+    def cores(self, devices: Sequence[int]) -> list[int]:
+        """GPU jobs are not pinned."""
+        return []
+
+    def cuda(self, devices: Sequence[int]) -> list[str]:
+        """By UUID: right whatever order CUDA counts in."""
+        uuids = {info.index: info.uuid for info in self._infos}
+        return [uuids.get(index) or str(index) for index in devices]
+
+    def load(self, devices: Sequence[int]) -> Load | None:
+        """Of all processes on them, ours or not."""
+        try:
+            loads = [self._nvml.load(index) for index in devices]
+        except NvmlError:
+            return None
+        if not loads:
+            return None
+        return Load(sum(busy for busy, _ in loads) / len(loads), sum(used for _, used in loads) / GIB)
+
+    def driver(self) -> str:
+        """As NVML says."""
+        return self._nvml.driver()
+
+    def _look(self, index: int) -> DeviceInfo:
+        try:
+            name, uuid, memory = self._nvml.describe(index)
+            why = self._nvml.trouble(index)
+        except NvmlError as error:
+            return DeviceInfo(index=index, type="gpu", healthy=False, why=str(error))
+        return DeviceInfo(
+            index=index, type=name, memory_gib=round(memory / GIB, 3), uuid=uuid, healthy=not why, why=why
+        )
+
+    def _again(self, info: DeviceInfo) -> DeviceInfo:
+        """What is known of a GPU stays known when it falls off the bus."""
+        try:
+            why = self._nvml.trouble(info.index)
+        except NvmlError as error:
+            why = str(error)
+        if why or info.uuid:
+            return info.model_copy(update={"healthy": not why, "why": why})
+        return self._look(info.index)  # it could not even be described before
+
+
+def open_devices(spec: str, allowed: Sequence[int] | None = None) -> Devices:
+    """Devices of `auto`, `cpu`, `cpu:N`, `nvidia` or `nvidia:I,J`.
+
+    `allowed` are the cores this process may use, its affinity mask by default.  Raises InputError for
+    anything else, and WorldError where GPUs are asked for and NVML cannot show them.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if allowed is None else list(allowed)
+    kind, colon, rest = spec.partition(":")
+    if spec == "auto":
+        nvml = open_nvml()
+        return NvidiaGpus(nvml) if isinstance(nvml, Nvml) and nvml.count() else CpuSlots(len(cores), cores)
+    if kind == "cpu" and (not colon or rest.isdecimal()):
+        count = int(rest) if colon else len(cores)
+        if 1 <= count <= MOST_SLOTS:
+            return CpuSlots(count, cores)
+    if kind == "nvidia" and (not colon or all(one.isdecimal() for one in rest.split(","))):
+        nvml = open_nvml()
+        if isinstance(nvml, str):
+            raise WorldError(f"devices '{spec}': {nvml}; `--devices cpu:{len(cores)}` needs no GPU")
+        return NvidiaGpus(nvml, [int(one) for one in rest.split(",")] if colon else None)
+    raise InputError.at(
+        f"{spec!r} names no devices",
+        field="--devices",
+        expected=f"auto, cpu, cpu:N with N from 1 to {MOST_SLOTS}, nvidia or nvidia:I,J",
+    )

@@ -1,0 +1,67 @@
+"""How an attempt ended: from the shim's record, or by our own verdict where there is none."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rota.agent.folder import Folder, tail
+from rota.wire.sync import Exit
+
+SIGKILL = 9
+CHILD_KILLED = re.compile(r"signal: Killed|SIGKILL|exitcode:? -9|Out of memory: Killed")
+
+
+def exit_of(record: dict[str, Any], folder: Folder, killed_s: float | None) -> Exit:
+    """What the wire says of `exit.json`; `killed_s` is when our own SIGKILL was due, if it was.
+
+    The rank that speaks for all is the first that failed; else one that left by checkpoint; else the lowest.
+    """
+    ranks = record["ranks"]
+    speaks = next((end for end in ranks if end["rank"] == record["first"]), None)
+    speaks = (
+        speaks or next((end for end in ranks if end["code"] == 85), None) or (ranks[0] if ranks else None)
+    )
+    rank = speaks["rank"] if speaks else 0
+    lines = log_tail(folder, rank)
+    return Exit(
+        ended_s=record["ended_s"],
+        code=speaks["code"] if speaks else None,
+        signal=speaks["signal"] if speaks else None,
+        rank=rank,
+        error=record["error"],
+        infrastructure=record["infrastructure"],
+        tail=lines,
+        oom=speaks is not None and record["oom_kills"] > 0 and starved(speaks, lines, killed_s),
+    )
+
+
+def starved(end: dict[str, Any], lines: str, killed_s: float | None) -> bool:
+    """Whether a rank died as memory's victims do: by a SIGKILL that was not ours, its own or a child's."""
+    if killed_s is not None and end["ended_s"] >= killed_s:
+        return False
+    if end["signal"] == SIGKILL or end["code"] == 128 + SIGKILL:
+        return True
+    return bool(end["code"]) and CHILD_KILLED.search(lines) is not None
+
+
+def log_tail(folder: Folder, rank: int) -> str:
+    """The last lines of a rank's log; what a job made of its log must not trouble us."""
+    try:
+        return tail(folder.log(rank))
+    except OSError as error:
+        return f"(the log cannot be read: {error})"
+
+
+def verdict(now_s: float, sentence: str) -> dict[str, Any]:
+    """The record of an attempt whose shim left none: it is lost, by no fault of its program."""
+    return {
+        "version": 1,
+        "ended_s": now_s,
+        "ranks": [],
+        "first": None,
+        "error": sentence,
+        "infrastructure": True,
+        "oom_kills": 0,
+        "lost": True,
+    }

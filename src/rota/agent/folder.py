@@ -1,0 +1,154 @@
+"""An attempt's folder: where its files lie, and that each is there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LAUNCH = "launch.json"
+LOCK = "lock"
+SHIM = "shim.json"
+RANKS = "ranks.json"
+EXIT = "exit.json"
+NOTICE = "notice.json"
+STOP = "stop.json"
+SUSPEND = "suspend.json"
+PLACE = "place.json"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of one attempt on this machine."""
+
+    path: Path
+    checkpoint: Path
+    """ROTA_CHECKPOINT_DIR of the attempt."""
+
+    @property
+    def launch(self) -> Path:
+        return self.path / LAUNCH
+
+    @property
+    def notice(self) -> Path:
+        return self.path / NOTICE
+
+    @property
+    def training(self) -> Path:
+        return self.path / "training"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def log(self, rank: int) -> Path:
+        """Standard output and error of a rank."""
+        return self.logs / f"rank-{rank}.log"
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """One of the JSON files; None if it is not there."""
+        return read_json(self.path / name)
+
+    def write(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
+        """Replace one of the JSON files, durably."""
+        write_json(self.path / name, value, mode=mode)
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder of one agent: all its attempts and their checkpoints."""
+
+    path: Path
+    checkpoints: Path
+    """`path/checkpoints`, unless a shared folder is configured."""
+
+    @property
+    def attempts(self) -> Path:
+        return self.path / "attempts"
+
+    @property
+    def python(self) -> Path:
+        """The folder put on the jobs' PYTHONPATH."""
+        return self.path / "python"
+
+    def of(self, row: int, attempt: int) -> Folder:
+        """Where an attempt lies, whether or not it is there."""
+        return Folder(self.attempts / str(row) / str(attempt), self.checkpoint(row, attempt))
+
+    def checkpoint(self, row: int, attempt: int) -> Path:
+        """Checkpoint folder of an attempt of a job; another attempt's is another folder."""
+        return self.checkpoints / str(row) / str(attempt)
+
+    def launched(self) -> Iterator[tuple[int, int]]:
+        """(row, attempt) of every attempt that was launched and is not forgotten, ascending."""
+        found = self.attempts.glob(f"[0-9]*/[0-9]*/{LAUNCH}")
+        yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in found)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file; None if there is no such file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    value = json.loads(text)
+    assert isinstance(value, dict)
+    return value
+
+
+def write_json(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
+    """Write a file that is there whole or not at all, also after a power cut."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+        with open(fd, "w", encoding="utf-8") as stream:
+            os.fchmod(fd, mode)  # whatever the umask took away
+            json.dump(value, stream)  # ASCII: an environment may hold bytes that are no text
+            stream.flush()
+            os.fsync(fd)
+        os.replace(partial, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make new and renamed entries of a folder survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_theirs(path: Path) -> int:
+    """Open for reading a file in a folder that the job's user may write: never a link, pipe or device.
+
+    Without this, a job could lead an agent that is root to any file of the machine.  The caller closes the
+    descriptor; raises OSError, FileNotFoundError if there is no such file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(fd)
+        raise PermissionError(f"{path} is not an ordinary file of its own")
+    return fd
+
+
+def tail(path: Path, most: int = 4000) -> str:
+    """The last characters of a log; empty if there is none."""
+    try:
+        fd = open_theirs(path)
+    except FileNotFoundError:
+        return ""
+    with open(fd, "rb") as stream:
+        size = os.fstat(fd).st_size
+        stream.seek(max(0, size - 4 * most))  # a character has up to 4 bytes
+        return stream.read(4 * most).decode("utf-8", errors="replace")[-most:]

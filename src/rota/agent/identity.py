@@ -1,0 +1,90 @@
+"""A process is its pid, its start time and the boot of the machine: a pid alone comes back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process of one boot."""
+
+    pid: int
+    started: int
+    """Field 22 of /proc/PID/stat: clock ticks since boot."""
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> Identity | None:
+        """The process that has this pid now; None if there is none."""
+        stat = Stat.of(pid)
+        return cls(pid, stat.started, boot_id()) if stat is not None else None
+
+    def alive(self) -> bool:
+        """Whether this very process still runs; a zombie does not."""
+        if self.boot != boot_id():
+            return False
+        stat = Stat.of(self.pid)
+        return stat is not None and stat.started == self.started and not stat.dead
+
+    @classmethod
+    def read(cls, value: dict[str, Any]) -> Identity:
+        """From its JSON form."""
+        return cls(int(value["pid"]), int(value["started"]), str(value["boot"]))
+
+    def form(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {"pid": self.pid, "started": self.started, "boot": self.boot}
+
+    def open(self) -> int | None:
+        """A pidfd of this very process, the caller's to close; None if it is gone.
+
+        The identity is checked after the descriptor is held: from then on the pid cannot become another's.
+        """
+        try:
+            fd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        if self.alive():
+            return fd
+        os.close(fd)
+        return None
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What one line of /proc/PID/stat says that we need."""
+
+    pid: int
+    state: str
+    """One letter as `ps` shows it: R S D T t Z X."""
+    parent: int
+    group: int
+    session: int
+    threads: int
+    started: int
+
+    @property
+    def dead(self) -> bool:
+        """A zombie; one whose other threads live on is none."""
+        return self.state in "ZX" and self.threads <= 1
+
+    @classmethod
+    def of(cls, pid: int) -> Stat | None:
+        """As the kernel says now; None if there is no such process."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        rest = text[text.rindex(")") + 2 :].split()  # the name before it may hold blanks and brackets
+        return cls(pid, rest[0], int(rest[1]), int(rest[2]), int(rest[3]), int(rest[17]), int(rest[19]))
+
+
+@cache
+def boot_id() -> str:
+    """Names this boot of the machine; another one after each restart."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

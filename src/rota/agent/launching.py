@@ -1,0 +1,253 @@
+"""From what the controller wants to `launch.json`: command, user, cores and environment of every rank."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota.agent.cgroups import MEMBERS
+from rota.agent.crash import VARIABLE
+from rota.agent.folder import Folder, Home
+from rota.agent.job_path import job_path, make_job_path
+from rota.errors import WorldError
+from rota.wire.sync import Part, Rank
+
+PRIVATE = ("ROTA_", "TORCHELASTIC_")
+"""Variables of the agent's own environment that are none of a job's business."""
+SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
+"""Variables of the agent that its shims get: what the interpreter needs, and tests."""
+SHIM_PROGRAM = Path(__file__).with_name("shim.py")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class User:
+    """Whom a command runs as."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: list[int]
+    home: str
+    shell: str
+
+    @classmethod
+    def of(cls, name: str) -> User:
+        """The user of this name on this machine; raises WorldError if there is none."""
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            raise WorldError(
+                f"node {socket.gethostname()} has no user {name!r}; create the account, or drain the node"
+            ) from None
+        groups = os.getgrouplist(name, entry.pw_gid)
+        return cls(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)
+
+    @classmethod
+    def other(cls, name: str) -> User | None:
+        """The user to switch to; None if the command runs as the agent's own user."""
+        if not name or os.geteuid() != 0:
+            return None
+        user = cls.of(name)
+        return None if user.uid == os.geteuid() else user
+
+    def may_enter(self, path: Path) -> bool:
+        """Whether the permission bits let this user search the folder."""
+        status = path.stat()
+        if status.st_uid == self.uid:
+            return bool(status.st_mode & stat.S_IXUSR)
+        if status.st_gid in self.groups:
+            return bool(status.st_mode & stat.S_IXGRP)
+        return bool(status.st_mode & stat.S_IXOTH)
+
+
+def launch_form(
+    part: Part,
+    home: Home,
+    *,
+    cores: Sequence[int],
+    cuda: Sequence[str],
+    port: int | None,
+    cgroup: Path | None = None,
+) -> dict[str, Any]:
+    """The content of `launch.json` (see the shim); raises WorldError if this machine lacks the user."""
+    user, folder = User.other(part.user), home.of(part.row, part.attempt)
+    ranks = ranks_of(part)
+    common = {**base_environment(user), **part.env, **attempt_environment(part, home, folder, port)}
+    common["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(job_path(home.python)), part.env.get("PYTHONPATH", "")])
+    )
+    return {
+        "version": 1,
+        "part": part.model_dump(mode="json", exclude={"env"}),
+        "devices": list(part.devices),
+        "cores": list(cores),
+        "port": port,
+        "command": part.command,
+        "workdir": part.workdir or common.get("HOME", "/"),
+        "env": common,
+        "ranks": [
+            {
+                "rank": rank.rank,
+                "cores": [cores[i] for i in places(part, rank)] if cores else [],
+                "env": rank_environment(part, rank, len(ranks), cuda),
+            }
+            for rank in ranks
+        ],
+        "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups} if user else None,
+        "grace_s": part.grace_s,
+        "cgroups": [str(cgroup / MEMBERS)] if cgroup else [],
+    }
+
+
+def ranks_of(part: Part) -> list[Rank]:
+    """The processes of a part; one that sees all devices if it names none."""
+    return part.ranks or [Rank(rank=0, local_rank=0, devices=part.devices)]
+
+
+def places(part: Part, rank: Rank) -> list[int]:
+    """Where the rank's devices stand in the part's list."""
+    return [part.devices.index(device) for device in rank.devices]
+
+
+def base_environment(user: User | None) -> dict[str, str]:
+    """What a login would give another user; for the agent's own user what the agent itself has."""
+    if user is None:
+        return {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+    login = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell or "/bin/sh"}
+    language = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+    return {"PATH": os.environ.get("PATH", DEFAULT_PATH), **language, **login}
+
+
+def attempt_environment(part: Part, home: Home, folder: Folder, port: int | None) -> dict[str, str]:
+    """What all ranks of the attempt on this node share.  ROTA_GPUS and ROTA_RESTARTS are the controller's if
+    it says them in `part.env`: it knows other nodes and other attempts."""
+    nodes = part.nodes or [socket.gethostname()]
+    said = part.env
+    return {
+        "WORLD_SIZE": str(part.world_size),
+        "LOCAL_WORLD_SIZE": str(max(1, len(part.ranks))),
+        "GROUP_RANK": str(part.node_rank),
+        "GROUP_WORLD_SIZE": str(len(nodes)),
+        "ROLE_WORLD_SIZE": str(part.world_size),
+        "MASTER_ADDR": part.master,
+        **({"MASTER_PORT": str(port)} if port is not None else {}),
+        "TORCHELASTIC_RESTART_COUNT": said.get("TORCHELASTIC_RESTART_COUNT", str(part.attempt - 1)),
+        "TORCHELASTIC_MAX_RESTARTS": said.get("TORCHELASTIC_MAX_RESTARTS", "0"),
+        "TORCHELASTIC_RUN_ID": part.job,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "ROTA_JOB_ID": part.job,
+        "ROTA_ATTEMPT": str(part.attempt),
+        "ROTA_ATTEMPT_DIR": str(folder.path),
+        "ROTA_NODE_RANK": str(part.node_rank),
+        "ROTA_NODES": "\n".join(nodes),
+        "ROTA_GPUS": said.get("ROTA_GPUS", str(len(part.devices) * len(nodes))),
+        "ROTA_GPUS_PER_NODE": str(len(part.devices)),
+        "ROTA_RESTARTS": said.get("ROTA_RESTARTS", str(part.attempt - 1)),
+        "ROTA_CHECKPOINT_DIR": str(folder.checkpoint),
+        "ROTA_RESTORE_DIRS": os.pathsep.join(str(home.checkpoint(part.row, k)) for k in part.restore),
+        "ROTA_NOTICE_FILE": str(folder.notice),
+        "ROTA_TRAINING_DIR": str(folder.training),
+    }
+
+
+def rank_environment(part: Part, rank: Rank, count: int, cuda: Sequence[str]) -> dict[str, str]:
+    """What is this rank's own."""
+    own = {
+        "RANK": str(rank.rank),
+        "LOCAL_RANK": str(rank.local_rank),
+        "ROLE_RANK": str(rank.rank),
+        "ROTA_DEVICES": ",".join(map(str, rank.devices)),
+        "CUDA_VISIBLE_DEVICES": ",".join(cuda[i] for i in places(part, rank)) if cuda else "",
+    }
+    if "OMP_NUM_THREADS" not in part.env:
+        own["OMP_NUM_THREADS"] = str(omp_threads(part, rank, count, bool(cuda)))
+    return own
+
+
+def omp_threads(part: Part, rank: Rank, count: int, gpus: bool) -> int:
+    """One for each CPU slot; beside GPUs the rank's part of the CPUs asked for, or 1, as `torchrun` does."""
+    if gpus:
+        return max(1, int(part.cpus / count))
+    return max(1, len(rank.devices))
+
+
+def make_folders(folder: Folder, home: Home, user: User | None) -> None:
+    """Make the attempt's folders, and the one on its PYTHONPATH.
+
+    The folder itself stays the agent's, so that the job cannot touch orders and records; logs, training and
+    checkpoints are the job's user's.  Raises WorldError if that user cannot come so far.
+    """
+    above = (home.attempts, folder.path.parent, home.checkpoints, folder.checkpoint.parent)
+    missing = [path for path in above if not path.exists()]
+    for path in above:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.path.mkdir(mode=0o700, exist_ok=True)
+    make_job_path(home.python)
+    theirs = (folder.training, folder.logs, folder.checkpoint)
+    for path in theirs:
+        path.mkdir(mode=0o700, exist_ok=True)
+    if user is None:
+        return
+    for path in theirs:
+        os.chown(path, user.uid, user.gid)
+    os.chown(folder.path, -1, user.gid)
+    ours = {path for path in above if path.is_relative_to(home.path)}
+    for path in {*ours, *missing}:
+        path.chmod(0o711)  # also those that held the agent's own jobs only
+    folder.path.chmod(0o710)
+    for path in (*reversed(folder.path.parents), *reversed(folder.checkpoint.parents)):
+        if not user.may_enter(path):
+            raise WorldError(
+                f"user {user.name!r} may not enter {path}, which holds the attempt's folders; "
+                "`chmod o+x` it, or set ROTA_HOME to a folder such as /var/lib/rota"
+            )
+
+
+def void_checkpoints(home: Home, part: Part) -> None:
+    """Earlier attempts that lost their node must not publish: `rota.training` looks for VOID."""
+    for attempt in part.void:
+        path = home.checkpoint(part.row, attempt)
+        if path.is_dir():
+            (path / "VOID").touch()
+
+
+def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the shim of an attempt; raises OSError if this machine cannot.
+
+    Returns the process that ends as soon as the shim has the lock (or cannot: its exit code says why),
+    and the end of a pipe on which the shim tells how far it is; both are the caller's to close.
+    """
+    environment = {name: os.environ[name] for name in SHIM_KNOWS if name in os.environ}
+    environment |= {
+        "ROTA_JOB_ID": part.job,
+        "ROTA_ATTEMPT": str(part.attempt),
+        "ROTA_ATTEMPT_DIR": str(folder),
+    }
+    log = os.open(folder / "shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    mine, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(theirs)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=environment,
+            pass_fds=(theirs,),
+        )
+    except OSError:
+        os.close(mine)
+        raise
+    finally:
+        os.close(theirs)
+        os.close(log)
+    return child, mine

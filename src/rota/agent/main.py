@@ -1,0 +1,225 @@
+"""`rota agent`: join a cluster once, and take part in it until told to stop.
+
+In its folder an agent keeps `token` (mode 0600), `node.json` (what it said of itself when it joined) and
+`lock`, so that two agents never work in one folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import logging
+import os
+import platform
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from rota.agent.cuda_checkpoint import probe
+from rota.agent.daemon import Agent, Settings
+from rota.agent.devices import Devices, open_devices
+from rota.agent.folder import read_json, write_json
+from rota.agent.identity import boot_id
+from rota.agent.link import FAR_MOST_S, LOCAL_MOST_S, Transport
+from rota.agent.usage import machine_memory_gib
+from rota.client.http import Client, Refused
+from rota.errors import InputError, WorldError
+from rota.model.atomic import write_secret
+from rota.wire.sync import Joined, NodeInfo
+
+LOG = logging.getLogger("rota.agent")
+TOKEN, NODE, LOCK = "token", "node.json", "lock"
+CALL_S = 30.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `rota agent` is told."""
+
+    home: Path
+    """ROTA_HOME/agent."""
+    controller: str
+    """URL, or the path of its UNIX socket."""
+    join_token: str = ""
+    """Needed the first time, and when the token kept here is not accepted any more."""
+    devices: str = "auto"
+    node: str = ""
+    """Name of this node; the one it joined with before, or the host name, if empty."""
+    address: str = ""
+    """Where other nodes reach its jobs; found out if empty."""
+    checkpoints: Path | None = None
+    suspend_memory_gib: float | None = None
+    on_ready: Callable[[str], None] = field(default=lambda node: None)
+    """Called with the node's name once it has joined."""
+
+
+def run(options: Options) -> int:
+    """Take part until SIGTERM, SIGINT or the controller's word; jobs run on.  Returns the exit code.
+
+    Raises WorldError if another agent works in the folder, InputError for devices that cannot be had or where
+    a join token is missing, and Refused or Unreachable if joining fails.
+    """
+    with locked(options.home):
+        devices = open_devices(options.devices)
+        membership = Membership(options, devices)
+        transport = membership.transport()
+        settings = Settings(
+            options.home,
+            membership.node,
+            checkpoints=options.checkpoints,
+            suspend_memory_gib=options.suspend_memory_gib,
+            most_s=LOCAL_MOST_S if is_local(options.controller) else FAR_MOST_S,
+        )
+        agent = Agent(settings, devices, transport, on_denied=membership.again)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: agent.stop())
+        options.on_ready(membership.node)
+        LOG.info("node %s takes part with %d devices", membership.node, len(devices.infos()))
+        agent.run()
+    return 0
+
+
+class locked:  # noqa: N801
+    """The agent's folder is ours while the block runs."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path = self._home / LOCK
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._fd, 32).decode(errors="replace").strip()
+            os.close(self._fd)
+            raise WorldError(f"another agent (process {holder or '?'}) works in {self._home}") from None
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, f"{os.getpid()}\n".encode())
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+class Membership:
+    """Name and token of this node in its cluster."""
+
+    def __init__(
+        self, options: Options, devices: Devices, connect: Callable[[str, str], Transport] | None = None
+    ) -> None:
+        self._options, self._devices = options, devices
+        self._connect = connect or (lambda address, token: Client(address, token, CALL_S))
+        self._said = read_json(options.home / NODE) or {}
+        self.node = options.node or str(self._said.get("name", "")) or socket.gethostname()
+
+    def transport(self) -> Transport:
+        """A way to talk to the controller as this node; joins if need be."""
+        token = self._token()
+        if token and self._said == self._info():
+            return self._connect(self._options.controller, token)
+        if token:
+            try:
+                return self._join(token)  # its own token lets a node say what has changed
+            except Refused as refused:
+                if refused.status not in (401, 403) or not self._options.join_token:
+                    raise
+        return self._join(self._options.join_token)
+
+    def again(self) -> Transport | None:
+        """The token is not accepted any more: join anew if there is a join token, None if not."""
+        if not self._options.join_token:
+            return None
+        try:
+            return self._join(self._options.join_token)
+        except Refused as refused:
+            LOG.error("this node may not join again: %s", refused)
+            return None
+
+    def _join(self, token: str) -> Transport:
+        if not token and is_url(self._options.controller):
+            raise InputError.at(
+                f"node {self.node!r} has no token yet",
+                field="--token",
+                expected="a join token of the cluster",
+            )
+        info = self._info()
+        answer = self._connect(self._options.controller, token).call("POST", "/v1/agents/join", info)
+        joined = Joined.model_validate(answer)
+        self.node = joined.node
+        write_secret(self._options.home / TOKEN, joined.token)
+        self._said = {**info, "name": joined.node}
+        write_json(self._options.home / NODE, self._said)
+        return self._connect(self._options.controller, joined.token)
+
+    def _token(self) -> str:
+        try:
+            return (self._options.home / TOKEN).read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return ""
+
+    def _info(self) -> dict[str, Any]:
+        return node_info(
+            self.node, self._devices, self._options.address or own_address(self._options.controller)
+        ).model_dump(mode="json")
+
+
+def node_info(name: str, devices: Devices, address: str) -> NodeInfo:
+    """What this machine is."""
+    driver = devices.driver()
+    probed = probe(driver)
+    return NodeInfo(
+        name=name,
+        address=address,
+        cpus=float(len(os.sched_getaffinity(0))),
+        memory_gib=round(machine_memory_gib(), 3),
+        boot_id=boot_id(),
+        devices=devices.infos(),
+        kind=devices.kind,
+        version=version("rota"),
+        capabilities={
+            "cooperative": "yes: programs that import rota.training",
+            "signal": "yes" if devices.kind == "cpu" else "no: a stopped process keeps its GPU memory",
+            "cuda checkpoint": f"{'yes' if probed.how else 'no'}: {probed.why}",
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            **({"driver": driver} if driver else {}),
+        },
+    )
+
+
+def is_url(controller: str) -> bool:
+    """Whether a controller is reached over TCP."""
+    return controller.startswith(("http://", "https://"))
+
+
+def is_local(controller: str) -> bool:
+    """Whether the controller runs on this machine, as its address tells."""
+    if not is_url(controller):
+        return True
+    host = urlsplit(controller).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def own_address(controller: str) -> str:
+    """The address of this machine on the way to its controller; loopback if that is on this machine."""
+    if is_local(controller):
+        return "127.0.0.1"
+    url = urlsplit(controller)
+    try:
+        found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(found[0], socket.SOCK_DGRAM) as probe_socket:
+            probe_socket.connect(found[4])  # no packet is sent
+            return str(probe_socket.getsockname()[0])
+    except OSError as error:
+        raise WorldError(
+            f"cannot find the way to {controller}: {error}; give this node's --address"
+        ) from None

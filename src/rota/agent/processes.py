@@ -1,0 +1,116 @@
+"""What runs below a shim: the tree is complete, because orphans come to the shim and not to init."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from rota.agent.identity import Stat
+
+ROUNDS = 50
+"""A tree that still grows after so many looks is a fork bomb; what is left of it comes with the next call."""
+
+
+def table() -> dict[int, Stat]:
+    """Every process of the machine that we may see, by pid."""
+    found = (Stat.of(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {stat.pid: stat for stat in found if stat is not None and not stat.dead}
+
+
+def below(root: int, processes: dict[int, Stat] | None = None) -> list[Stat]:
+    """Every living process that descends from `root`, parents before children."""
+    children: dict[int, list[Stat]] = {}
+    for stat in (table() if processes is None else processes).values():
+        children.setdefault(stat.parent, []).append(stat)
+    found = children.get(root, [])[:]
+    for stat in found:  # grows while we walk
+        found += children.get(stat.pid, [])
+    return found
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    """Signal processes; those gone already, or become another user's (`sudo`), are passed over."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def send_group(group: int, number: int) -> None:
+    """Signal a process group, passing over the same."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def all_of(find: Callable[[], Iterable[int]], number: int) -> list[int]:
+    """Signal every process that `find` names, and those born meanwhile; returns all that were signalled."""
+    reached: dict[int, None] = {}
+    for _ in range(ROUNDS):
+        new = [pid for pid in find() if pid not in reached]
+        if not new:
+            break
+        send(new, number)
+        reached.update(dict.fromkeys(new))
+    return list(reached)
+
+
+def stop_tree(root: int) -> None:
+    """SIGSTOP to everything below `root`: nothing of it runs when this returns."""
+    all_of(lambda: [stat.pid for stat in below(root)], signal.SIGSTOP)
+
+
+def continue_tree(root: int) -> None:
+    """SIGCONT to everything below `root`, children first: no parent finds its child stopped."""
+    send([stat.pid for stat in reversed(below(root))], signal.SIGCONT)
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL to everything below `root`, but not to `root`."""
+    all_of(lambda: [stat.pid for stat in below(root)], signal.SIGKILL)
+
+
+def move(pids: Iterable[int], cores: Collection[int]) -> None:
+    """Pin every thread of these processes to `cores`; raises OSError if the machine has none of them."""
+    for pid in pids:
+        for thread in threads(pid):
+            try:
+                os.sched_setaffinity(thread, cores)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+
+def threads(pid: int) -> list[int]:
+    """Thread ids of a process; [] if it is gone."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def move_ranks(shim: int, ranks: dict[int, int], cores: Mapping[int, Collection[int]]) -> None:
+    """Pin each rank's process (rank -> pid), with all below it, to its cores; orphans may use any of them.
+
+    Twice, so that what was born meanwhile on the old cores comes along.
+    """
+    everywhere = sorted({core for some in cores.values() for core in some})
+    for _ in range(2):
+        processes = table()
+        orphans = {stat.pid for stat in below(shim, processes)}
+        for rank, pid in ranks.items():
+            tree = {pid, *(stat.pid for stat in below(pid, processes))} & orphans
+            move(tree, cores[rank])
+            orphans -= tree
+        move(orphans, everywhere)
+
+
+def environment(pid: int) -> bytes:
+    """The environment a process was started with, NUL separated; empty if it is gone or not ours to see."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""

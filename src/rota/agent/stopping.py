@@ -1,0 +1,52 @@
+"""A stop is a plan on disk with absolute times: whoever finds it goes on with the countdown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Notice signal at once, SIGTERM at `terminate_s`, SIGKILL at `kill_s`; all Unix times."""
+
+    since_s: float
+    terminate_s: float
+    kill_s: float
+    notice_signal: str = ""
+    noticed: bool = False
+    """The notice signal was sent (again, if we die between sending and writing this)."""
+    terminated: bool = False
+    """SIGTERM was sent."""
+
+    @classmethod
+    def of(cls, now_s: float, *, grace_s: float, notice_s: float = 0.0, signal: str = "") -> Plan:
+        """A stop that begins now; `signal` with or without its SIG, none if empty."""
+        name = signal if signal.startswith("SIG") or not signal else f"SIG{signal}"
+        terminate_s = now_s + notice_s
+        return cls(now_s, terminate_s, terminate_s + grace_s, name)
+
+    def sooner(self, other: Plan) -> Plan:
+        """Both plans in one: each step at the earlier of its two times; what was done stays done."""
+        return replace(
+            self,
+            terminate_s=min(self.terminate_s, other.terminate_s),
+            kill_s=min(self.kill_s, other.kill_s),
+            notice_signal=self.notice_signal or other.notice_signal,
+        )
+
+    @property
+    def next_s(self) -> float:
+        """When something is to be done next."""
+        if self.notice_signal and not self.noticed:
+            return self.since_s
+        return self.kill_s if self.terminated else min(self.terminate_s, self.kill_s)
+
+    def form(self) -> dict[str, Any]:
+        """The content of `stop.json`; the shim reads its two times as well."""
+        return {"version": 1, **asdict(self)}
+
+    @classmethod
+    def read(cls, value: dict[str, Any]) -> Plan:
+        """From `stop.json`."""
+        return cls(**{name: value[name] for name in cls.__dataclass_fields__})

@@ -1,0 +1,361 @@
+"""One attempt as its folder, its lock and its processes show it: looking twice never does harm."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rota.agent.cgroups import kill_members, remove
+from rota.agent.crash import crash_point
+from rota.agent.ending import exit_of, verdict
+from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder
+from rota.agent.identity import Identity, boot_id
+from rota.agent.launching import spawn
+from rota.agent.live import Live
+from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
+from rota.agent.stopping import Plan
+from rota.agent.strays import kill_strays
+from rota.wire.sync import Mechanism, Part, Status, Wanted
+
+NO_ROOM = 74
+"""Exit code of a shim that could not keep room for its records."""
+LOOK_S = 0.02
+"""Between two looks at something that is about to change and has no descriptor to wait for."""
+START_S = 5.0
+"""A shim that has not taken its lock by then never will: an agent that died had just started it."""
+HANG_S = 30.0
+"""Our own shim that has not taken its lock by then (a file system that hangs) is killed."""
+STUCK_S = 10.0
+"""A process that SIGKILL has not ended by then is named in `why`."""
+NEVER = float("inf")
+
+
+class Watch:
+    """Follows one attempt and carries out its plan; the supervisor's lock is held in every method."""
+
+    def __init__(self, live: Live, clock: Callable[[], float]) -> None:
+        self.live = live
+        self.plan: Plan | None = None
+        self.on_change: Callable[[Live], None] = lambda _: None
+        self._clock = clock
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pipe: int | None = None  # the shim's word that it has the lock, that the ranks run
+        self._shim: int | None = None  # pidfd
+        self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
+        self._look_s = NEVER  # monotonic time of the next look without an event
+        self._kills = 0
+        self._fault = ""  # what is wrong with the folder, if anything is
+
+    @classmethod
+    def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> Watch:
+        """An attempt that another agent launched; `look` says what became of it."""
+        try:
+            form = folder.read(LAUNCH) or {}
+            part = Part.model_validate(form["part"])
+        except (ValueError, KeyError) as error:  # somebody has edited it
+            part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
+            live = Live(part, folder, Status.STARTING, clock())
+            watch = cls(live, clock)
+            watch._fault = f"{folder.launch} cannot be read: {error}"
+            return watch
+        place = {**form, **(folder.read(PLACE) or {})}
+        live = Live(part, folder, Status.STARTING, clock(), tuple(place["devices"]), tuple(place["cores"]))
+        live.port = form["port"]
+        live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
+        watch = cls(live, clock)
+        stop, suspend = folder.read(STOP), folder.read(SUSPEND)
+        if stop is not None:
+            watch.take(Plan.read(stop))
+        if suspend is not None:
+            live.suspended = Mechanism(suspend["mechanism"])
+        return watch
+
+    def become(self, status: Status, why: str = "") -> None:
+        """Change the status, and have it noticed."""
+        if (status, why) == (self.live.status, self.live.why):
+            return
+        if status is not self.live.status:
+            self.live.since_s = self._clock()
+        self.live.status, self.live.why = status, why
+        self.on_change(self.live)
+
+    def fds(self) -> list[int]:
+        """What to sleep on."""
+        return [fd for fd in (self._pipe, self._shim) if fd is not None]
+
+    def event(self, fd: int) -> None:
+        """One of them has something to say."""
+        if fd == self._pipe and not os.read(fd, 16):
+            os.close(fd)
+            self._pipe = None
+        elif fd == self._shim:
+            os.close(fd)
+            self._shim = None
+        self.look()
+
+    def spawn(self) -> None:
+        """Start the shim; raises OSError if this machine cannot."""
+        self._child, self._pipe = spawn(self.live.part, self.live.folder.path)
+        self._look_again(HANG_S)
+
+    def recorded(self) -> bool:
+        """Take over the exit record, if there is one."""
+        folder = self.live.folder
+        try:
+            record = folder.read(EXIT)
+            self._read_ranks()
+        except (OSError, ValueError) as error:  # a disk that lies: one lost attempt, not a lost agent
+            record = verdict(self._clock(), f"the records in {folder.path} cannot be read: {error}")
+        if record is None:
+            return False
+        killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
+        self.live.end = exit_of(record, folder, killed_s)
+        lost = bool(record.get("lost"))
+        self._gone(Status.LOST if lost else Status.ENDED, record["error"] if lost else "")
+        return True
+
+    def look(self) -> None:
+        """Find out where the attempt stands."""
+        self._look_s = NEVER
+        if self.live.gone:
+            return
+        if self._seized is None:
+            self._seized = seize(self.live.folder)
+        if self._seized is None:
+            self._look_at_shim()
+        elif not self.recorded():
+            if self._about_to_begin():
+                os.close(self._seized)
+                self._seized = None
+                self._look_again()
+            else:
+                self._lose()
+
+    def take(self, plan: Plan) -> None:
+        """Follow this plan from now on."""
+        self.plan, self.live.deadline_s = plan, plan.kill_s
+        self.become(Status.LEAVING, self.live.why)
+
+    def advance(self) -> float:
+        """Do what is due; returns the seconds until the next thing is, infinite if nothing is planned."""
+        if time.monotonic() >= self._look_s:
+            self.look()
+        if self._child is not None and self._child.poll() is not None and self.live.gone:
+            self._child = None
+        wait_s = self._look_s - time.monotonic()
+        if self.plan is None or self.live.gone or self.live.shim is None or self._seized is not None:
+            return max(0.0, wait_s)
+        return max(0.0, min(wait_s, self._follow(self.plan)))
+
+    def freeze(self) -> None:
+        """Stop every process of the attempt."""
+        if self.live.shim is not None and self.live.shim.alive():
+            stop_tree(self.live.shim.pid)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        if self.live.shim is not None and self.live.shim.alive():
+            continue_tree(self.live.shim.pid)
+
+    def give_up(self, sentence: str) -> None:
+        """It was never started, and with this record never will be."""
+        self._settle(sentence)
+
+    def forget(self) -> None:
+        """Remove all but logs and exit record; `launch.json` first: without it nothing starts.
+
+        Raises OSError if there is no record and none can be written: it could be started again.
+        """
+        folder = self.live.folder.path
+        if (folder / LAUNCH).exists() and not (folder / EXIT).exists():
+            self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
+        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, RANKS, SHIM, "shim.log", LOCK):
+            (folder / name).unlink(missing_ok=True)
+        for room in folder.glob(".*.room"):
+            room.unlink()
+        shutil.rmtree(self.live.folder.training, ignore_errors=True)
+        remove(self.live.cgroup)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        for fd in (*self.fds(), self._seized):
+            if fd is not None:
+                os.close(fd)
+        self._pipe = self._shim = self._seized = None
+        if self._child is not None:
+            self._child.poll()
+
+    def _look_again(self, after_s: float = LOOK_S) -> None:
+        self._look_s = time.monotonic() + after_s
+
+    def _look_at_shim(self) -> None:
+        """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
+        live = self.live
+        form = live.folder.read(SHIM)
+        if form is None:
+            self._look_again()
+            return
+        live.shim = Identity.read(form)
+        if self._shim is None:
+            self._shim = live.shim.open()
+            if self._shim is None:
+                self._look_again()
+                return
+        if not self._read_ranks():
+            if self._pipe is None:  # else the shim will say it
+                self._look_again()
+            return
+        if self.plan is not None:
+            self.become(Status.LEAVING, live.why)
+        else:
+            self.become(Status.SUSPENDED if live.suspended else Status.RUNNING)
+
+    def _read_ranks(self) -> bool:
+        """Whether the ranks have begun."""
+        live = self.live
+        ranks = live.folder.read(RANKS) if live.pgid is None else None
+        if ranks is not None:
+            live.pgid, live.started_s = ranks["pgid"], ranks["started_s"]
+            live.ranks = {one["rank"]: Identity.read(one) for one in ranks["ranks"]}
+            if live.suspended is Mechanism.SIGNAL:
+                self.freeze()  # whoever noted it may have died before all were stopped
+        return live.pgid is not None
+
+    def _about_to_begin(self) -> bool:
+        """Whether a shim may still come and take the lock."""
+        folder = self.live.folder
+        if (folder.path / SHIM).exists():
+            return False
+        try:
+            age_s = time.time() - folder.launch.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        if self._child is None:
+            return 0 <= age_s < START_S
+        if age_s >= HANG_S:
+            self._child.kill()
+        return self._child.poll() is None
+
+    def _lose(self) -> None:
+        """The lock is ours and there is no record: what is left of the attempt dies, then it is lost."""
+        live = self.live
+        form = live.folder.read(SHIM)
+        live.shim = Identity.read(form) if form else None
+        killed = [*kill_members(live.cgroup), *kill_strays(live.folder.path, live.shim)]
+        if killed:
+            self.become(Status.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
+            self._look_again(0.05)
+            return
+        self._settle(self._reason(live.shim))
+
+    def _reason(self, shim: Identity | None) -> str:
+        """Why an attempt without a record is lost."""
+        if shim is not None and shim.boot != boot_id():
+            return "the machine was restarted while it ran"
+        if shim is not None:
+            return "its shim was killed, and its processes with it"
+        code = self._child.poll() if self._child is not None else None
+        if code == NO_ROOM:
+            return "the disk of this machine has no room for its record; make room, or drain the node"
+        log = self.live.folder.path / "shim.log"
+        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
+
+    def _settle(self, sentence: str) -> None:
+        """Write our own record, so that a shim that comes late finds it and goes."""
+        folder, record = self.live.folder, verdict(self._clock(), self._fault or sentence)
+        try:
+            if self._seized is None:
+                self._seized = seize(folder)
+            folder.write(EXIT, record)
+            crash_point("verdict written")
+        except OSError as error:
+            record["error"] += f" (and this cannot be recorded: {error})"
+            self.live.end = exit_of(record, folder, None)
+            remove(self.live.cgroup)
+            self.become(Status.LOST, record["error"])
+            return  # the lock stays ours as long as we live: that keeps a late shim out as well
+        self.recorded()
+
+    def _gone(self, status: Status, why: str) -> None:
+        """Nothing of it runs any more."""
+        live = self.live
+        live.suspended = live.deadline_s = None
+        self.plan, self._look_s = None, NEVER
+        for fd in (*self.fds(), self._seized):
+            if fd is not None:
+                os.close(fd)
+        self._pipe = self._shim = self._seized = None
+        remove(live.cgroup)
+        self.become(status, why)
+
+    def _follow(self, plan: Plan) -> float:
+        """Take the steps of the plan that are due; returns the seconds until the next one."""
+        live, now_s = self.live, self._clock()
+        assert live.shim is not None
+        if not live.shim.alive():
+            return LOOK_S  # we shall hear of it; its numbers may be another's by now
+        if now_s >= plan.kill_s:
+            return self._kill(live.shim.pid, now_s - plan.kill_s)
+        if live.pgid is None:
+            return LOOK_S  # the ranks are being started
+        if plan.notice_signal and not plan.noticed:
+            send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
+            self._rouse()
+            plan = self._done(replace(plan, noticed=True))
+        if now_s >= plan.terminate_s and not plan.terminated:
+            send_group(live.pgid, signal.SIGTERM)
+            self._rouse()
+            plan = self._done(replace(plan, terminated=True))
+        return max(0.0, plan.next_s - now_s)
+
+    def _done(self, plan: Plan) -> Plan:
+        """Note a step that was taken."""
+        crash_point("signalled")
+        self.plan = plan
+        self.keep(STOP, plan.form())
+        return plan
+
+    def keep(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
+        """Write a file of a stop; a full disk makes it forgettable, but does not prevent it."""
+        try:
+            self.live.folder.write(name, value, mode=mode)
+        except OSError as error:
+            self.become(self.live.status, f"{name} of job {self.live.part.job} cannot be written: {error}")
+
+    def _rouse(self) -> None:
+        """A stopped program gets the signals that wait for it before it runs a step on devices of others."""
+        if self.live.suspended is Mechanism.SIGNAL:
+            self.thaw()
+        self.live.suspended = None
+        (self.live.folder.path / SUSPEND).unlink(missing_ok=True)
+
+    def _kill(self, shim: int, late_s: float) -> float:
+        """SIGKILL to all, again and again: what was born meanwhile goes too."""
+        kill_tree(shim)
+        send([shim], signal.SIGCONT)  # somebody may have stopped it
+        self._kills += 1
+        if late_s > STUCK_S:
+            stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim))
+            self.become(Status.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log")
+        return min(1.0, 0.05 * float(2 ** min(self._kills, 5)))
+
+
+def seize(folder: Folder) -> int | None:
+    """The attempt's lock, or None if its shim has it."""
+    fd = os.open(folder.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd

@@ -1,0 +1,71 @@
+"""The agent is killed again and again under load: no attempt runs twice, no slot is shared, no end lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_play import OVER, FakeController, end_all, part
+from test_agent_main import process, served
+
+from rota.wire.sync import Status
+
+JOBS, KILLS = 30, 12
+
+
+@pytest.fixture
+def controller() -> FakeController:
+    return FakeController()
+
+
+@pytest.fixture
+def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
+    """A fresh agent's folder; whatever is left running at the end is killed."""
+    path = tmp_path / "agent"
+    yield path
+    end_all(path, controller)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills(home: Path, tmp_path: Path, controller: FakeController, seed: int) -> None:
+    dice = random.Random(seed)
+    diary = tmp_path / "diary"
+    # Each job holds its slot's lock while it runs: a second one on the same slot is found out.
+    script = (
+        'flock -n {lock} sh -c \'echo "begin {row}" >> {diary}; sleep {nap}; echo "end {row}" >> {diary}\''
+        ' || echo "shared {row}" >> {diary}'
+    )
+    with served(controller) as url:
+        for row in range(JOBS):
+            slot = row % 2
+            text = script.format(
+                lock=tmp_path / f"slot-{slot}", row=row, diary=diary, nap=round(dice.uniform(0.0, 0.4), 3)
+            )
+            controller.order(part(row, devices=(slot,), run=["sh", "-c", text], restore=[]))
+        for _ in range(KILLS):
+            with process(home, url) as agent:
+                time.sleep(dice.uniform(0.3, 1.5))
+                agent.kill()
+        with process(home, url):
+            for row in range(JOBS):
+                report = controller.status((row, 1), *OVER, timeout_s=60.0)
+                assert report.status is Status.ENDED, report.why
+                assert report.end is not None
+                assert report.end.code == 0
+    begun = [report for at, report in controller.history if report.status is Status.RUNNING]
+    assert len({report.row for report in begun}) > KILLS / 2, "there was a load"
+    lines = diary.read_text().splitlines()
+    assert not [line for line in lines if line.startswith("shared")]
+    for word in ("begin", "end"):
+        assert sorted(line for line in lines if line.startswith(word)) == sorted(
+            f"{word} {row}" for row in range(JOBS)
+        )
+    ends: dict[int, set[float]] = {}
+    for _, report in controller.history:
+        if report.end is not None:
+            ends.setdefault(report.row, set()).add(report.end.ended_s)
+    assert {row: len(times) for row, times in ends.items()} == dict.fromkeys(range(JOBS), 1)

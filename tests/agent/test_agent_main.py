@@ -1,0 +1,299 @@
+"""The agent as a process: it joins once, keeps its token, and may be killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from agent_play import PATIENCE_S, FakeController, end_all, part, python
+
+from rota.agent.devices import CpuSlots
+from rota.agent.main import Membership, Options, is_local, locked, own_address
+from rota.client.http import Refused, Unreachable
+from rota.errors import InputError, WorldError
+from rota.wire.sync import NodeInfo, Status, SyncRequest, Wanted
+
+
+@contextmanager
+def served(controller: FakeController) -> Iterator[str]:
+    """The controller of a test, over HTTP; a join token is `join`, an agent's `agent-NODE`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"]))
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            try:
+                self._answer(200, self._result(text, token))
+            except Unreachable:
+                self.close_connection = True
+            except Refused as refused:
+                self._answer(refused.status, {"error": str(refused)})
+
+        def _result(self, text: bytes, token: str) -> Any:
+            if controller.away:
+                raise Unreachable("away")
+            if self.path == "/v1/agents/join":
+                info = NodeInfo.model_validate_json(text)
+                if token not in ("join", f"agent-{info.name}"):
+                    raise Refused(403, "that takes a join token")
+                joins.append(info)
+                return {"node": info.name, "token": f"agent-{info.name}"}
+            if not token.startswith("agent-"):
+                raise Refused(401, "who are you?")
+            return controller.call("POST", self.path, SyncRequest.model_validate_json(text))
+
+        def _answer(self, status: int, value: Any) -> None:
+            data = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            try:
+                self.wfile.write(data)
+            except ConnectionError:  # the agent has been killed meanwhile
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    joins: list[NodeInfo] = []
+    controller.joins = joins  # type: ignore[attr-defined]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def process(home: Path, url: str, *more: str, token: str = "join") -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m rota.agent`, killed at the end of the block if it still runs."""
+    command = [sys.executable, "-m", "rota.agent", "--home", str(home), "--controller", url]
+    command += ["--devices", "cpu:2", "--node", "here", *more]
+    running = subprocess.Popen(command, env={**os.environ, "ROTA_JOIN_TOKEN": token}, stderr=subprocess.PIPE)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.fixture
+def controller() -> FakeController:
+    return FakeController()
+
+
+@pytest.fixture
+def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
+    """A fresh agent's folder; whatever is left running at the end is killed."""
+    path = tmp_path / "agent"
+    yield path
+    if (path / "attempts").exists():
+        end_all(path, controller)
+
+
+def test_killed_and_started_again_it_knows_everything(home: Path, controller: FakeController) -> None:
+    with served(controller) as url:
+        with process(home, url) as first:
+            controller.order(part(0, run=["sleep", "600"]))
+            controller.order(part(1, devices=(1,), run=python("import time; time.sleep(1); exit(3)")))
+            pid = controller.status((0, 1), Status.RUNNING).pids[0]
+            controller.status((1, 1), Status.RUNNING)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            assert (home / "token").read_text() == "agent-here\n"
+            assert (home / "token").stat().st_mode & 0o777 == 0o600
+        exited = home / "attempts" / "1" / "1" / "exit.json"
+        controller.until(exited.exists)
+        with controller.changed:
+            controller.requests.clear()
+            controller.reports.clear()
+        with process(home, url, token="") as second:
+            end = controller.status((1, 1), Status.ENDED).end
+            assert end is not None
+            assert end.code == 3
+            report = controller.status((0, 1), Status.RUNNING)
+            assert report.pids == [pid]
+            assert controller.requests[0].complete
+            assert controller.requests[0].incarnation
+            assert len(controller.joins) == 1, "what has not changed is not said again"  # type: ignore[attr-defined]
+            controller.change((0, 1), Wanted.STOP)
+            controller.status((0, 1), Status.ENDED)
+            second.terminate()
+            assert second.wait(PATIENCE_S) == 0
+
+
+def test_killed_in_the_middle_of_a_suspension(home: Path, controller: FakeController) -> None:
+    with served(controller) as url:
+        with process(home, url) as first:
+            controller.order(part(0, run=["sleep", "600"]))
+            pid = controller.status((0, 1), Status.RUNNING).pids[0]
+            controller.change((0, 1), Wanted.SUSPEND)
+            controller.until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+            first.kill()
+        with process(home, url):
+            report = controller.status((0, 1), Status.SUSPENDED)
+            assert report.suspended_gib > 0
+            controller.change((0, 1), Wanted.RUN, devices=[1])
+            controller.status((0, 1), Status.RUNNING)
+            assert psutil.Process(pid).status() != psutil.STATUS_STOPPED
+
+
+def test_two_agents_never_share_a_folder(home: Path, controller: FakeController) -> None:
+    with served(controller) as url, process(home, url):
+        controller.until(lambda: controller.requests)
+        with process(home, url) as second:
+            assert second.wait(PATIENCE_S) == 1
+            assert second.stderr is not None
+            assert b"another agent (process " in second.stderr.read()
+    with locked(home):  # the lock goes with its holder
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "token", "sentence"),
+    [
+        (["--devices", "gpu"], "join", b"'gpu' names no devices"),
+        ([], "", b"node 'here' has no token yet; expected a join token of the cluster"),
+        ([], "wrong", b"that takes a join token"),
+    ],
+)
+def test_what_keeps_it_out(
+    home: Path, controller: FakeController, arguments: list[str], token: str, sentence: bytes
+) -> None:
+    with served(controller) as url, process(home, url, *arguments, token=token) as running:
+        assert running.wait(PATIENCE_S) != 0
+        assert running.stderr is not None
+        text = running.stderr.read()
+        assert sentence in text
+        assert b"Traceback" not in text
+
+
+def test_nobody_there(home: Path) -> None:
+    with process(home, "http://127.0.0.1:9") as running:
+        assert running.wait(PATIENCE_S) == 1
+        assert running.stderr is not None
+        assert b"no controller listens at http://127.0.0.1:9" in running.stderr.read()
+
+
+class Desk:
+    """Lets machines join that have the right token, and notes with what they tried."""
+
+    def __init__(self, *good: str) -> None:
+        self.good, self.tried = good, []  # type: ignore[var-annotated]
+
+    def connect(self, address: str, token: str) -> Any:
+        desk = self
+
+        class Line:
+            def call(self, method: str, path: str, body: Any = None, *_: Any, **__: Any) -> Any:
+                desk.tried.append(token)
+                if token not in desk.good:
+                    raise Refused(403, "no")
+                return {"node": body["name"], "token": "new"}
+
+        line = Line()
+        line.token = token  # type: ignore[attr-defined]
+        return line
+
+
+@pytest.mark.parametrize(
+    ("kept", "changed", "join", "good", "tried", "outcome"),
+    [
+        ("", False, "join", ("join",), ["join"], "new"),
+        ("old", False, "", (), [], "old"),
+        ("old", True, "", ("old",), ["old"], "new"),
+        ("old", True, "join", ("join",), ["old", "join"], "new"),
+        ("old", True, "", (), ["old"], Refused),
+        ("", False, "", (), [], InputError),
+    ],
+)
+def test_membership(
+    tmp_path: Path,
+    kept: str,
+    changed: bool,
+    join: str,
+    good: tuple[str, ...],
+    tried: list[str],
+    outcome: Any,
+) -> None:
+    options = Options(tmp_path, "http://127.0.0.1:1", join_token=join, node="here")
+    if kept:
+        first = Membership(
+            Options(tmp_path, options.controller, "x", node="here"), CpuSlots(2, [0]), Desk("x").connect
+        )
+        first.transport()
+        (tmp_path / "token").write_text(f"{kept}\n")
+    desk = Desk(*good)
+    membership = Membership(options, CpuSlots(3 if changed else 2, [0]), desk.connect)
+    if isinstance(outcome, str):
+        assert membership.transport().token == outcome  # type: ignore[attr-defined]
+    else:
+        with pytest.raises(outcome):
+            membership.transport()
+    assert desk.tried == tried
+
+
+def test_a_token_that_is_not_accepted_any_more(tmp_path: Path) -> None:
+    options = Options(tmp_path, "http://127.0.0.1:1", join_token="join", node="here")
+    assert Membership(options, CpuSlots(1, [0]), Desk("join").connect).again() is not None
+    assert Membership(options, CpuSlots(1, [0]), Desk().connect).again() is None
+    bare = Options(tmp_path, "http://127.0.0.1:1", node="here")
+    assert Membership(bare, CpuSlots(1, [0]), Desk("join").connect).again() is None
+
+
+@pytest.mark.parametrize(
+    ("controller", "local"),
+    [
+        ("/run/rota/controller.sock", True),
+        ("http://127.0.0.1:80", True),
+        ("http://localhost:80", True),
+        ("http://[::1]:80", True),
+        ("https://10.0.0.1", False),
+        ("http://head", False),
+    ],
+)
+def test_is_local(controller: str, local: bool) -> None:
+    assert is_local(controller) is local
+
+
+def test_own_address() -> None:
+    assert own_address("http://127.0.0.1:80") == "127.0.0.1"
+    with pytest.raises(WorldError, match="give this node's --address"):
+        own_address("http://no-such-host.invalid:80")
+
+
+@pytest.mark.slow
+def test_an_idle_agent_sleeps(home: Path, controller: FakeController) -> None:
+    """Less than 0.5 % of a core with ten jobs that sleep."""
+    with served(controller) as url, process(home, url) as running:
+        for row in range(10):
+            controller.order(part(row, run=["sleep", "600"], share=0.2, devices=(row % 2,)))
+        for row in range(10):
+            controller.status((row, 1), Status.RUNNING)
+        time.sleep(1.0)  # what follows a start
+        agent = psutil.Process(running.pid)
+        before, began_s = sum(agent.cpu_times()[:2]), time.monotonic()
+        time.sleep(15.0)
+        used = (sum(agent.cpu_times()[:2]) - before) / (time.monotonic() - began_s)
+        assert used < 0.005, f"{used:.2%} of a core"
+        print(f"idle with ten jobs: {used:.2%} of a core, {agent.memory_info().rss / 2**20:.0f} MiB")

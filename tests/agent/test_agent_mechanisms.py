@@ -1,0 +1,270 @@
+"""Which mechanism is chosen, and what follows when it fails, without processes or a driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_play import part
+
+from rota.agent.cuda_checkpoint import CudaCheckpoint, Probe
+from rota.agent.folder import Folder
+from rota.agent.live import Live
+from rota.agent.mechanisms import Done, Kind, Mechanisms
+from rota.agent.relay import Relay
+from rota.errors import WorldError
+from rota.training import protocol
+from rota.training.protocol import RankState
+from rota.wire.sync import Mechanism, Notice, Status
+
+M = Mechanism
+
+
+class FakeSupervisor:
+    """Changes the status as the real one does, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def suspend(self, live: Live, mechanism: Mechanism = M.SIGNAL) -> None:
+        if live.status is not Status.RUNNING:
+            raise WorldError("it does not run")
+        self.asked.append(f"suspend {mechanism}")
+        live.status, live.suspended = Status.SUSPENDED, mechanism
+
+    def resume(self, live: Live, *, cores: Sequence[int] = (), devices: Sequence[int] | None = None) -> None:
+        self.asked.append(f"resume {list(cores)} {devices}")
+        live.status, live.suspended = Status.RUNNING, None
+
+    def stop(self, live: Live, notice: Notice, *, grace_s: float, **_: Any) -> None:
+        self.asked.append(f"stop {notice.reason} {grace_s:g}")
+        live.status = Status.LEAVING
+
+    def kill(self, live: Live, reason: str = "") -> None:
+        self.asked.append(f"kill {reason}")
+        live.status = Status.LEAVING
+
+
+class Stage:
+    """A part, and everything a mechanism works with."""
+
+    def __init__(
+        self, tmp_path: Path, *, on_slots: bool = True, cuda: Callable[..., str] | None = None, **more: Any
+    ) -> None:
+        self.now, self.supervisor, self.woken = 100.0, FakeSupervisor(), threading.Event()
+        self.folder = tmp_path / "training"
+        protocol.prepare(self.folder)
+        self.live = Live(
+            part(0, run=["x"], **more), Folder(tmp_path, tmp_path / "checkpoint"), Status.RUNNING, 0.0, (0,)
+        )
+        probed = Probe("api" if cuda else "", "")
+        self.mechanisms = Mechanisms(
+            self.supervisor,  # type: ignore[arg-type]
+            on_slots=on_slots,
+            driver=CudaCheckpoint(probed, None if cuda is None else lambda command, _: cuda(command)),
+            budget_gib=10.0,
+            memory_gib=lambda live: 4.0,
+            wake=self.woken.set,
+            now=lambda: self.now,
+        )
+
+    def speak(self, state: str = protocol.RUNNING, sequence: int = 0, **can: bool) -> None:
+        """The program's rank says something."""
+        capability = {"protocol": 1, "checkpoint": True, "to_host": True, **can}
+        costs = {"suspend": (0.1, 77.0)}
+        protocol.write_rank(
+            self.folder, RankState(0, state=state, sequence=sequence, capability=capability, costs=costs)
+        )
+        self.mechanisms.relay(self.live).look()
+
+    def told(self) -> tuple[str, int]:
+        """The newest directive."""
+        directive = protocol.read_directive(self.folder)
+        assert directive is not None
+        return directive.do, directive.sequence
+
+    def poll(self, after_s: float = 0.0) -> list[Done]:
+        self.now += after_s
+        self.mechanisms.poll()
+        return self.mechanisms.done()
+
+
+@pytest.mark.parametrize(
+    ("on_slots", "speaks", "to_host", "cuda", "checkpoint", "chosen"),
+    [
+        (True, True, True, False, "auto", M.COOPERATIVE),
+        (True, True, False, False, "auto", M.COOPERATIVE),
+        (True, False, False, False, "auto", M.SIGNAL),
+        (True, False, False, False, "none", M.SIGNAL),
+        (True, False, False, False, "own", M.RESTART),
+        (False, True, True, True, "auto", M.COOPERATIVE),
+        (False, True, False, True, "auto", M.CUDA),
+        (False, False, False, True, "none", M.CUDA),
+        (False, False, False, True, "own", M.RESTART),
+        (False, False, False, False, "auto", M.RESTART),
+        (False, True, False, False, "auto", M.RESTART),
+    ],
+)
+def test_choice(
+    tmp_path: Path,
+    on_slots: bool,
+    speaks: bool,
+    to_host: bool,
+    cuda: bool,
+    checkpoint: str,
+    chosen: Mechanism,
+) -> None:
+    driver = (lambda command: "") if cuda else None
+    stage = Stage(tmp_path, on_slots=on_slots, cuda=driver, checkpoint=checkpoint)
+    if speaks:
+        stage.speak(to_host=to_host)
+    assert stage.mechanisms.choice(stage.live) is chosen
+    assert stage.mechanisms.capability(stage.live).suspend is chosen
+
+
+def test_cooperative_there_and_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, on_slots=False)
+    stage.speak()
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.told() == ("suspend", 1)
+    assert stage.mechanisms.next_s() < 0.02
+    assert stage.poll(0.1) == []
+    stage.speak(protocol.SUSPENDED, 1)
+    done = stage.poll(0.1)
+    assert done == [Done((0, 1), Kind.SUSPEND, M.COOPERATIVE, pytest.approx(0.2), 77.0)]
+    assert stage.mechanisms.suspended_gib == {(0, 1): 4.0}
+    assert stage.mechanisms.next_s() == float("inf")
+    stage.mechanisms.resume(stage.live, stage.live.part, [])
+    assert (stage.told(), stage.live.status) == (("resume", 2), Status.RUNNING)
+    stage.speak(protocol.RUNNING, 2)
+    assert [one.kind for one in stage.poll(0.3)] == [Kind.RESUME]
+    assert stage.supervisor.asked == ["suspend cooperative", "resume [] [0]"]
+    assert stage.mechanisms.suspended_gib == {}
+
+
+@pytest.mark.parametrize(
+    ("on_slots", "asked", "problem"),
+    [
+        (True, ["suspend signal"], "the program did not stop at a step within 11 s"),
+        (False, ["stop preempted 5"], "the program did not stop at a step within 11 s"),
+    ],
+)
+def test_a_program_that_does_not_stop(tmp_path: Path, on_slots: bool, asked: list[str], problem: str) -> None:
+    stage = Stage(tmp_path, on_slots=on_slots)
+    stage.speak()
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.poll(9.0) == []
+    assert [one.problem for one in stage.poll(2.0)] == [problem]
+    assert stage.supervisor.asked == asked
+
+
+def test_no_room_in_host_memory(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.mechanisms.suspended_gib[9, 1] = 7.0
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.supervisor.asked == ["stop preempted 5"]
+    other = Stage(tmp_path / "other")
+    other.mechanisms.suspended_gib[9, 1] = 7.0
+    other.speak()
+    other.mechanisms.suspend(other.live, other.live.part)
+    assert other.told()[0] == "leave", "it can leave by checkpoint"
+
+
+def test_the_driver_suspends_and_resumes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, on_slots=False, cuda=lambda command: "")
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.woken.wait(5.0)
+    assert [one.mechanism for one in stage.poll()] == [M.CUDA]
+    assert (stage.live.status, stage.live.suspended) == (Status.SUSPENDED, M.CUDA)
+    stage.woken.clear()
+    stage.mechanisms.resume(stage.live, stage.live.part, [])
+    assert stage.live.status is Status.SUSPENDED, "until the driver has restored it"
+    assert stage.woken.wait(5.0)
+    assert [one.kind for one in stage.poll()] == [Kind.RESUME]
+    assert stage.live.status is Status.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("refused", "asked"),
+    [("lock", ["stop preempted 5"]), ("restore", ["suspend cuda checkpoint", "kill suspended"])],
+)
+def test_a_driver_that_refuses(tmp_path: Path, refused: str, asked: list[str]) -> None:
+    stage = Stage(tmp_path, on_slots=False, cuda=lambda command: "no" if refused in command else "")
+    stage.live.ranks = {0: type("One", (), {"pid": 7})()}
+    stage.mechanisms.suspend(stage.live, stage.live.part)
+    assert stage.woken.wait(5.0)
+    done = stage.poll()
+    if refused == "restore":
+        stage.woken.clear()
+        stage.mechanisms.resume(stage.live, stage.live.part, [])
+        assert stage.woken.wait(5.0)
+        done = stage.poll()
+    assert [one.problem for one in done] == [f"cannot {refused} process 7: no"]
+    assert stage.supervisor.asked == asked
+
+
+def test_leaving_ends_with_signals(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.speak()
+    stage.mechanisms.leave(stage.live, stage.live.part)
+    assert stage.told()[0] == "leave"
+    assert stage.mechanisms.operations[0, 1].kind is Kind.LEAVE
+    stage.poll(3.0)
+    assert stage.supervisor.asked == []
+    stage.poll(1.0)
+    assert stage.supervisor.asked == ["stop preempted 1.25"]
+
+
+@pytest.mark.parametrize("can", [{"checkpoint": False}, {}])
+def test_what_cannot_leave_is_stopped(tmp_path: Path, can: dict[str, bool]) -> None:
+    stage = Stage(tmp_path)
+    if can:
+        stage.speak(**can)
+    stage.mechanisms.leave(stage.live, stage.live.part)
+    assert stage.supervisor.asked == ["stop preempted 5"]
+
+
+def test_what_a_program_claims_is_made_sane(tmp_path: Path) -> None:
+    """Numbers no store can hold and text no JSON can carry stay here."""
+    claim = {"state": "running", "step": 1e299, "total_steps": -5, "capability": {"protocol": "\ud800"}}
+    (tmp_path / "rank-0.json").write_text(json.dumps(claim))
+    relay = Relay(tmp_path, (0,))
+    relay.look()
+    progress = relay.progress()
+    assert progress is not None
+    assert (progress.steps, progress.total_steps) == (2**53, 0)
+    assert relay.capability().training == "1"
+    relay.capability().model_dump_json()
+
+
+@pytest.mark.parametrize("spoil", ["pipe", "folder", "empty", "garbage", "gone"])
+def test_a_spoilt_folder_harms_nobody_else(tmp_path: Path, spoil: str) -> None:
+    stage = Stage(tmp_path)
+    stage.speak()
+    for name in (protocol.PAGE, "rank-0.json", protocol.DIRECTIVE):
+        path = stage.folder / name
+        path.unlink(missing_ok=True)
+        match spoil:
+            case "pipe":
+                os.mkfifo(path)
+            case "folder":
+                path.mkdir()
+            case "empty":
+                path.write_text("")
+            case "garbage":
+                path.write_text(json.dumps({"state": "announced", "step": "x", "costs": {"a": [1]}}) * 9)
+    if spoil == "gone":
+        stage.folder.rmdir()
+    relay = Relay(stage.folder, (0,))
+    relay.look()
+    relay.settle()
+    relay.open_directive()
+    assert relay.progress() is None
+    if spoil in {"pipe", "folder", "gone"}:
+        with pytest.raises(OSError, match=r"."):
+            relay.direct(protocol.SUSPEND)

@@ -1,0 +1,270 @@
+"""Orders, board, silence and logs: what is said and heard, without a process or a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.agent import board as board_module
+from rota.agent.board import Board
+from rota.agent.folder import Home
+from rota.agent.logs import decoded, fetch
+from rota.agent.orders import Asked, Orders
+from rota.agent.reconcile import Silence
+from rota.agent.silence import Contact
+from rota.wire.sync import Exit, Fetch, Part, Piece, Progress, Report, Status, SyncReply, Wanted
+from strategies import seconds  # noqa: F401  (loads the profile)
+
+NEW, OLD = Asked("", 0), "one"
+
+
+def part(row: int, version: int, wanted: Wanted = Wanted.RUN) -> Part:
+    return Part(row=row, job=str(row + 1), attempt=1, version=version, wanted=wanted)
+
+
+def reply(version: int, *parts: Part, controller: str = "one", whole: bool = True) -> SyncReply:
+    return SyncReply(controller=controller, version=version, now_s=0.0, parts=list(parts), whole=whole)
+
+
+def wanted(orders: Orders) -> dict[int, int]:
+    """Row -> version."""
+    return {row: part.version for (row, _), part in orders.wanted()[0].items()}
+
+
+def test_orders_are_whole_after_the_first_answer() -> None:
+    orders = Orders()
+    assert orders.wanted() == ({}, False)
+    assert orders.take(reply(3, part(0, 2), part(1, 3)), orders.question())
+    assert (wanted(orders), orders.wanted()[1], orders.question()) == ({0: 2, 1: 3}, True, Asked("one", 3))
+
+
+def test_a_controller_that_has_not_read_its_store_is_not_taken_at_its_word() -> None:
+    orders = Orders()
+    orders.take(reply(0, whole=False), NEW)
+    assert orders.wanted() == ({}, False)
+    orders.take(reply(2, part(0, 2)), Asked("one", 0))
+    assert (wanted(orders), orders.wanted()[1]) == ({0: 2}, False)
+
+
+def test_a_late_answer_undoes_nothing() -> None:
+    orders = Orders()
+    orders.take(reply(3, part(0, 2), part(1, 3)), NEW)
+    orders.take(reply(5, part(0, 5)), Asked("one", 3))
+    orders.take(reply(4, part(0, 4)), Asked("one", 3))
+    assert (wanted(orders), orders.question().seen) == ({0: 5, 1: 3}, 5)
+
+
+def test_what_is_forgotten_stays_so_unless_it_is_ordered_anew() -> None:
+    orders = Orders()
+    orders.take(reply(3, part(0, 3, Wanted.FORGET)), NEW)
+    orders.forget((0, 1))
+    orders.take(reply(3, part(0, 1)), Asked("one", 0))
+    orders.take(reply(3, part(0, 3, Wanted.FORGET)), Asked("one", 2))
+    assert wanted(orders) == {}
+    orders.take(reply(4, part(0, 4, Wanted.KILL)), Asked("one", 3))
+    assert wanted(orders) == {0: 4}
+
+
+def test_a_new_controller_is_asked_for_everything() -> None:
+    orders = Orders()
+    orders.take(reply(9, part(0, 8), part(1, 9)), NEW)
+    assert not orders.take(reply(2, part(2, 2), controller="two"), Asked("one", 9))
+    assert orders.question() == NEW
+    assert orders.wanted()[1] is False, "until it has answered nobody knows what it does not want"
+    assert wanted(orders) == {0: 8, 1: 9}
+    assert orders.take(reply(2, part(0, 1), part(2, 2), controller="two"), NEW)
+    assert (wanted(orders), orders.wanted()[1]) == ({0: 1, 2: 2}, True)
+    assert not orders.take(reply(10, part(1, 10)), Asked("one", 9)), "the old one's last words"
+    assert wanted(orders) == {0: 1, 2: 2}
+
+
+@given(st.permutations(range(1, 7)), st.data())
+def test_answers_in_any_order_come_to_the_same(order: list[int], data: st.DataObject) -> None:
+    changes = [part(data.draw(st.integers(0, 2)), version) for version in range(1, 7)]
+    orders = Orders()
+    orders.take(reply(0), NEW)
+    for version in order:
+        seen = data.draw(st.integers(0, version - 1))
+        news = {one.row: one for one in changes[:version] if one.version > seen}
+        orders.take(reply(version, *news.values()), Asked("one", seen))
+    last = {one.row: one.version for one in changes}
+    assert wanted(orders) == last
+    assert orders.question().seen == 6
+
+
+class Clock:
+    """Goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(row: int, status: Status = Status.RUNNING, **more: object) -> Report:
+    return Report.model_validate({"row": row, "attempt": 1, "status": status, "since_s": 1.0, **more})
+
+
+def rows(board: Board) -> list[int]:
+    """Rows told now; the board must have something to tell."""
+    return sorted(report.row for report in board.wait().reports)
+
+
+def test_news_is_told_once_and_small_news_rides_along() -> None:
+    clock = Clock()
+    board = Board(clock)
+    board.post([report(0), report(1)])
+    assert rows(board) == [0, 1]
+    board.post([report(0, progress=Progress(steps=5)), report(1)])
+    board.post([report(0, progress=Progress(steps=6)), report(1, Status.LEAVING)])
+    assert rows(board) == [0, 1], "the progress of 0 goes with the status of 1"
+    board.post([report(0, progress=Progress(steps=7)), report(1, Status.LEAVING)])
+    clock.now += board_module.LAZY_S
+    assert rows(board) == [0]
+
+
+def test_what_did_not_arrive_is_told_again() -> None:
+    board = Board(Clock())
+    board.post([report(0), report(1)])
+    board.pieces([Piece(id="a", offset=0, text="", size=0)])
+    parcel = board.wait()
+    board.post([report(0, Status.ENDED, end=Exit(ended_s=2.0, code=0))])
+    board.untold(parcel)
+    again = board.wait()
+    assert [(one.row, one.status) for one in again.reports] == [(0, Status.ENDED)], "1 is forgotten"
+    assert [piece.id for piece in again.pieces] == ["a"]
+
+
+def test_ends_are_repeated_soon_and_the_rest_now_and_then() -> None:
+    clock = Clock()
+    board = Board(clock)
+    board.post([report(0, Status.ENDED), report(1)])
+    told = []
+    rows(board)
+    for _ in range(10):
+        clock.now += board_module.REPEAT_END_S
+        told.append(rows(board))
+    assert told[:9] == [[0]] * 9 or told[8] == [0, 1]
+    assert any(1 in one for one in told)
+    board.post([report(1)])
+    assert [one.row for one in board.all().reports] == [1]
+
+
+def test_a_parcel_is_never_too_large_for_a_controller() -> None:
+    board = Board(Clock())
+    board.post([report(row) for row in range(board_module.MOST_REPORTS + 5)])
+    assert len(board.wait().reports) == board_module.MOST_REPORTS
+    assert len(board.wait().reports) == 5
+    half = "x" * (board_module.MOST_PIECES_BYTES // 2 + 1)
+    board.pieces([Piece(id=name, offset=0, text=half, size=0) for name in "abc"])
+    assert [[piece.id for piece in board.wait().pieces] for _ in "abc"] == [["a"], ["b"], ["c"]]
+
+
+def test_a_closed_board_says_nothing() -> None:
+    board = Board()
+    board.close()
+    assert board.wait().empty
+
+
+@pytest.mark.parametrize(
+    ("after_s", "silence"),
+    [
+        (0.0, Silence.HEARD),
+        (29.9, Silence.HEARD),
+        (30.1, Silence.FENCING),
+        (54.9, Silence.FENCING),
+        (55.1, Silence.FENCED),
+        (600.0, Silence.FENCED),
+    ],
+)
+def test_silence(tmp_path: Path, after_s: float, silence: Silence) -> None:
+    clock = Clock()
+    contact = Contact(tmp_path / "contact", clock=clock)
+    assert contact.silence() is Silence.HEARD, "nobody has spoken yet, so nobody has fallen silent"
+    contact.heard(clock.now, 60.0)
+    clock.now += after_s
+    assert contact.silence() is silence
+    assert Contact(tmp_path / "contact", clock=clock).silence() is silence, "another agent goes on counting"
+    if silence is not Silence.FENCED:
+        clock.now += contact.next_s() + 1e-6
+        assert contact.silence() is not silence
+    else:
+        assert contact.next_s() == float("inf")
+
+
+def test_an_older_answer_does_not_make_the_silence_longer(tmp_path: Path) -> None:
+    clock = Clock()
+    contact = Contact(tmp_path / "contact", clock=clock)
+    contact.heard(1000.0, 10.0)
+    contact.heard(990.0, 10.0)
+    assert contact.fenced_s == pytest.approx(1009.0)
+    assert contact.wait_s == pytest.approx(2.0)
+    contact.heard(1000.0, 1000.0)
+    assert contact.wait_s == 20.0
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> tuple[Home, Path]:
+    home = Home(tmp_path, tmp_path / "checkpoints")
+    path = home.of(3, 1).log(0)
+    path.parent.mkdir(parents=True)
+    return home, path
+
+
+def piece(home: Home, offset: int, limit: int = 1000, rank: int = 0) -> Piece:
+    return fetch(home, Fetch(id="x", row=3, attempt=1, rank=rank, offset=offset, limit=limit))
+
+
+@pytest.mark.parametrize(
+    ("data", "offset", "limit", "text", "at"),
+    [
+        (b"hello", 0, 100, "hello", 0),
+        (b"hello", 2, 2, "ll", 2),
+        (b"hello", -2, 100, "lo", 3),
+        (b"hello", -99, 100, "hello", 0),
+        (b"hello", 9, 100, "", 9),
+        (b"hello", 0, 0, "", 0),
+        ("aé".encode(), 0, 2, "a", 0),
+        ("aé".encode(), 1, 1, "?", 1),
+        ("éa".encode(), -2, 9, "a", 2),
+        ("a😀".encode(), 0, 4, "a", 0),
+        (b"a\xffb", 0, 9, "a?b", 0),
+    ],
+)
+def test_pieces(log: tuple[Home, Path], data: bytes, offset: int, limit: int, text: str, at: int) -> None:
+    home, path = log
+    path.write_bytes(data)
+    found = piece(home, offset, limit)
+    assert (found.text, found.offset, found.size, found.error) == (text, at, len(data), "")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=30).map(str.encode), st.integers(1, 7))
+def test_pieces_follow_one_another_without_gap(data: bytes, limit: int) -> None:
+    offset, text = 0, ""
+    while offset < len(data):
+        one = decoded(data[offset : offset + limit])
+        assert one
+        offset += len(one.encode())
+        text += one
+    assert offset == len(data)
+    if limit >= 4 and data.decode(errors="ignore").encode() == data:
+        assert text == data.decode()
+
+
+def test_a_log_that_is_not_there(log: tuple[Home, Path]) -> None:
+    home, _ = log
+    assert piece(home, 0, rank=5).error == "there is no log of rank 5 of attempt 1 on this machine"
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), lambda path: os.mkfifo(path)])
+def test_a_log_that_is_a_trap(log: tuple[Home, Path], make: Callable[[Path], None]) -> None:
+    home, path = log
+    make(path)
+    found = piece(home, 0)
+    assert (found.text, found.error.startswith("the log cannot be read")) == ("", True)

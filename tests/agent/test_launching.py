@@ -1,0 +1,235 @@
+"""What a rank finds: environment, user, cores, folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+from pathlib import Path
+
+import pytest
+
+from attempts import gone, part
+from rota.agent.folder import Home
+from rota.agent.job_path import job_path
+from rota.agent.launching import User, launch_form, make_folders, void_checkpoints
+from rota.agent.supervisor import Supervisor
+from rota.errors import WorldError
+from rota.wire.sync import Part, Rank, Status, Wanted
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "agent", tmp_path / "agent" / "checkpoints")
+
+
+def gang(**fields: object) -> Part:
+    """Node 1 of two: two ranks of four on GPUs 4 and 6."""
+    known = {
+        "row": 16,
+        "job": "17",
+        "attempt": 3,
+        "version": 1,
+        "wanted": Wanted.RUN,
+        "devices": [4, 6],
+        "ranks": [Rank(rank=2, local_rank=0, devices=[4]), Rank(rank=3, local_rank=1, devices=[6])],
+        "world_size": 4,
+        "node_rank": 1,
+        "nodes": ["alpha", "beta"],
+        "master": "10.0.0.1",
+        "command": ["train"],
+        "workdir": "/data",
+        "restore": [2, 1],
+    }
+    return Part.model_validate(known | fields)
+
+
+def environment(one: Part, home: Home, index: int = 0, **how: object) -> dict[str, str]:
+    """All that a rank sees."""
+    settings = {"cores": (), "cuda": ("4", "6"), "port": 29400} | how
+    form = launch_form(one, home, **settings)  # type: ignore[arg-type]
+    found: dict[str, str] = {**form["env"], **form["ranks"][index]["env"]}
+    return found
+
+
+def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: Home) -> None:
+    """And what Rota says."""
+    folder = home.path / "attempts/16/3"
+    wanted = {
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "WORLD_SIZE": "4",
+        "LOCAL_WORLD_SIZE": "2",
+        "GROUP_RANK": "1",
+        "ROLE_RANK": "3",
+        "ROLE_WORLD_SIZE": "4",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29400",
+        "TORCHELASTIC_RESTART_COUNT": "2",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RUN_ID": "17",
+        "CUDA_VISIBLE_DEVICES": "6",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "OMP_NUM_THREADS": "1",
+        "ROTA_JOB_ID": "17",
+        "ROTA_ATTEMPT": "3",
+        "ROTA_ATTEMPT_DIR": str(folder),
+        "ROTA_NODE_RANK": "1",
+        "ROTA_NODES": "alpha\nbeta",
+        "ROTA_GPUS": "4",
+        "ROTA_GPUS_PER_NODE": "2",
+        "ROTA_RESTARTS": "2",
+        "ROTA_DEVICES": "6",
+        "ROTA_CHECKPOINT_DIR": str(home.path / "checkpoints/16/3"),
+        "ROTA_RESTORE_DIRS": f"{home.path}/checkpoints/16/2:{home.path}/checkpoints/16/1",
+        "ROTA_NOTICE_FILE": str(folder / "notice.json"),
+        "ROTA_TRAINING_DIR": str(folder / "training"),
+        "PYTHONPATH": str(job_path(home.python)),
+    }
+    found = environment(gang(), home, 1)
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "how", "name", "value"),
+    [
+        ({}, {"cuda": (), "cores": (0, 1)}, "CUDA_VISIBLE_DEVICES", ""),  # CPU slots: no GPU by accident
+        (
+            {},
+            {"cuda": ("GPU-a", "GPU-b")},
+            "CUDA_VISIBLE_DEVICES",
+            "GPU-a",
+        ),  # by place, not by index
+        ({"env": {"OMP_NUM_THREADS": "7"}}, {}, "OMP_NUM_THREADS", "7"),  # the user's word
+        ({"cpus": 12.0}, {}, "OMP_NUM_THREADS", "6"),  # the rank's part of the CPUs asked for
+        ({"env": {"RANK": "9"}}, {}, "RANK", "2"),  # a job submitted from within a job
+        ({"env": {"ROTA_JOB_ID": "9"}}, {}, "ROTA_JOB_ID", "17"),
+        ({"env": {"ROTA_GPUS": "3"}}, {}, "ROTA_GPUS", "3"),  # the controller knows unequal nodes
+        ({"env": {"ROTA_RESTARTS": "1"}}, {}, "ROTA_RESTARTS", "1"),  # not every attempt was a restart
+        ({"env": {"PYTHONPATH": "/mine"}}, {}, "PYTHONPATH", "{python}:/mine"),
+        ({"env": {"PATH": "/mine"}}, {}, "PATH", "/mine"),
+    ],
+)
+def test_who_has_the_last_word(
+    home: Home, fields: dict[str, object], how: dict[str, object], name: str, value: str
+) -> None:
+    """The user's environment over the agent's, Rota's over both."""
+    assert environment(gang(**fields), home, **how)[name] == value.format(python=job_path(home.python))
+
+
+def test_the_agents_own_secrets_stay_with_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ROTA_ variables are not the job's business; the rest of a shared login is."""
+    monkeypatch.setenv("ROTA_TOKEN", "secret")
+    monkeypatch.setenv("FLAVOUR", "mint")
+    found = environment(gang(), home)
+    assert "ROTA_TOKEN" not in found
+    assert found["FLAVOUR"] == "mint"
+
+
+@needs_root
+def test_another_user_gets_a_login(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of root's environment but path, language and time zone."""
+    monkeypatch.setenv("FLAVOUR", "mint")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    found = environment(gang(user="nobody"), home)
+    assert "FLAVOUR" not in found
+    assert (found["USER"], found["HOME"], found["LANG"]) == (
+        "nobody",
+        pwd.getpwnam("nobody").pw_dir,
+        "C.UTF-8",
+    )
+
+
+def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: Home) -> None:
+    """With one process for the node, to all of them; and that many threads."""
+    form = launch_form(gang(), home, cores=(10, 20), cuda=(), port=None)
+    assert [rank["cores"] for rank in form["ranks"]] == [[10], [20]]
+    one = gang(ranks=[Rank(rank=1, local_rank=0, devices=[4, 6])])
+    form = launch_form(one, home, cores=(10, 20), cuda=(), port=None)
+    assert [rank["cores"] for rank in form["ranks"]] == [[10, 20]]
+    assert form["ranks"][0]["env"]["OMP_NUM_THREADS"] == "2"
+    assert form["ranks"][0]["env"]["ROTA_DEVICES"] == "4,6"
+
+
+def test_a_part_without_devices_has_one_rank(home: Home) -> None:
+    """A job of 0 GPUs runs once, and sees none."""
+    one = gang(devices=[], ranks=[], world_size=1, nodes=[])
+    form = launch_form(one, home, cores=(), cuda=(), port=None)
+    assert [rank["rank"] for rank in form["ranks"]] == [0]
+    found = environment(one, home, cuda=())
+    assert (found["CUDA_VISIBLE_DEVICES"], found["ROTA_GPUS"]) == ("", "0")
+    assert "MASTER_PORT" not in environment(one, home, cuda=(), port=None)
+
+
+def test_only_the_owner_reads_the_environment(tmp_path: Path) -> None:
+    """launch.json holds what the user's environment holds."""
+    supervisor = Supervisor(tmp_path / "agent")
+    live = gone(supervisor, supervisor.start(part(0, "true", env={"API_KEY": "secret"})))
+    assert live.status is Status.ENDED
+    path = live.folder.launch
+    assert json.loads(path.read_text())["env"]["API_KEY"] == "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    supervisor.close()
+
+
+@needs_root
+def test_a_job_of_another_user_owns_its_own_folders_only(tmp_path: Path) -> None:
+    """Logs, training and checkpoints are theirs to write; orders and records not even to read."""
+    for path in (tmp_path, *tmp_path.parents[:-1]):
+        path.chmod(path.stat().st_mode | 0o011)
+    old = os.umask(0o077)  # a careful root
+    try:
+        supervisor = Supervisor(tmp_path / "agent")
+        (tmp_path / "agent").mkdir()
+        (tmp_path / "agent").chmod(0o711)
+        script = """
+            id -un
+            cd $ROTA_ATTEMPT_DIR
+            echo x > logs/mine; echo x > training/mine; echo x > $ROTA_CHECKPOINT_DIR/mine
+            for name in launch.json exit.json notice.json; do
+                (echo x > $name) 2> /dev/null && echo wrote $name
+            done
+            cat launch.json 2> /dev/null
+            mv logs elsewhere 2> /dev/null && echo moved
+            ls .. 2> /dev/null
+            exit 0
+        """
+        live = gone(supervisor, supervisor.start(part(0, "/bin/sh", "-c", script, user="nobody")))
+    finally:
+        os.umask(old)
+    assert live.end is not None
+    assert (live.end.tail, live.end.code) == ("nobody\n", 0)
+    assert (live.folder.logs / "mine").exists()
+    assert (live.folder.training / "mine").exists()
+    assert (live.folder.checkpoint / "mine").exists()
+    supervisor.close()
+
+
+@needs_root
+def test_a_home_that_the_user_cannot_enter_is_named(tmp_path: Path) -> None:
+    """In one sentence with the way out."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    for path in tmp_path, *tmp_path.parents[:-1]:
+        path.chmod(path.stat().st_mode | 0o011)
+    home = Home(closed / "agent", closed / "agent" / "checkpoints")
+    with pytest.raises(WorldError, match=f"user 'nobody' may not enter {closed}, which holds"):
+        make_folders(home.of(0, 1), home, User.of("nobody"))
+
+
+def test_void_attempts_are_marked(home: Home) -> None:
+    """Those whose folder is on this machine; the others have nothing to publish here."""
+    home.checkpoint(16, 1).mkdir(parents=True)
+    void_checkpoints(home, gang(void=[1, 2]))
+    assert (home.checkpoint(16, 1) / "VOID").exists()
+    assert not home.checkpoint(16, 2).exists()
+
+
+def test_a_workdir_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job's; otherwise its user's home."""
+    monkeypatch.setenv("HOME", "/home/me")
+    assert launch_form(gang(), home, cores=(), cuda=(), port=None)["workdir"] == "/data"
+    assert launch_form(gang(workdir=""), home, cores=(), cuda=(), port=None)["workdir"] == "/home/me"

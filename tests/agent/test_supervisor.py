@@ -1,0 +1,536 @@
+"""Attempts under a supervisor, and under the next one: nothing starts twice, and every end is known."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attempts import gone, lines, part, running, see, shell, until
+from rota.agent.folder import Folder
+from rota.agent.identity import Stat
+from rota.agent.live import Live
+from rota.agent.processes import below, threads
+from rota.agent.strays import kill_strays, strays
+from rota.agent.supervisor import Supervisor
+from rota.agent.watching import seize
+from rota.errors import WorldError
+from rota.wire.sync import Mechanism, Notice, Status
+
+Make = Callable[[], Supervisor]
+COUNT = "while :; do echo x >> $ROTA_ATTEMPT_DIR/count; sleep 0.01; done"
+GATE = "mkfifo $ROTA_ATTEMPT_DIR/gate; read x < $ROTA_ATTEMPT_DIR/gate; exit 5"
+PREEMPTED = Notice(reason="preempted", text="makes room for job 7")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Supervisors of one home, each in place of the one before; at the end nothing runs."""
+    made: list[Supervisor] = []
+
+    def another() -> Supervisor:
+        if made:
+            made.pop().close()
+        made.append(Supervisor(tmp_path / "agent"))
+        return made[0]
+
+    yield another
+    last = made[0] if made else another()
+    for live in last.known():
+        last.kill(live)
+    for live in last.known():
+        gone(last, live)
+    last.close()
+
+
+@pytest.fixture
+def supervisor(make: Make) -> Supervisor:
+    return make()
+
+
+def out(live: Live, name: str) -> Path:
+    """A file in which a script leaves its traces, or waits for ours."""
+    return live.folder.path / name
+
+
+def seen(live: Live, name: str) -> Path:
+    """Such a file, as soon as it is there."""
+    path = out(live, name)
+    see(path.exists, name)
+    return path
+
+
+def full_disk(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def alive(pid: int) -> bool:
+    stat = Stat.of(pid)
+    return stat is not None and not stat.dead
+
+
+def the_same(supervisor: Supervisor, live: Live) -> Live:
+    """The attempt as another supervisor knows it."""
+    found = supervisor.find(live.row, live.attempt)
+    assert found is not None
+    return found
+
+
+class TestStart:
+    def test_a_job_runs_and_ends(self, supervisor: Supervisor) -> None:
+        """Starting, running, ended: with exit code and the end of its log."""
+        live = supervisor.start(shell(0, f"echo hello; {GATE}"))
+        assert live.status is Status.STARTING
+        assert supervisor.wait(0) == [live]
+        running(supervisor, live)
+        assert live.started_s == pytest.approx(time.time(), abs=10)
+        assert [Stat.of(pid) is not None for pid in live.pids] == [True]
+        seen(live, "gate").write_text("\n")
+        gone(supervisor, live)
+        assert live.status is Status.ENDED
+        assert live.end is not None
+        assert (live.end.code, live.end.signal, live.end.rank, live.end.tail) == (5, None, 0, "hello\n")
+        assert (live.end.infrastructure, live.end.oom, live.why) == (False, False, "")
+
+    def test_the_first_that_failed_speaks(self, supervisor: Supervisor) -> None:
+        """Code, rank and log are those of the rank that failed first, not of those it took along."""
+        one = shell(0, "echo $RANK; [ $RANK = 1 ] && exit 9; sleep 60", ranks=3)
+        end = gone(supervisor, supervisor.start(one)).end
+        assert end is not None
+        assert (end.rank, end.code, end.tail) == (1, 9, "1\n")
+
+    def test_a_start_is_done_once(self, supervisor: Supervisor) -> None:
+        """The same part again is the same attempt, whatever has become of it, forgotten ones included."""
+        one = shell(0, "echo ran >> $ROTA_ATTEMPT_DIR/logs/runs")
+        live = supervisor.start(one)
+        assert supervisor.start(one) is live
+        gone(supervisor, live)
+        assert supervisor.start(one) is live
+        supervisor.forget(live)
+        again = supervisor.start(one)
+        assert (again.status, again.end) == (Status.ENDED, live.end)
+        assert lines(out(live, "logs/runs")) == ["ran"]
+
+    def test_many_at_once(self, supervisor: Supervisor) -> None:
+        """Each ends by itself, with its own code."""
+        lives = [supervisor.start(shell(row, f"exit {row}")) for row in range(20)]
+        assert [gone(supervisor, live).status for live in lives] == [Status.ENDED] * 20
+        assert [live.end.code for live in lives if live.end] == list(range(20))
+        assert supervisor.known() == lives
+
+    def test_an_environment_that_is_no_text(
+        self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Bytes of the agent's environment reach the job as they are."""
+        monkeypatch.setenv("ODD", os.fsdecode(b"\xff\xfe"))
+        live = gone(supervisor, supervisor.start(shell(0, 'printf %s "$ODD"')))
+        assert live.folder.log(0).read_bytes() == b"\xff\xfe"
+
+    def test_a_wrong_command_is_an_end(self, supervisor: Supervisor) -> None:
+        """The user's error, not the machine's: ended with a code, and one sentence."""
+        live = gone(supervisor, supervisor.start(part(0, "pyton")))
+        assert live.status is Status.ENDED
+        assert live.end is not None
+        assert (live.end.code, live.end.infrastructure) == (127, False)
+        assert live.end.error.startswith("there is no command 'pyton' in PATH=")
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
+    def test_an_unknown_user_loses_the_attempt(self, make: Make) -> None:
+        """Nothing is started, and the next supervisor says the same."""
+        one = part(0, "true", user="nobody-knows")
+        live = make().start(one)
+        assert live.status is Status.LOST
+        assert "has no user 'nobody-knows'" in live.why
+        assert live.end is not None
+        assert live.end.infrastructure
+        assert make().start(one).status is Status.LOST
+
+    def test_a_home_that_cannot_be_written_loses_the_attempt(self, tmp_path: Path) -> None:
+        """The reason names the folder; nothing is raised."""
+        (tmp_path / "agent").mkdir()
+        (tmp_path / "agent" / "attempts").write_text("a file")
+        supervisor = Supervisor(tmp_path / "agent")
+        live = supervisor.start(part(0, "true"))
+        assert live.status is Status.LOST
+        assert str(tmp_path / "agent" / "attempts") in live.why
+        assert supervisor.wait(0) == [live]
+        supervisor.close()
+
+
+class TestAttach:
+    def test_the_next_supervisor_goes_on(self, make: Make) -> None:
+        """A running attempt runs on, and its end is seen by another supervisor."""
+        first = make()
+        live = running(first, first.start(shell(0, GATE), cores=[min(os.sched_getaffinity(0))], port=4321))
+        second = make()
+        found = the_same(second, live)
+        assert (found.status, found.shim, found.ranks) == (Status.RUNNING, live.shim, live.ranks)
+        assert (found.devices, found.cores, found.port) == (live.devices, live.cores, 4321)
+        assert second.wait(0) == [found]
+        seen(found, "gate").write_text("\n")
+        end = gone(second, found).end
+        assert end is not None
+        assert end.code == 5
+
+    def test_an_end_that_nobody_saw(self, make: Make) -> None:
+        """Its record waited."""
+        first = make()
+        live = running(first, first.start(shell(0, GATE)))
+        seen(live, "gate").write_text("\n")
+        seen(live, "exit.json")
+        assert live.shim is not None
+        see(lambda: not live.shim.alive(), "the end of the shim")  # type: ignore[union-attr]
+        found = the_same(make(), live)
+        assert found.status is Status.ENDED
+        assert found.end is not None
+        assert found.end.code == 5
+        assert found.started_s == live.started_s
+
+    def test_a_broken_launch_file_is_one_lost_attempt(self, make: Make) -> None:
+        """The others are attached to all the same."""
+        first = make()
+        live = running(first, first.start(shell(0, GATE)))
+        bad = gone(first, first.start(part(3, "true")))
+        out(bad, "launch.json").write_text("{")
+        out(bad, "exit.json").unlink()
+        second = make()
+        found = the_same(second, bad)
+        gone(second, found)
+        assert found.status is Status.LOST
+        assert "launch.json cannot be read" in found.why
+        assert the_same(second, live).status is Status.RUNNING
+
+
+class TestLost:
+    def test_a_killed_shim_takes_all_along(self, make: Make) -> None:
+        """Ranks and what hid in sessions of its own die; it is the machine's fault, for every supervisor."""
+        first = make()
+        script = f"setsid sleep 60 & echo $! > $ROTA_ATTEMPT_DIR/hidden; {GATE}"
+        live = running(first, first.start(shell(0, script)))
+        hidden = int(see(lambda: " ".join(lines(out(live, "hidden"))), "the hidden one"))
+        assert live.shim is not None
+        os.kill(live.shim.pid, signal.SIGKILL)
+        gone(first, live)
+        assert live.status is Status.LOST
+        assert live.why == "its shim was killed, and its processes with it"
+        assert live.end is not None
+        assert live.end.infrastructure
+        assert not alive(hidden)
+        assert not any(alive(pid) for pid in live.pids)
+        found = the_same(make(), live)
+        assert (found.status, found.why, found.end) == (live.status, live.why, live.end)
+
+    def test_a_reboot_is_named(self, make: Make) -> None:
+        """A pid of another boot is nobody's, also if a process has it now."""
+        first = make()
+        live = gone(first, first.start(part(0, "true")))
+        out(live, "exit.json").unlink()
+        form = {"pid": os.getpid(), "started": 1, "boot": "another"}
+        out(live, "shim.json").write_text(json.dumps(form))
+        found = the_same(make(), live)
+        assert (found.status, found.why) == (Status.LOST, "the machine was restarted while it ran")
+
+    def test_a_verdict_that_cannot_be_written_keeps_the_lock(
+        self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Lost all the same, and a shim that comes late stays out."""
+        live = running(supervisor, supervisor.start(shell(0, GATE)))
+        assert live.shim is not None
+        monkeypatch.setattr(Folder, "write", full_disk)
+        os.kill(live.shim.pid, signal.SIGKILL)
+        gone(supervisor, live)
+        assert live.status is Status.LOST
+        assert "cannot be recorded" in live.why
+        assert seize(live.folder) is None
+
+    def test_a_record_that_cannot_be_read(self, make: Make) -> None:
+        """One lost attempt, not a lost agent."""
+        first = make()
+        live = gone(first, first.start(part(0, "true")))
+        out(live, "exit.json").write_text("{")
+        found = the_same(make(), live)
+        assert found.status is Status.LOST
+        assert f"the records in {live.folder.path} cannot be read" in found.why
+
+    def test_strays_are_those_of_one_attempt(self, supervisor: Supervisor) -> None:
+        """Another attempt's processes are not touched."""
+        one = running(supervisor, supervisor.start(part(0, "sleep", "60")))
+        two = running(supervisor, supervisor.start(part(1, "sleep", "60")))
+        assert two.shim is not None
+        assert set(strays(one.folder.path, None)) >= set(one.pids)
+        assert not set(strays(one.folder.path, one.shim)) & {two.shim.pid, *two.pids}
+        kill_strays(one.folder.path, one.shim)
+        gone(supervisor, one)
+        assert all(alive(pid) for pid in two.pids)
+
+
+class TestSuspend:
+    def test_everything_stops_and_goes_on(self, supervisor: Supervisor) -> None:
+        """Grandchildren too, also in a session of their own."""
+        live = running(supervisor, supervisor.start(shell(0, f"setsid sh -c '{COUNT}' & wait")))
+        path = seen(live, "count")
+        supervisor.suspend(live)
+        assert live.status is Status.SUSPENDED
+        assert live.shim is not None
+        assert {stat.state for stat in below(live.shim.pid)} == {"T"}
+        before = path.stat().st_size
+        assert supervisor.wait(0.1) == [live]
+        assert path.stat().st_size == before
+        supervisor.resume(live)
+        assert (live.status, live.suspended) == (Status.RUNNING, None)
+        see(lambda: path.stat().st_size > before, "it counts again")
+
+    @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "noted only"])
+    def test_it_stays_suspended_over_a_restart(self, make: Make, stopped: bool) -> None:
+        """Also if the supervisor died between its note and the signal."""
+        first = make()
+        live = running(first, first.start(shell(0, COUNT)))
+        first.suspend(live, Mechanism.SIGNAL if stopped else Mechanism.COOPERATIVE)
+        if not stopped:
+            live.folder.write("suspend.json", {"mechanism": Mechanism.SIGNAL, "since_s": 0.0})
+        second = make()
+        found = the_same(second, live)
+        assert (found.status, found.suspended) == (Status.SUSPENDED, Mechanism.SIGNAL)
+        shim = found.shim
+        assert shim is not None
+        see(lambda: {stat.state for stat in below(shim.pid)} == {"T"}, "all of it stands still")
+
+    def test_a_cooperative_program_is_only_noted(self, make: Make) -> None:
+        """It blocks by itself; its processes are not touched."""
+        first = make()
+        live = running(first, first.start(shell(0, COUNT)))
+        first.suspend(live, Mechanism.COOPERATIVE)
+        found = the_same(make(), live)
+        assert (found.status, found.suspended) == (Status.SUSPENDED, Mechanism.COOPERATIVE)
+        size = seen(live, "count").stat().st_size
+        see(lambda: out(live, "count").stat().st_size > size, "it counts on")
+
+    @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
+    def test_it_resumes_on_other_cores(self, make: Make) -> None:
+        """Every thread of every process, each rank on its own core, orphans on any of them; durably."""
+        first = make()
+        low, high = sorted(os.sched_getaffinity(0))[:2]
+        live = running(
+            first,
+            first.start(shell(0, f"sleep 60 & (setsid sleep 60 &); {GATE}", ranks=2), cores=[low, high]),
+        )
+        assert [os.sched_getaffinity(pid) for pid in live.pids] == [{low}, {high}]
+        first.suspend(live)
+        first.resume(live, cores=[high, low], devices=[1, 0])
+        assert live.shim is not None
+        for pid, core in zip(live.pids, (high, low), strict=True):
+            for stat in (Stat.of(pid), *below(pid)):
+                assert stat is not None
+                assert [os.sched_getaffinity(thread) for thread in threads(stat.pid)] == [{core}]
+        found = the_same(make(), live)
+        assert (found.devices, found.cores) == ((1, 0), (high, low))
+
+    def test_a_full_disk_leaves_it_running(
+        self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What cannot be noted durably is not done."""
+        live = running(supervisor, supervisor.start(part(0, "sleep", "60")))
+        monkeypatch.setattr(Folder, "write", full_disk)
+        with pytest.raises(WorldError, match=r"suspend\.json of job 1 cannot be written"):
+            supervisor.suspend(live)
+        assert live.status is Status.RUNNING
+        assert live.shim is not None
+        assert {stat.state for stat in below(live.shim.pid)} == {"S"}
+
+    def test_what_does_not_run_is_not_suspended(self, supervisor: Supervisor) -> None:
+        """Nor is resumed what is not suspended."""
+        live = gone(supervisor, supervisor.start(part(0, "true")))
+        with pytest.raises(WorldError, match="job 1 cannot be suspended: it is ended"):
+            supervisor.suspend(live)
+        with pytest.raises(WorldError, match="job 1 cannot be resumed: it is ended"):
+            supervisor.resume(live)
+
+
+class TestStop:
+    def test_notice_then_sigterm(self, supervisor: Supervisor) -> None:
+        """The program finds reason and deadline in its notice file when SIGTERM comes."""
+        script = f"trap 'cat $ROTA_NOTICE_FILE; exit 85' TERM; : > $ROTA_ATTEMPT_DIR/up; {COUNT}"
+        live = running(supervisor, supervisor.start(shell(0, script)))
+        seen(live, "up")
+        supervisor.stop(live, PREEMPTED, grace_s=30)
+        assert live.status is Status.LEAVING
+        deadline_s = live.deadline_s
+        gone(supervisor, live)
+        assert live.end is not None
+        assert live.end.code == 85
+        told = Notice.model_validate_json(live.end.tail.splitlines()[-1])
+        assert (told.reason, told.text, told.deadline_s) == ("preempted", "makes room for job 7", deadline_s)
+
+    def test_what_ignores_sigterm_is_killed(self, supervisor: Supervisor) -> None:
+        """After its grace, not before, and that is no lack of memory."""
+        script = f"trap '' TERM; : > $ROTA_ATTEMPT_DIR/up; {COUNT}"
+        live = running(supervisor, supervisor.start(shell(0, script)))
+        seen(live, "up")
+        supervisor.stop(live, PREEMPTED, grace_s=0.3)
+        deadline_s = live.deadline_s
+        assert deadline_s is not None
+        gone(supervisor, live)
+        assert live.end is not None
+        assert (live.end.signal, live.end.oom) == (signal.SIGKILL, False)
+        assert live.end.ended_s >= deadline_s
+
+    def test_the_notice_signal_goes_to_the_ranks_only(self, supervisor: Supervisor) -> None:
+        """A helper without a handler would die of it."""
+        script = "trap 'kill -0 $! && echo helped; exit 4' USR1; sleep 60 & : > $ROTA_ATTEMPT_DIR/up; wait"
+        live = running(supervisor, supervisor.start(shell(0, script)))
+        seen(live, "up")
+        supervisor.stop(live, PREEMPTED, grace_s=30, notice_s=30, signal="USR1")
+        gone(supervisor, live)
+        assert live.end is not None
+        assert (live.end.code, live.end.tail) == (4, "helped\n")
+
+    def test_a_suspended_program_hears_it(self, supervisor: Supervisor) -> None:
+        """It goes on with the signal waiting for it."""
+        script = "trap 'exit 6' TERM; : > $ROTA_ATTEMPT_DIR/up; while :; do sleep 0.01; done"
+        live = running(supervisor, supervisor.start(shell(0, script)))
+        seen(live, "up")
+        supervisor.suspend(live)
+        supervisor.stop(live, PREEMPTED, grace_s=30)
+        gone(supervisor, live)
+        assert live.end is not None
+        assert live.end.code == 6
+
+    def test_the_countdown_outlives_the_supervisor(self, make: Make) -> None:
+        """The next one kills at the same moment, and does not send SIGTERM again."""
+        first = make()
+        script = f"trap 'echo term >> $ROTA_ATTEMPT_DIR/terms' TERM; : > $ROTA_ATTEMPT_DIR/up; {COUNT}"
+        live = running(first, first.start(shell(0, script)))
+        seen(live, "up")
+        first.stop(live, PREEMPTED, grace_s=0.6)
+        deadline_s = live.deadline_s
+        seen(live, "terms")
+        second = make()
+        found = the_same(second, live)
+        assert (found.status, found.deadline_s) == (Status.LEAVING, deadline_s)
+        gone(second, found)
+        assert found.end is not None
+        assert deadline_s is not None
+        assert found.end.signal == signal.SIGKILL
+        assert deadline_s <= found.end.ended_s < deadline_s + 5
+        assert lines(out(live, "terms")) == ["term"]
+
+    def test_an_end_can_come_nearer_but_not_go_away(self, supervisor: Supervisor) -> None:
+        """Two stops: the earlier of each time."""
+        live = running(
+            supervisor, supervisor.start(shell(0, f"trap '' TERM; : > $ROTA_ATTEMPT_DIR/up; {COUNT}"))
+        )
+        seen(live, "up")
+        supervisor.stop(live, PREEMPTED, grace_s=100)
+        near_s = live.deadline_s
+        assert near_s is not None
+        supervisor.stop(live, Notice(reason="drained"), grace_s=1000)
+        assert live.deadline_s == near_s
+        assert json.loads(live.folder.notice.read_text())["reason"] == "preempted"
+        supervisor.stop(live, Notice(reason="cancelled"), grace_s=50)
+        assert live.deadline_s < near_s
+        assert json.loads(live.folder.notice.read_text())["reason"] == "cancelled"
+
+    def test_kill_reaches_everything(self, supervisor: Supervisor) -> None:
+        """Also what hides in another session and ignores SIGTERM; the shim writes its record."""
+        script = "(trap '' TERM; setsid sleep 60) & echo $! > $ROTA_ATTEMPT_DIR/pid; wait"
+        live = running(supervisor, supervisor.start(shell(0, script)))
+        seen(live, "pid")
+        assert live.shim is not None
+        pids = see(lambda: [s.pid for s in below(live.shim.pid)][1:], "the hidden one")  # type: ignore[union-attr]
+        supervisor.kill(live, "cancelled")
+        gone(supervisor, live)
+        assert live.status is Status.ENDED
+        assert live.end is not None
+        assert live.end.signal == signal.SIGKILL
+        assert not any(alive(pid) for pid in pids)
+
+    def test_a_kill_before_the_beginning(self, supervisor: Supervisor) -> None:
+        """Whatever the shim was about to do: it ends."""
+        live = supervisor.start(shell(0, COUNT))
+        supervisor.kill(live)
+        assert live.status is Status.LEAVING
+        gone(supervisor, live)
+        assert live.status is Status.ENDED
+
+    def test_a_full_disk_does_not_prevent_it(
+        self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The plan is not durable, and says so; the job ends."""
+        live = running(supervisor, supervisor.start(part(0, "sleep", "60")))
+        monkeypatch.setattr(Folder, "write", full_disk)
+        supervisor.stop(live, PREEMPTED, grace_s=30)
+        assert live.status is Status.LEAVING
+        assert live.why == "stop.json of job 1 cannot be written: [Errno 28] No space left on device"
+        gone(supervisor, live)
+        assert live.end is not None
+        assert live.end.signal == signal.SIGTERM
+
+    def test_what_is_gone_is_not_stopped(self, supervisor: Supervisor) -> None:
+        """No error: the end and the order crossed each other."""
+        live = gone(supervisor, supervisor.start(part(0, "true")))
+        end = live.end
+        supervisor.stop(live, PREEMPTED, grace_s=1)
+        supervisor.kill(live)
+        assert (live.status, live.end) == (Status.ENDED, end)
+
+
+class TestForget:
+    def test_logs_and_record_stay(self, make: Make) -> None:
+        """Environment and orders go, and the next supervisor does not know it."""
+        first = make()
+        live = gone(first, first.start(shell(0, "echo hello")))
+        first.forget(live)
+        assert first.find(0, 1) is None
+        assert sorted(path.name for path in live.folder.path.iterdir()) == ["exit.json", "logs"]
+        assert live.folder.log(0).read_text() == "hello\n"
+        assert make().known() == []
+
+    def test_without_a_record_it_is_kept(
+        self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Or it could be started again; as soon as there is room it has one, and can go."""
+        live = running(supervisor, supervisor.start(shell(0, GATE)))
+        assert live.shim is not None
+        with monkeypatch.context() as full:
+            full.setattr(Folder, "write", full_disk)
+            os.kill(live.shim.pid, signal.SIGKILL)
+            gone(supervisor, live)
+            with pytest.raises(WorldError, match="job 1 cannot be forgotten here"):
+                supervisor.forget(live)
+            assert supervisor.find(0, 1) is live
+        supervisor.forget(live)
+        assert supervisor.start(live.part).status is Status.LOST
+        assert supervisor.find(0, 1) is not live
+
+    def test_what_runs_is_not_forgotten(self, supervisor: Supervisor) -> None:
+        """It would become a process that nobody knows."""
+        live = running(supervisor, supervisor.start(shell(0, GATE)))
+        with pytest.raises(WorldError, match="job 1 cannot be forgotten here: it is running"):
+            supervisor.forget(live)
+
+
+class TestWait:
+    def test_it_returns_when_woken(self, supervisor: Supervisor) -> None:
+        """From another thread, long before its time is over."""
+        threading.Timer(0.05, supervisor.wake).start()
+        began_s = time.monotonic()
+        assert supervisor.wait(30) == []
+        assert time.monotonic() - began_s < 20
+
+    def test_it_learns_of_a_start_in_another_thread(self, supervisor: Supervisor) -> None:
+        """It sleeps on nothing, and yet sees the new attempt."""
+        threading.Timer(0.05, lambda: supervisor.start(shell(0, GATE))).start()
+        (live,) = supervisor.wait(30)
+        until(supervisor, live, {Status.RUNNING})
+
+    def test_its_time_ends(self, supervisor: Supervisor) -> None:
+        """Nothing has changed."""
+        assert supervisor.wait(0.01) == []

@@ -1,0 +1,256 @@
+"""kill -9 at every named point between two durable steps: the next supervisor names the state, and goes on.
+
+The command leaves a line whenever it runs: there is never a second one, whoever starts the attempt again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attempts import gone, lines, see, shell, until
+from rota.agent import watching
+from rota.agent.crash import VARIABLE
+from rota.agent.live import Live
+from rota.agent.strays import strays
+from rota.agent.supervisor import Supervisor
+from rota.wire.sync import Part, Status
+
+RUN = "cd $ROTA_ATTEMPT_DIR; echo ran >> runs; mkfifo gate; read x < gate; exit 5"
+AGENT = """
+import sys, time
+from pathlib import Path
+from rota.agent.supervisor import Supervisor
+from rota.wire.sync import Mechanism, Notice, Part, Status
+s = Supervisor(Path(sys.argv[1]))
+live = s.start(Part.model_validate_json(sys.argv[2]))
+def until(*statuses):
+    while live.status not in statuses:
+        s.wait(5)
+until(Status.RUNNING)
+while not (live.folder.path / "runs").exists():
+    time.sleep(0.01)
+what = sys.argv[3]
+if what in ("suspend", "resume"):
+    s.suspend(live)
+if what == "resume":
+    s.resume(live, devices=[0])
+if what == "suspend and stop":
+    s.suspend(live)
+if what.endswith("stop"):
+    s.stop(live, Notice(reason="preempted"), grace_s=0.5, signal="URG")
+    until(Status.ENDED)
+if what == "lose":
+    __import__("os").kill(live.shim.pid, 9)
+    until(Status.LOST)
+"""
+"""An agent that does a few things to one attempt and dies on its way."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An agent's home; at the end nothing of it runs."""
+    path = tmp_path / "agent"
+    monkeypatch.delenv(VARIABLE, raising=False)
+    yield path
+    last = Supervisor(path)
+    for live in last.known():
+        last.kill(live)
+    for live in last.known():
+        gone(last, live)
+    last.close()
+
+
+def crash(home: Path, one: Part, point: str, what: str = "start") -> None:
+    """Run an agent until it dies at this point."""
+    arguments = [sys.executable, "-c", AGENT, str(home), one.model_dump_json(), what]
+    done = subprocess.run(arguments, env={**os.environ, VARIABLE: point}, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, f"it did not pass {point!r}"
+
+
+def finish(supervisor: Supervisor, live: Live) -> None:
+    """Let the command end, if it runs."""
+    if live.status is Status.RUNNING:
+        see((live.folder.path / "gate").exists, "the gate")
+        (live.folder.path / "gate").write_text("\n")
+    gone(supervisor, live)
+
+
+@pytest.mark.parametrize(
+    ("point", "known", "runs"),
+    [
+        ("folder made", False, 1),  # nothing was promised: the controller's next word starts it
+        ("launch written", True, 0),  # nobody can tell whether a shim is on its way: lost, and it stays out
+        ("shim spawned", True, 1),  # it never needed us
+    ],
+)
+def test_an_agent_that_dies_while_it_starts(
+    home: Path, point: str, known: bool, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was launched is attached to, what was not is started; once."""
+    monkeypatch.setattr(watching, "START_S", 0.5)
+    one = shell(0, RUN)
+    crash(home, one, point)
+    second = Supervisor(home)
+    assert (second.find(0, 1) is not None) == known
+    live = second.start(one)
+    until(second, live, {Status.RUNNING, Status.LOST})
+    assert (live.status is Status.RUNNING) == bool(runs)
+    finish(second, live)
+    assert second.start(one) is live
+    assert len(lines(live.folder.path / "runs")) == runs
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("point", "status", "ran"),
+    [
+        ("shim started", Status.LOST, False),
+        ("lock taken", Status.LOST, False),
+        ("shim forked", Status.LOST, False),
+        ("shim written", Status.LOST, False),
+        ("logs opened", Status.LOST, False),
+        ("rank started", Status.LOST, None),  # the rank may have come so far or not
+        ("ranks started", Status.LOST, None),
+        ("ranks.json unnamed", Status.LOST, None),
+        ("ranks written", Status.LOST, None),
+        ("all ended", Status.LOST, True),
+        ("exit.json unnamed", Status.LOST, True),
+        ("exit renamed", Status.ENDED, True),
+    ],
+)
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "found"])
+def test_a_shim_that_dies(
+    home: Path, point: str, status: Status, ran: bool | None, watched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its record has its name the attempt is lost, by the machine's fault; after that it has ended."""
+    monkeypatch.setenv(VARIABLE, point)
+    monkeypatch.setattr(watching, "START_S", 0.5)
+    first = Supervisor(home)
+    one = shell(0, "echo ran >> $ROTA_ATTEMPT_DIR/runs; exit 5")
+    live = first.start(one)
+    if not watched:
+        first.close()
+        first = Supervisor(home)
+        (live,) = first.known()
+    gone(first, live)
+    assert live.status is status
+    assert live.end is not None
+    assert live.end.infrastructure == (status is Status.LOST)
+    assert live.end.code == (5 if status is Status.ENDED else None)
+    runs = lines(live.folder.path / "runs")
+    assert len(runs) <= 1
+    assert ran is None or bool(runs) == ran
+    monkeypatch.delenv(VARIABLE)
+    assert first.start(one) is live
+    first.close()
+    second = Supervisor(home)
+    again = second.start(one)
+    assert (again.status, again.end, again.why) == (live.status, live.end, live.why)
+    assert lines(live.folder.path / "runs") == runs
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "point", "status"),
+    [
+        ("suspend", "suspend written", Status.SUSPENDED),  # noted, not yet stopped: stopped now
+        ("resume", "place written", Status.SUSPENDED),
+        ("resume", "thawed", Status.SUSPENDED),  # not noted: the controller says it again
+        ("stop", "notice written", Status.RUNNING),  # no plan yet: the controller says it again
+        ("stop", "stop written", Status.LEAVING),
+        ("stop", "signalled", Status.LEAVING),
+        ("stop", "signalled:2", Status.LEAVING),
+        ("suspend and stop", "stop written", Status.LEAVING),  # wakes up to hear its SIGTERM
+        ("lose", "verdict written", Status.LOST),
+    ],
+)
+def test_an_agent_that_dies_on_the_way(home: Path, what: str, point: str, status: Status) -> None:
+    """The attempt is where the last durable step left it; a stop goes on by itself."""
+    trap = "trap 'echo told > $ROTA_ATTEMPT_DIR/told' TERM"
+    one = shell(0, f"{trap}; echo ran >> $ROTA_ATTEMPT_DIR/runs; while :; do sleep 0.02; done")
+    crash(home, one, point, what)
+    second = Supervisor(home)
+    live = second.start(one)
+    assert live.status is status
+    if status is Status.SUSPENDED:
+        second.resume(live)
+        assert live.status is Status.RUNNING
+    if status is Status.LEAVING:
+        gone(second, live)
+        assert live.end is not None
+        assert live.end.signal == signal.SIGKILL
+        assert lines(live.folder.path / "told") == ["told"]
+    assert lines(live.folder.path / "runs") == ["ran"]
+    second.close()
+
+
+def test_a_shim_that_comes_late_stays_out(home: Path) -> None:
+    """The attempt is lost already, so its devices are another's: the record under the lock says so."""
+    one = shell(0, RUN)
+    first = Supervisor(home)
+    live = first.start(one)
+    finish(first, until(first, live, {Status.RUNNING}))
+    folder = live.folder.path
+    for name in ("shim.json", "ranks.json", "exit.json"):  # as if no shim had ever come
+        (folder / name).unlink()
+    os.utime(folder / "launch.json", (0, 0))
+    first.close()
+    second = Supervisor(home)
+    (lost,) = second.known()
+    assert lost.status is Status.LOST
+    program = Path(watching.__file__).with_name("shim.py")
+    late = subprocess.run([sys.executable, "-I", "-S", str(program), str(folder)], check=False, timeout=20)
+    assert late.returncode == 75
+    assert lines(folder / "runs") == ["ran"]
+    second.close()
+
+
+def commandline(pid: int) -> bytes:
+    """Empty once the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("victim", ["agent", "shim", "both"])
+def test_kills_at_random_moments(home: Path, victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty attempts: each runs at most once, and its state is settled."""
+    monkeypatch.setattr(watching, "START_S", 0.5)
+    rng = random.Random(f"kills of {victim}")
+    for row in range(30):
+        one = shell(row, "echo ran >> $ROTA_ATTEMPT_DIR/runs; sleep 0.03; exit 5")
+        delay_s = rng.uniform(0.0, 0.08)
+        agent = os.fork()
+        if not agent:
+            first = Supervisor(home)
+            first.start(one)
+            while True:
+                first.wait(None)
+        time.sleep(delay_s)
+        folder = home / "attempts" / str(row) / "1"
+        if victim != "agent":
+            for pid in strays(folder, None):
+                if b"shim.py" in commandline(pid):
+                    os.kill(pid, signal.SIGKILL)
+        if victim == "shim":
+            see((folder / "launch.json").exists, "a launch")
+        os.kill(agent, signal.SIGKILL)
+        os.waitpid(agent, 0)
+        second = Supervisor(home)
+        live = gone(second, second.start(one))
+        assert live.end is not None
+        assert live.end.code == (5 if live.status is Status.ENDED else None)
+        assert len(lines(folder / "runs")) <= 1, f"kills of {victim}, row {row}, after {delay_s} s"
+        assert second.start(one) is live
+        second.close()

@@ -1,0 +1,70 @@
+"""Small attempts for tests of the machine side: parts, and waiting for what becomes of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rota.agent.live import Live
+from rota.agent.supervisor import Supervisor
+from rota.wire.sync import Part, Rank, Status, Wanted
+
+PATIENCE_S = 20.0
+T = TypeVar("T")
+
+
+def part(row: int, *command: str, ranks: int = 1, attempt: int = 1, **fields: Any) -> Part:
+    """A part of one node with a device for each rank."""
+    return Part(
+        row=row,
+        job=str(row + 1),
+        attempt=attempt,
+        version=1,
+        wanted=Wanted.RUN,
+        devices=list(range(ranks)),
+        ranks=[Rank(rank=i, local_rank=i, devices=[i]) for i in range(ranks)],
+        world_size=ranks,
+        command=list(command),
+        workdir=fields.pop("workdir", "/"),
+        **fields,
+    )
+
+
+def shell(row: int, script: str, **fields: Any) -> Part:
+    """A part whose every rank runs a shell script."""
+    return part(row, "/bin/sh", "-c", script, **fields)
+
+
+def until(supervisor: Supervisor, live: Live, statuses: Container[Status]) -> Live:
+    """Wait for one of these statuses."""
+    end_s = time.monotonic() + PATIENCE_S
+    while live.status not in statuses:
+        assert time.monotonic() < end_s, f"still {live.status}: {live.why}; wanted {statuses}"
+        supervisor.wait(1.0)
+    return live
+
+
+def gone(supervisor: Supervisor, live: Live) -> Live:
+    """Wait for the end."""
+    return until(supervisor, live, {Status.ENDED, Status.LOST})
+
+
+def running(supervisor: Supervisor, live: Live) -> Live:
+    """Wait until its ranks run."""
+    return until(supervisor, live, {Status.RUNNING})
+
+
+def see(look: Callable[[], T], what: str) -> T:
+    """Look again and again at something outside of our processes, until it is true."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        assert time.monotonic() < end_s, f"not seen: {what}"
+        time.sleep(0.01)
+    return found
+
+
+def lines(path: Path) -> Sequence[str]:
+    """Lines of a file that may not be there yet."""
+    return path.read_text().splitlines() if path.exists() else []
