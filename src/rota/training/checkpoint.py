@@ -1,0 +1,266 @@
+"""A checkpoint is either complete and verified, or it is not there; the newest `keep` of them stay.
+
+    FOLDER/step-000000001200/state            whatever the writer wrote
+    FOLDER/step-000000001200/manifest.json    version, step, facts; size and SHA-256 of `state`
+    FOLDER/.new-...                           being written: removed when the next process starts
+    FOLDER/VOID                               nothing may be published here any more
+
+Publishing writes under another name, brings files and folders to the disk (fsync), looks for VOID, and
+renames.  A write that fails leaves everything as it was.  Reading takes the newest that verifies, own folder
+first, then the folders of earlier attempts in the order given, and says which ones it passed over and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+from rota.training import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+VERSION = 1
+STATE, MANIFEST = "state", "manifest.json"
+_BLOCK = 1 << 20
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written or read; the ones before are as they were."""
+
+
+class Voided(SystemExit):
+    """This attempt may not publish any more: ends the program with `protocol.VOID_CODE`.
+
+    A SystemExit, so that a loop that catches every Exception does not train on against its successor.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(protocol.VOID_CODE)
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return (
+            f"{self.folder} is void: another attempt of this job has taken over, nothing is published there; "
+            f"this program ends with code {protocol.VOID_CODE}"
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A complete checkpoint on disk."""
+
+    path: Path
+    step: int
+    manifest: dict[str, Any]
+
+    @property
+    def state(self) -> Path:
+        """The file its writer wrote."""
+        return self.path / STATE
+
+    @property
+    def bytes(self) -> int:
+        """Size of that file."""
+        return int(self.manifest["files"][STATE]["bytes"])
+
+
+def say(text: str) -> None:
+    """One line to standard error, which Rota keeps in the log of the rank."""
+    print(f"rota.training: {text}", file=sys.stderr, flush=True)
+
+
+class Summing:
+    """A binary file that keeps the SHA-256 of what is written, and the first error of the disk."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._sum = hashlib.sha256()
+        self.bytes = 0
+        self.error: OSError | None = None
+
+    def write(self, piece: Any) -> int:
+        """Write one piece whole (a buffered file does)."""
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            self.error = error
+            raise
+        size = memoryview(piece).nbytes
+        self._sum.update(piece)
+        self.bytes += size
+        return size
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        self._file.flush()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all pieces so far."""
+        return self._sum.hexdigest()
+
+
+class Checkpoints:
+    """The checkpoints of one attempt, and those of the attempts before it."""
+
+    def __init__(
+        self, folder: protocol.Folder, restore: Sequence[protocol.Folder] = (), keep: int = 2
+    ) -> None:
+        """`folder` is written to, `restore` only read, newest attempt first; keeps the newest `keep` >= 1."""
+        if keep < 1:
+            raise ValueError(f"keep={keep}: at least 1 checkpoint must stay")
+        self.folder = Path(folder)
+        self.restore = [Path(one) for one in restore]
+        self.keep = keep
+
+    def publish(
+        self, step: int, write: Callable[[Summing], None], facts: dict[str, Any] | None = None
+    ) -> Found:
+        """Write and publish the checkpoint of `step`; removes those beyond `keep`.
+
+        Raises Voided if the folder is void, CheckpointError if it cannot be written: the ones before stay.
+        """
+        self.check_void()
+        target = self.folder / f"step-{step:012d}"
+        temporary = self.folder / f".new-{step}-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary.mkdir(mode=0o700)
+            manifest = self._fill(temporary, step, write, facts or {})
+            self.check_void()
+            if target.exists():
+                self._remove(target)
+            os.rename(temporary, target)
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint of step {step} could not be written to {self.folder}: {error}; "
+                "the one before is as it was"
+            ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._prune(step)
+        return Found(target, step, manifest)
+
+    def _fill(
+        self, folder: Path, step: int, write: Callable[[Summing], None], facts: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Both files of a checkpoint, on the disk."""
+        with open(folder / STATE, "wb", buffering=_BLOCK) as file:
+            summing = Summing(file)
+            try:
+                write(summing)
+            except RuntimeError as error:  # torch's writer hides the disk's error in one of its own
+                if summing.error is None:
+                    raise
+                raise summing.error from error
+            file.flush()
+            os.fsync(file.fileno())
+        files = {STATE: {"bytes": summing.bytes, "sha256": summing.digest}}
+        manifest = {"version": VERSION, "step": step, "at_s": time.time(), "files": files, **facts}
+        protocol.write_json(folder / MANIFEST, manifest)
+        with open(folder / MANIFEST, "rb") as file:
+            os.fsync(file.fileno())
+        _sync_folder(folder)
+        return manifest
+
+    def newest(self) -> Found | None:
+        """The newest checkpoint that verifies; None if there is none.  Says which ones were passed over."""
+        passed = 0
+        for path in self._candidates():
+            problem, found = _verify(path)
+            if found is not None:
+                if passed:
+                    say(f"using {path} instead")
+                return found
+            passed += 1
+            say(f"checkpoint {path} is damaged ({problem}); trying the one before")
+        if passed:
+            say("no checkpoint is whole: starting from the beginning")
+        return None
+
+    def tidy(self) -> None:
+        """Remove what a process that died while writing has left (call before the first `publish`)."""
+        for path in self.folder.glob(".new-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _candidates(self) -> Iterator[Path]:
+        """All checkpoints, newest first; the own folder before those of earlier attempts."""
+        seen = set()
+        for folder in (self.folder, *self.restore):
+            if folder not in seen:
+                seen.add(folder)
+                yield from sorted(folder.glob("step-*"), reverse=True)
+
+    def check_void(self) -> None:
+        """Raises Voided if the folder is void."""
+        if os.path.lexists(self.folder / protocol.VOID):
+            refuse(self.folder)
+
+    def _prune(self, newest: int) -> None:
+        """Later steps than the one just written belong to a history that was given up."""
+        mine = sorted(self.folder.glob("step-*"))
+        old = [path for path in mine if path.name <= f"step-{newest:012d}"]
+        for path in [*old[: -self.keep], *(path for path in mine if path not in old)]:
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Take it out of sight first: a half removed checkpoint must not look like a damaged one."""
+        hidden = self.folder / f".new-old-{path.name}-{time.monotonic_ns()}"
+        try:
+            os.rename(path, hidden)
+            shutil.rmtree(hidden)
+        except OSError as error:
+            say(f"the old checkpoint {path} could not be removed: {error}")
+
+
+def refuse(folder: Path) -> NoReturn:
+    """Say that `folder` is void and end the program: raises Voided."""
+    error = Voided(folder)
+    say(str(error))
+    raise error
+
+
+def _verify(path: Path) -> tuple[str, Found | None]:
+    """What is wrong with a checkpoint, or the checkpoint."""
+    manifest = protocol.read_json(path / MANIFEST)
+    if manifest is None:
+        return "its manifest is missing or unreadable", None
+    if manifest.get("version") != VERSION:
+        return f"its form has version {manifest.get('version')}, this library reads {VERSION}", None
+    try:
+        step, expected = int(manifest["step"]), manifest["files"][STATE]
+        size, digest = _sum(path / STATE)
+        if size != expected["bytes"]:
+            return f"{size} bytes instead of {expected['bytes']}", None
+        if digest != expected["sha256"]:
+            return "its checksum does not match", None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}", None
+    return "", Found(path, step, manifest)
+
+
+def _sum(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file."""
+    total, size = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_BLOCK):
+            total.update(piece)
+            size += len(piece)
+    return size, total.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,79 @@
+"""Who this process is: what Rota (or torchrun) says in its environment, or its process group."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from rota.training.torch_state import group_if_there
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A rank among its ranks, and its folders; outside Rota and torchrun: rank 0 of 1 with none."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    node_rank: int = 0
+    training: str = ""
+    """ROTA_TRAINING_DIR; empty outside Rota."""
+    checkpoint: str = ""
+    restore: tuple[str, ...] = ()
+    """Checkpoint folders of earlier attempts, newest first."""
+    notice: str = ""
+    attempt: str = ""
+    started_s: float | None = None
+    """Unix time at which this rank's command was started, wrappers included; None outside Rota."""
+
+    @classmethod
+    def read(cls) -> Environment:
+        """From `os.environ`; ValueError names a variable that is no number.
+
+        A process group that disagrees knows better: programs may start ranks of their own.
+        """
+        found = cls(
+            rank=_number("RANK", 0),
+            local_rank=_number("LOCAL_RANK", 0),
+            world_size=_number("WORLD_SIZE", 1),
+            local_world_size=_number("LOCAL_WORLD_SIZE", _number("WORLD_SIZE", 1)),
+            node_rank=_number("GROUP_RANK", _number("ROTA_NODE_RANK", 0)),
+            training=os.environ.get("ROTA_TRAINING_DIR", ""),
+            checkpoint=os.environ.get("ROTA_CHECKPOINT_DIR", ""),
+            restore=tuple(filter(None, os.environ.get("ROTA_RESTORE_DIRS", "").split(":"))),
+            notice=os.environ.get("ROTA_NOTICE_FILE", ""),
+            attempt=f"{os.environ.get('ROTA_JOB_ID', '')}.{os.environ.get('ROTA_ATTEMPT', '')}",
+            started_s=_moment("ROTA_STARTED_S"),
+        )
+        group = group_if_there()
+        if group is None or group.world_size == found.world_size:
+            return found
+        size = group.world_size
+        return replace(
+            found, rank=group.rank, local_rank=group.rank, world_size=size, local_world_size=size, node_rank=0
+        )
+
+    @property
+    def leads_node(self) -> bool:
+        """The rank that speaks for the ranks of its node."""
+        return self.local_rank == 0
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name}={text!r} in the environment is no whole number") from None
+
+
+def _moment(name: str) -> float | None:
+    """A Unix time that Rota gives; one that makes no sense is as good as none: it is only measured with."""
+    try:
+        moment = float(os.environ.get(name, ""))
+    except ValueError:
+        return None
+    return moment if 0.0 < moment < float("inf") else None

@@ -1,0 +1,385 @@
+"""A training loop becomes pausable, movable and resizable by three lines; outside Rota they cost nothing.
+
+job = rota.attach(model=model, optimizer=optimizer, sampler=sampler)
+for epoch in job.epochs(10):
+    for batch in loader:
+        ...
+        job.step(loss=loss, samples=len(batch))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from rota.training import learning_rate as rates
+from rota.training import protocol, state, torch_state
+from rota.training.checkpoint import CheckpointError, Checkpoints, Summing, say
+from rota.training.environment import Environment
+from rota.training.gate import Gate
+from rota.training.restoring import load_alike, own_random_states
+from rota.training.sampler import Sampler
+from rota.training.statistics import GradientNoise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = 1
+"""Of the tree in a checkpoint."""
+
+
+def attach(
+    *,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    keep: int = 2,
+    checkpoint_every_s: float | None = 600.0,
+    checkpoint_every_steps: int | None = None,
+    total_steps: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: rates.Rule = "keep",
+    statistics: bool = False,
+    **objects: Any,
+) -> Job:
+    """Attach the program's state to Rota, and restore its newest checkpoint if there is one.
+
+    `objects`               what makes up the state, by any names: models, optimizers, schedulers, a
+                            `Sampler`, dicts, or anything with `state_dict` and `load_state_dict`; random
+                            states come along
+    `checkpoint_dir`        in place of ROTA_CHECKPOINT_DIR; without either nothing is saved
+    `keep`                  checkpoints that stay
+    `checkpoint_every_s`    rank 0 saves after so many seconds; `checkpoint_every_steps` at multiples of that
+                            step, with every rank's random states
+    `total_steps`           steps until the program is done, for progress; `epochs` and `steps` set it
+    `batch_size`            samples of one step over all workers (a `Sampler` knows it)
+    `learning_rate`         rule for when that changes: `keep`, `linear`, `sqrt`, function(old, new) -> factor
+    `statistics`            estimate the gradient noise scale (DDP models, see `rota.training.statistics`)
+
+    Call it when all objects exist and, with DDP, the process group.  TypeError or ValueError say what does
+    not fit.
+    """
+    for name, one in objects.items():
+        state.check(name, one)
+    environment = Environment.read()
+    if checkpoint_dir is not None:
+        environment = dataclasses.replace(environment, checkpoint=os.fspath(checkpoint_dir))
+    job = Job(environment, objects, learning_rate=learning_rate, keep=keep, batch_size=batch_size)
+    gate = Gate(
+        environment,
+        job,
+        job.status,
+        group=torch_state.group_if_there,
+        save_every_s=checkpoint_every_s if environment.checkpoint and environment.rank == 0 else None,
+        save_every_steps=checkpoint_every_steps if environment.checkpoint else None,
+    )
+    job.begin(gate, total_steps, statistics)
+    return job
+
+
+class Job:
+    """This program as Rota sees it.  Made by `attach`; one for each process."""
+
+    _gate: Gate
+
+    def __init__(
+        self,
+        environment: Environment,
+        objects: dict[str, Any],
+        *,
+        learning_rate: rates.Rule,
+        keep: int,
+        batch_size: int | None,
+    ) -> None:
+        self.environment = environment
+        self.status = protocol.RankState(rank=environment.rank, pid=os.getpid())
+        self.epoch = 0
+        self.restored = False
+        """Whether this run continues from a checkpoint."""
+        self._objects = objects
+        self._rule = learning_rate
+        self._samplers = [one for one in objects.values() if isinstance(one, Sampler)]
+        self._asked = self._samplers[0].batch_size if self._samplers else batch_size
+        self._batch = self._asked
+        self._noise: GradientNoise | None = None
+        self._suspension: torch_state.Suspension | None = None
+        self._frozen: Any = None
+        folder = environment.checkpoint
+        self._checkpoints = Checkpoints(folder, environment.restore, keep) if folder else None
+
+    def begin(self, gate: Gate, total_steps: int | None, statistics: bool) -> None:
+        """Restore, and say that we are here (called by `attach`)."""
+        self._gate = gate
+        self.status.total_steps = total_steps
+        self.status.capability = {
+            "protocol": protocol.VERSION,
+            "checkpoint": self._checkpoints is not None,
+            "resize": self._checkpoints is not None,
+            "batch_size": self._batch is not None,
+            "to_host": True,
+        }
+        step, samples = self._restore()
+        if statistics:
+            self._watch_gradients()
+        gate.start(step, samples)
+
+    # What the program does
+
+    def step(self, loss: Any = None, samples: float | None = None) -> None:
+        """A step is done, optimizer and schedulers included.  Call it last in the loop's body, on every rank.
+
+        `loss` a number or a tensor (read only when a report is due); `samples` used by this rank (a `Sampler`
+        knows).  May block (pause, suspension) and may end the program: SystemExit 85 after a checkpoint.
+        """
+        taken = 0
+        for sampler in self._samplers:
+            taken = sampler.done()
+        if samples is None:
+            samples = taken / self.environment.world_size
+        self._gate.step(loss, samples)
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs left of `count`; a restored one continues where its samplers stand."""
+        self._expect_epochs(count)
+        while self.epoch < count:
+            for sampler in self._samplers:
+                sampler.set_epoch(self.epoch)
+            current = self.epoch
+            yield current
+            if self.epoch == current:
+                self.epoch += 1
+        self.finish()
+
+    def steps(self, count: int) -> Iterator[int]:
+        """The steps left of `count`, for loops without epochs; the body calls `step` once."""
+        if self.status.total_steps is None:
+            self.status.total_steps = count
+        while self._gate.step_count < count:
+            before = self._gate.step_count
+            yield before
+            if self._gate.step_count == before:
+                raise RuntimeError("the body of `for ... in job.steps(...)` must call job.step() once")
+        self.finish()
+
+    def checkpoint(self) -> None:
+        """Save now: all ranks at the same step.
+
+        After the last batch of an epoch the epoch counts as done: call it at the end of the body.
+        """
+        if self._samplers and not any(len(one) for one in self._samplers):
+            self.epoch += 1
+            for sampler in self._samplers:
+                sampler.set_epoch(self.epoch)
+        self.save(together=True)
+        self._gate.saved()
+
+    def finish(self) -> None:
+        """Say that the program is done with training; `epochs` and `steps` do."""
+        self._gate.report(protocol.FINISHED)
+
+    # What the program may want to know
+
+    @property
+    def step_count(self) -> int:
+        """Steps done, those before a restart included."""
+        return self._gate.step_count
+
+    @property
+    def rank(self) -> int:
+        """This worker's number."""
+        return self.environment.rank
+
+    @property
+    def world_size(self) -> int:
+        """Workers of this attempt; another attempt may have another number."""
+        return self.environment.world_size
+
+    @property
+    def batch_size(self) -> int | None:
+        """Samples of one step over all workers; changes by directive.  None if it was never told."""
+        return self._batch
+
+    @property
+    def local_batch_size(self) -> int | None:
+        """This worker's part of it (the first ranks have one more if it does not divide)."""
+        if self._batch is None:
+            return None
+        return max(1, (self._batch - self.rank + self.world_size - 1) // self.world_size)
+
+    @property
+    def should_leave(self) -> bool:
+        """Whether this attempt is asked to end soon (the next `step` leaves, or a notice file is there)."""
+        directive = self._gate.newest()
+        asked = directive is not None and directive.do == protocol.LEAVE
+        return asked or bool(self.environment.notice and os.path.exists(self.environment.notice))
+
+    # What the gate asks for (rota.training.gate.Keeper)
+
+    def save(self, together: bool) -> None:
+        """Publish a checkpoint of this step; a disk that refuses costs a message, not the job.
+
+        `together` if all ranks call it at this step: it then holds the random states of all.
+        """
+        if self._checkpoints is None:
+            return
+        self._checkpoints.check_void()
+        randoms = self._random_states(together)
+        if self.rank != 0 or self.status.checkpoint_step == self.step_count:
+            return
+        began = time.monotonic()
+        tree = {"version": VERSION, "job": self._facts(), "objects": self._taken(), "random": randoms}
+
+        def write(file: Summing) -> None:
+            state.dump(tree, file)
+
+        facts = {"epoch": self.epoch, "world_size": self.world_size}
+        try:
+            found = self._checkpoints.publish(self.step_count, write, facts)
+        except CheckpointError as error:
+            self.status.checkpoint_error = str(error)
+            say(f"{error}; the job goes on")
+        else:
+            self.status.checkpoint_error, self.status.checkpoint_step = "", found.step
+            self.status.costs["checkpoint"] = (time.monotonic() - began, float(found.bytes))
+
+    def to_host(self) -> tuple[float, float]:
+        """Move device state to host memory (nothing to move on a CPU)."""
+        self._frozen = (self._taken(), state.random_states())
+        suspension = torch_state.Suspension()
+        suspension.release(torch_state.device_tensors())
+        self._suspension = suspension
+        return float(suspension.bytes), float(suspension.residual_bytes)
+
+    def to_device(self) -> float:
+        """Move it back; RuntimeError if the device has no room: a checkpoint can be written all the same."""
+        if self._suspension is None:
+            return 0.0
+        moved = float(self._suspension.restore())
+        self._suspension = self._frozen = None
+        return moved
+
+    def settle(self) -> None:
+        """Wait for the device."""
+        torch_state.settle()
+
+    def change_batch_size(self, samples: int) -> None:
+        """Samplers draw such batches from now on, and the learning rate follows the user's rule."""
+        old, self._batch = self._batch, samples
+        for sampler in self._samplers:
+            sampler.batch_size = samples
+        if self._noise is not None:
+            self._noise.local_batch = float(self.local_batch_size or 0)
+        if old is not None and old != samples:
+            rates.scale(self._flat_objects(), rates.factor(self._rule, old, samples))
+
+    def ends_epoch(self, ahead: int) -> bool:
+        """Whether the `ahead`-th step from now is an epoch's last (not if each epoch has a single step)."""
+        return any(len(one) == ahead and one.samples > one.batch_size for one in self._samplers)
+
+    def tell(self, status: protocol.RankState) -> None:
+        """Batch and gradient noise for a report."""
+        status.batch_size = self._batch
+        if self._noise is not None:
+            status.gradient_noise = self._noise.scale
+
+    # Inside
+
+    def _taken(self) -> dict[str, Any]:
+        """State of all objects; of a suspended program, from host memory."""
+        if self._suspension is None or self._frozen is None:
+            return {name: state.take(one) for name, one in self._objects.items()}
+        on_host: dict[str, Any] = self._suspension.on_host(self._frozen[0])
+        return on_host
+
+    def _random_states(self, together: bool) -> list[Any]:
+        """By rank; only our own, in first place, without a process group or if the others take no part."""
+        own = self._frozen[1] if self._frozen is not None else state.random_states()
+        group = torch_state.group_if_there() if together else None
+        return [own] if group is None else group.gather(own)
+
+    def _facts(self) -> dict[str, Any]:
+        """What a checkpoint says of the job itself."""
+        return {
+            "step": self.step_count,
+            "epoch": self.epoch,
+            "samples": self._gate.samples,
+            "batch_size": self._batch,
+            "asked_batch_size": self._asked,
+            "world_size": self.world_size,
+        }
+
+    def _restore(self) -> tuple[int, float]:
+        """Step and samples to begin with."""
+        if self._checkpoints is None:
+            return 0, 0.0
+        if self.rank == 0:
+            self._checkpoints.tidy()
+        began = time.monotonic()
+        found, tree = load_alike(self._checkpoints)
+        if tree is None:
+            return 0, 0.0
+        if tree.get("version") != VERSION:
+            version = tree.get("version")
+            raise ValueError(f"the checkpoint's tree has version {version}; this library reads {VERSION}")
+        self._give(tree["objects"])
+        facts = tree["job"]
+        self.epoch, self.restored = int(facts["epoch"]), True
+        self._restore_batch(facts)
+        self._restore_random(tree["random"], facts)
+        size = float(found.bytes) if found is not None else 0.0
+        self.status.costs["restore"] = (time.monotonic() - began, size)
+        self.status.checkpoint_step = int(facts["step"])
+        if self.rank == 0:
+            say(f"continues at step {facts['step']} (epoch {self.epoch}) on {self.world_size} workers")
+        return int(facts["step"]), float(facts["samples"])
+
+    def _give(self, states: dict[str, Any]) -> None:
+        missing, extra = self._objects.keys() - states.keys(), states.keys() - self._objects.keys()
+        if missing or extra:
+            raise ValueError(
+                f"the checkpoint holds {sorted(states)}, this program attaches {sorted(self._objects)}: "
+                "attach the same names, or name another checkpoint folder"
+            )
+        for name, one in self._objects.items():
+            state.give(name, one, states[name])
+
+    def _restore_batch(self, facts: dict[str, Any]) -> None:
+        """A batch changed by directive stays changed, unless the program now asks for another than it did."""
+        stored = facts["batch_size"]
+        if stored is None or self._asked is None:
+            return
+        target = stored if facts["asked_batch_size"] == self._asked else self._asked
+        self._batch = stored
+        self.change_batch_size(target)
+
+    def _restore_random(self, states: list[Any], facts: dict[str, Any]) -> None:
+        """Random states of this rank, and once more after a loader in mid-epoch has drawn its seed again."""
+        own = own_random_states(states, self.rank, self.world_size == facts["world_size"])
+        if own is None:
+            state.set_random_seeds((int(facts["step"]) + 1) * 1_000_003 + self.rank)
+            return
+        state.set_random_states(own)
+        for sampler in self._samplers:
+            if sampler.consumed:
+                sampler.before_first = lambda: state.set_random_states(own)
+
+    def _expect_epochs(self, count: int) -> None:
+        if self.status.total_steps is not None or not self._samplers:
+            return
+        sampler = self._samplers[0]
+        in_epoch = -(-sampler.samples // sampler.batch_size)
+        self.status.total_steps = self.step_count + len(sampler) + (count - self.epoch - 1) * in_epoch
+
+    def _flat_objects(self) -> list[Any]:
+        flat: list[Any] = []
+        for one in self._objects.values():
+            flat.extend(one if isinstance(one, (list, tuple)) else [one])
+        return flat
+
+    def _watch_gradients(self) -> None:
+        wrapped = [one for one in self._flat_objects() if type(one).__name__ == "DistributedDataParallel"]
+        if not wrapped:
+            say("statistics=True measures DDP models only; none is attached, so there will be none")
+            return
+        self._noise = GradientNoise(float(self.local_batch_size or 0), self.world_size)
+        self._noise.watch(wrapped[0])

@@ -1,0 +1,40 @@
+"""All ranks restore the same checkpoint, and each gets random states of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rota.training import state, torch_state
+
+if TYPE_CHECKING:
+    from rota.training.checkpoint import Checkpoints, Found
+
+
+def load_alike(checkpoints: Checkpoints) -> tuple[Found | None, Any]:
+    """The newest checkpoint and its tree, the same on all ranks; (None, None) without one.
+
+    With a process group rank 0's choice counts: it sends its tree where the others find another checkpoint or
+    none (folders of several nodes that are not shared, a file damaged on one of them).
+    """
+    found = checkpoints.newest()
+    group = torch_state.group_if_there()
+    if group is not None:
+        everyones = group.gather(json.dumps(found.manifest["files"]) if found is not None else "")
+        if any(one != everyones[0] for one in everyones):
+            tree = state.load(found.state) if found is not None and group.rank == 0 else None
+            return found, group.broadcast(tree)
+    return found, state.load(found.state) if found is not None else None
+
+
+def own_random_states(states: list[Any], rank: int, same_size: bool) -> Any:
+    """What `rank` continues with; None if no checkpoint knows: it then draws numbers nobody has drawn.
+
+    >>> own_random_states(["a", "b"], 1, same_size=True), own_random_states(["a", "b"], 1, same_size=False)
+    ('b', None)
+    >>> own_random_states(["a"], 0, same_size=False)
+    'a'
+    """
+    if rank == 0:
+        return states[0]
+    return states[rank] if same_size and rank < len(states) else None
