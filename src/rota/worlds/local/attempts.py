@@ -1,0 +1,145 @@
+"""A live job and its attempts: each start on new devices is an attempt; resuming one is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rota.model.grants import Grant
+from rota.scheduler.world import How
+from rota.wire.job import JobSpec
+from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
+from rota.worlds.local.holds import Hold
+from rota.worlds.local.observed import Observed
+
+WITHDRAWN = "withdrawn"
+"""`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What one node does for an attempt."""
+
+    node: int
+    """Position of the node in the cluster."""
+    name: str
+    devices: tuple[int, ...]
+    """Local indexes."""
+    ranks: list[Rank] = field(default_factory=list)
+    status: Status | None = None
+    """As its agent last said; None before it said anything."""
+    end: Exit | None = None
+    why: str = ""
+    suspended_gib: float = 0.0
+    looked_s: float | None = None
+    """When its agent last told what it uses."""
+    busy: float | None = None
+    """Part of the devices that was in use then; None if nobody can tell."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in (Status.ENDED, Status.LOST)
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a process may be there, or was."""
+        return self.status not in (None, Status.WAITING)
+
+    @property
+    def has_finished(self) -> bool:
+        """True if its program came to its end."""
+        return self.end is not None and self.end.code == 0 and self.end.signal is None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One start of a job on devices."""
+
+    row: int
+    number: int
+    grant: Grant
+    places: list[Place]
+    wanted: Wanted
+    wanted_s: float
+    """Moment at which it was decided, seconds since the epoch, as all moments here."""
+    is_ordered: bool = False
+    """False while an earlier attempt of the job has not gone: no agent knows of this one."""
+    told: How | None = None
+    """Why it was told to go; None while it shall run."""
+    notice: Notice | None = None
+    port: int | None = None
+    start_s: float | None = None
+    ready_s: float | None = None
+    """Start of the present stretch of real running: its first, or the last resume."""
+    end_s: float | None = None
+    how: str = ""
+    exit: Exit | None = None
+    cause: str = ""
+    mechanism: str = ""
+    costs: dict[str, float] = field(default_factory=dict)
+    progress: Progress | None = None
+    usage: Usage | None = None
+    is_trial: bool = False
+    saved_base: float = 0.0
+    """Work that was saved before this attempt began."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.end_s is not None
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if all of it that has not finished is in host memory."""
+        held = [place.status is Status.SUSPENDED for place in self.places if not place.has_finished]
+        return not self.is_over and bool(held) and all(held)
+
+    @property
+    def has_begun(self) -> bool:
+        return any(place.has_begun for place in self.places)
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A job that is not over, or of which a process may still be there."""
+
+    row: int
+    id: str
+    user: str
+    spec: JobSpec
+    account: str = ""
+    array_index: int | None = None
+    array_first: int | None = None
+    array_most: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    capability: Capability | None = None
+    infrastructure_failures: int = 0
+    user_failures: int = 0
+    passed_trial: bool = False
+    observed: Observed = field(default_factory=Observed)
+    state: str = "PENDING"
+    """Slurm's word once it is over or on its way; the table says the rest."""
+    cause: str = ""
+    exit: Exit | None = None
+    finish_s: float | None = None
+    is_over: bool = False
+    preempted_for: str = ""
+    """Who got its devices when it was last preempted."""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt, whatever became of it, except those that were withdrawn before they began."""
+        return next((a for a in reversed(self.attempts) if a.how != WITHDRAWN), None)
+
+    @property
+    def living(self) -> list[Attempt]:
+        """Attempts of which a process may be there, oldest first."""
+        return [attempt for attempt in self.attempts if not attempt.is_over]
+
+    @property
+    def restorable(self) -> list[int]:
+        """Numbers of the attempts whose checkpoints may be restored, newest first."""
+        return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
+
+    @property
+    def needs_trial(self) -> bool:
+        return self.spec.trial and not self.passed_trial and self.spec.gpus > 1

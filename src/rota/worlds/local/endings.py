@@ -1,0 +1,137 @@
+"""What the end of an attempt means: rules in the spirit of the Philly study of failures.
+
+The study found that most failures are the program's own fault and come back on every retry, while a few are
+the infrastructure's, where a retry helps (Jeon et al., ATC 2019, sections 4.2 and 6).  So each end gets a
+cause by the first rule that fits; a program's fault fails at once, the infrastructure's is tried again after
+a back-off that doubles.  `rota config` shows the rules, a configuration file may put others before them.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.wire.sync import Exit
+
+
+class Cause(StrEnum):
+    """Whose doing an end was."""
+
+    FINISHED = "finished"
+    REQUEUE = "requeue"
+    USER = "user"
+    OOM = "oom"
+    INFRASTRUCTURE = "infrastructure"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Ends that fit all that is said here have `cause`."""
+
+    name: str
+    cause: Cause
+    codes: frozenset[int] = frozenset()
+    """Exit codes; empty fits any."""
+    signals: frozenset[int] = frozenset()
+    log: str = ""
+    """A regular expression searched in the last lines of the log; empty fits any."""
+
+    def fits(self, end: Exit) -> bool:
+        if self.codes and end.code not in self.codes:
+            return False
+        if self.signals and end.signal not in self.signals:
+            return False
+        return not self.log or re.search(self.log, end.tail, re.MULTILINE) is not None
+
+
+_OOM_LOG = r"CUDA out of memory|OutOfMemoryError|^MemoryError\b|std::bad_alloc|Cannot allocate memory"
+_GPU_LOG = (
+    r"uncorrectable ECC|CUDA error: (?:an )?(?:ecc|hardware|unspecified launch|device not ready)"
+    r"|GPU is lost|Xid \d+|CUDA driver version is insufficient|no CUDA-capable device|NVML: Driver"
+)
+_NETWORK_LOG = (
+    r"NCCL (?:error|WARN).*(?:unhandled system error|remote|timeout|connection)"
+    r"|Connection (?:reset by peer|refused|closed by peer|timed out)|Socket Timeout|Broken pipe"
+    r"|No route to host|Network is unreachable|Name or service not known"
+)
+_STORAGE_LOG = (
+    r"Input/output error|Stale file handle|Transport endpoint is not connected|Read-only file system"
+    r"|No space left on device"
+)
+_PROGRAM_LOG = (
+    r"^(?:\w+\.)*(?:ImportError|ModuleNotFoundError|SyntaxError|IndentationError|NameError|AttributeError"
+    r"|TypeError|ValueError|KeyError|IndexError|AssertionError|ZeroDivisionError|FileNotFoundError"
+    r"|PermissionError|NotADirectoryError|IsADirectoryError|UnicodeDecodeError|RecursionError)\b"
+)
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP})
+
+_KILLS = frozenset({signal.SIGKILL, signal.SIGTERM})
+"""A shell says 128 more of what ended its command."""
+
+RULES: tuple[Rule, ...] = (
+    Rule("program not found or not executable", Cause.USER, codes=frozenset({126, 127})),
+    Rule("out of memory", Cause.OOM, log=_OOM_LOG),
+    Rule("device fault", Cause.INFRASTRUCTURE, log=_GPU_LOG),
+    Rule("network fault", Cause.INFRASTRUCTURE, log=_NETWORK_LOG),
+    Rule("storage fault", Cause.INFRASTRUCTURE, log=_STORAGE_LOG),
+    Rule("bus error", Cause.INFRASTRUCTURE, signals=frozenset({signal.SIGBUS})),
+    Rule("error in the program", Cause.USER, log=_PROGRAM_LOG),
+    Rule("crash of the program", Cause.USER, signals=_CRASHES),
+    Rule("killed from outside", Cause.INFRASTRUCTURE, signals=_KILLS),
+    Rule("killed from outside", Cause.INFRASTRUCTURE, codes=frozenset(128 + one for one in _KILLS)),
+)
+"""In order; an end that none fits is the program's own."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an end means."""
+
+    cause: Cause
+    rule: str
+    sentence: str
+
+
+def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> Verdict:
+    """The meaning of an end that nobody asked for; `lost` says why there is no record of it."""
+    if end is None:
+        return Verdict(Cause.INFRASTRUCTURE, "lost", lost or "lost: it left no record of its end")
+    if end.infrastructure or (end.code is None and end.signal is None):
+        return Verdict(Cause.INFRASTRUCTURE, "could not be started", end.error or "could not be started")
+    if end.code == 0 and end.signal is None:
+        return Verdict(Cause.FINISHED, "finished", "finished")
+    if end.code == requeue_code and end.signal is None:
+        return Verdict(
+            Cause.REQUEUE, "checkpointed", f"left a checkpoint and asked to be run again ({end.code})"
+        )
+    if end.oom:
+        return Verdict(Cause.OOM, "out of memory", f"{words(end)}: the kernel killed it for memory")
+    rule = next((rule for rule in rules if rule.fits(end)), None)
+    cause, name = (rule.cause, rule.name) if rule else (Cause.USER, "error in the program")
+    return Verdict(cause, name, f"{words(end)}: {end.error or name}")
+
+
+def words(end: Exit) -> str:
+    """`rank 1 exited with code 3`, `rank 0 was ended by SIGSEGV`."""
+    if end.signal is not None:
+        try:
+            name = signal.Signals(end.signal).name
+        except ValueError:
+            name = f"signal {end.signal}"
+        return f"rank {end.rank} was ended by {name}"
+    return f"rank {end.rank} exited with code {end.code}"
+
+
+@dataclass(frozen=True)
+class BackOff:
+    """Seconds to wait before each retry: doubling, bounded."""
+
+    first_s: float = 10.0
+    most_s: float = 600.0
+
+    def after(self, failures: int) -> float:
+        """Before the try that follows failure number `failures` (from 1)."""
+        return min(self.first_s * 2.0 ** (failures - 1), self.most_s)

@@ -1,0 +1,62 @@
+"""What keeps a submitted job from its policy: people, other jobs, time, failures, the cluster itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rota.model.reasons import Code, Constraint
+
+USER = "user"
+SUSPENDED = "suspended"
+DEPENDENCY = "dependency"
+BEGIN = "begin"
+BACK_OFF = "back-off"
+INFEASIBLE = "infeasible"
+ARRAY = "array"
+
+_CODES = {
+    USER: Code.HELD,
+    SUSPENDED: Code.SUSPENDED,
+    DEPENDENCY: Code.DEPENDENCY,
+    BEGIN: Code.BEGIN,
+    BACK_OFF: Code.BACK_OFF,
+    INFEASIBLE: Code.GANG_TOO_LARGE,
+    ARRAY: Code.ARRAY,
+}
+ORDER = tuple(_CODES)
+"""Dominant first: what a person did, then what a person can change, then what passes by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One reason why a job is hidden from its policy."""
+
+    kind: str
+    detail: str = ""
+    """Who holds it, which jobs it waits for, what failed."""
+    until_s: float | None = None
+    """Moment at which it ends by itself, seconds since the epoch."""
+    requested: float | None = None
+    provided: float | None = None
+
+    def constraint(self, now: float | None = None) -> Constraint:
+        """The hold as a reason for waiting; at `now`, one that ends by itself says in how many seconds."""
+        nan = float("nan")
+        requested = nan if self.requested is None else self.requested
+        if self.until_s is not None and now is not None:
+            requested = max(round(self.until_s - now, 3), 0.0)
+        provided = nan if self.provided is None else self.provided
+        if self.kind == INFEASIBLE and self.detail:
+            return Constraint(Code.GPU_TYPE, nan, 0, self.detail)
+        code = _CODES[self.kind]
+        return Constraint(code, requested, provided, self.detail)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def dominant(holds: dict[str, Hold]) -> Hold:
+    """The hold to name first."""
+    return min(holds.values(), key=lambda hold: ORDER.index(hold.kind))

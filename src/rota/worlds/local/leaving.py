@@ -1,0 +1,74 @@
+"""How a job gives its devices back, what survives of its work, and what it would cost to make it do so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.model.grants import Leave
+from rota.wire.sync import Wanted
+from rota.worlds.local.attempts import Attempt, LiveJob
+
+if TYPE_CHECKING:
+    from rota.worlds.local.world import LiveWorld
+
+
+def way_out(job: LiveJob, leave: Leave) -> Wanted:
+    """How a preempted job gives its devices back, as its program can.
+
+    A program that saves nothing by itself keeps its work only in memory: where it can be suspended there, it
+    is, whatever the policy says; its agent stops it all the same if there is no memory for that.
+    """
+    if leave is Leave.ABANDON:
+        return Wanted.STOP
+    if leave is Leave.IN_MEMORY or (_keeps(job) and not _saves(job)):
+        return Wanted.SUSPEND
+    return Wanted.LEAVE
+
+
+def _saves(job: LiveJob) -> bool:
+    """True if the program checkpoints when it is told to go."""
+    can = job.capability
+    return job.spec.checkpoint == "own" or (can is not None and can.checkpoint)
+
+
+def _keeps(job: LiveJob) -> bool:
+    """True if it can be suspended where it is."""
+    can = job.capability
+    return job.spec.checkpoint == "auto" and can is not None and can.suspend is not None
+
+
+def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool) -> float:
+    """What remains of `done` once the processes of `attempt` have gone; `completely` if they saved it all."""
+    if completely or job.spec.checkpoint == "own":
+        return done
+    said, saved = attempt.progress, attempt.saved_base
+    if said is None or said.checkpoint_step is None or said.steps <= 0:
+        return saved
+    return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
+
+
+def preemption_costs(world: LiveWorld) -> dict[int, float]:
+    """Of each running job, the seconds that its preemption would cost now: work to do again, and moves."""
+    return {row: preemption_cost_s(world, row) for row in world.state.grants}
+
+
+def preemption_cost_s(world: LiveWorld, row: int) -> float:
+    """Of one running job.  What has not begun costs nothing; what nobody has measured counts as nothing."""
+    job = world.live[row]
+    attempt = job.attempt
+    if attempt is None or attempt.is_over or not attempt.has_begun:
+        return 0.0
+
+    def took(kind: str) -> float:
+        """Of this attempt if it has been measured there, else as a rule."""
+        own = attempt.costs.get(kind)
+        usual = world.measured.seconds(world.jobs.name_of("workload", row), kind) if own is None else own
+        return usual or 0.0
+
+    if way_out(job, Leave.CHECKPOINT) is Wanted.SUSPEND:
+        return took("suspend") + took("resume")
+    again_s = took("start") + max(0.0, took("ready") - took("step")) + took("restore")
+    if _saves(job):
+        return took("leave" if job.spec.checkpoint != "own" else "stop") + again_s
+    done = world.progress.done(row, world.state.now)
+    return done - saved_work(job, attempt, done, completely=False) + took("stop") + again_s

@@ -1,0 +1,110 @@
+"""What agents are told: one `Part` for each node of each attempt, with a version for each change.
+
+The desk holds what has been committed.  Orders are staged while the loop decides and published once the
+decision is in the store: an agent never acts upon what might not have happened.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from rota.wire.sync import Part, Rank, SyncReply, Wanted
+
+Key = tuple[int, int]
+"""Row and attempt."""
+
+
+class Desk:
+    """The wanted parts of all nodes; thread-safe."""
+
+    def __init__(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+        self.unmet: set[str] | None = None
+        """Nodes that have not told this controller yet what they know; None if nobody has said which."""
+        self.version = 0
+        self._parts: dict[str, dict[Key, Part]] = {}
+        self._staged: list[tuple[str, Part]] = []
+        self._lock = threading.Lock()
+        self._told: list[Callable[[Sequence[str]], None]] = []
+
+    def on_change(self, tell: Callable[[Sequence[str]], None]) -> None:
+        """`tell` is called with the nodes that have new orders, on the thread that published them."""
+        self._told.append(tell)
+
+    def stage(self, node: str, part: Part) -> None:
+        """An order that holds once it is published."""
+        self._staged.append((node, part))
+
+    def drop_staged(self) -> None:
+        """What was staged has not happened."""
+        self._staged.clear()
+
+    def begin_anew(self, incarnation: str) -> None:
+        """Forget everything: agents will see another controller and say all they know."""
+        with self._lock:
+            nodes = list(self._parts)
+            self._parts.clear()
+            self._staged.clear()
+            self.incarnation = incarnation
+            self.unmet = None
+        for tell in self._told:
+            tell(nodes)
+
+    def publish(self) -> None:
+        """All staged orders are in force."""
+        if not self._staged:
+            return
+        with self._lock:
+            for node, part in self._staged:
+                self.version += 1
+                key = (part.row, part.attempt)
+                self._parts.setdefault(node, {})[key] = part.model_copy(update={"version": self.version})
+            nodes = list(dict.fromkeys(node for node, _ in self._staged))
+            self._staged.clear()
+        for tell in self._told:
+            tell(nodes)
+
+    def news(self, node: str, seen: int) -> list[Part]:
+        """Parts of `node` that changed after `seen`, in order of change; forgotten ones that were seen go."""
+        with self._lock:
+            parts = self._parts.get(node, {})
+            for key in [k for k, p in parts.items() if p.wanted is Wanted.FORGET and p.version <= seen]:
+                del parts[key]
+            found = [part for part in parts.values() if part.version > seen]
+        return sorted(found, key=lambda part: part.version)
+
+    def reply(self, node: str, seen: int, now_unix_s: float, lost_after_s: float) -> SyncReply:
+        """What the agent of `node`, which has seen the orders up to `seen`, is told now."""
+        with self._lock:
+            version = self.version
+        return SyncReply(
+            controller=self.incarnation,
+            version=version,
+            now_s=now_unix_s,
+            parts=self.news(node, seen),
+            lost_after_s=lost_after_s,
+        )
+
+    def keys(self, node: str) -> set[Key]:
+        """Parts that `node` has been told of."""
+        with self._lock:
+            return set(self._parts.get(node, {}))
+
+
+def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:
+    """Ranks of each node of an attempt from its devices (`counts[node]` lists local indexes).
+
+    `gpu`: a process for each device, numbered node by node; `node`: one for each node, seeing all of them.
+    A job without devices has one rank.
+    """
+    places: list[list[Rank]] = []
+    number = 0
+    for devices in counts:
+        if kind == "node" or not devices:
+            ranks = [Rank(rank=number, local_rank=0, devices=list(devices))]
+        else:
+            ranks = [Rank(rank=number + i, local_rank=i, devices=[d]) for i, d in enumerate(devices)]
+        number += len(ranks)
+        places.append(ranks)
+    return places

@@ -1,0 +1,72 @@
+"""What each node of an attempt does: its devices, its ranks, and the order that says so."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rota.model.grants import Grant, Role
+from rota.scheduler.world import How
+from rota.wire.sync import Part
+from rota.worlds.local.attempts import Attempt, LiveJob, Place
+from rota.worlds.local.orders import ranks_of
+
+if TYPE_CHECKING:
+    from rota.worlds.local.world import LiveWorld
+
+
+def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[Place]:
+    """The nodes of a grant, with local device indexes and ranks."""
+    first = world.cluster.first_device
+    by_node: dict[int, list[int]] = {}
+    for device in grant.devices:
+        node = int(world.cluster.device_node[device])
+        by_node.setdefault(node, []).append(device - int(first[node]))
+    if not by_node:
+        by_node[grant.node if grant.node >= 0 else 0] = []
+    ranks = ranks_of(job.spec.ranks, list(by_node.values()))
+    return [
+        Place(node, world.nodes[node].name, tuple(devices), ranks[i])
+        for i, (node, devices) in enumerate(by_node.items())
+    ]
+
+
+def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> Part:
+    """What the node of `place` is told to do for `attempt`."""
+    spec, first = job.spec, attempt.places[0]
+    env = dict(spec.env)
+    if job.array_index is not None:
+        env["ROTA_ARRAY_INDEX"] = str(job.array_index)
+        env["ROTA_ARRAY_JOB_ID"] = job.id.partition("_")[0]
+    address = world.nodes[first.node].info.address
+    return Part(
+        row=job.row,
+        job=job.id,
+        attempt=attempt.number,
+        version=0,
+        wanted=attempt.wanted,
+        devices=list(place.devices),
+        share=attempt.grant.share,
+        opportunistic=attempt.grant.role is Role.OPPORTUNISTIC,
+        ranks=place.ranks,
+        world_size=sum(len(p.ranks) for p in attempt.places),
+        node_rank=attempt.places.index(place),
+        nodes=[p.name for p in attempt.places],
+        master=address,
+        port=attempt.port if place is not first else None,
+        command=list(spec.command),
+        workdir=spec.workdir,
+        env=env,
+        user=job.account,
+        grace_s=spec.grace_s,
+        notice_signal=spec.notice_signal,
+        notice_s=spec.notice_s,
+        checkpoint=spec.checkpoint,
+        self_fence=spec.self_fence,
+        memory_gib=spec.memory_gib,
+        cpus=spec.cpus,
+        notice=attempt.notice,
+        restore=job.restorable,
+        void=[a.number for a in job.attempts if a.how == How.LOST],
+        batch_size=None if math.isnan(attempt.grant.batch_size) else attempt.grant.batch_size,
+    )
