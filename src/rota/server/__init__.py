@@ -1,0 +1,1 @@
+"""The controller: the store, the scheduler's thread, the policy processes, the API."""

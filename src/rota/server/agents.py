@@ -1,0 +1,64 @@
+"""Machines: how they join, and the long conversation with each of their agents."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota.server.auth import mint
+from rota.server.facade import Forbidden, Identity
+from rota.server.roster import token_row
+from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
+from rota.worlds.local.inbox import Changed, Told
+
+if TYPE_CHECKING:
+    from rota.server.controller import LiveController
+
+
+class Agents:
+    """What agents say goes to the scheduler's inbox, what they are to do comes from its desk."""
+
+    def __init__(self, controller: LiveController) -> None:
+        self.controller = controller
+
+    def join(self, who: Identity, info: NodeInfo) -> Joined:
+        """A machine joins, or comes back with other devices."""
+        controller = self.controller
+        if who.node and who.node != info.name:
+            raise Forbidden(f"this is the token of node {who.node!r}, not of {info.name!r}")
+        token, record = mint("agent", info.name)
+        known = {node.name: node for node in controller.store.nodes()}
+        controller.store.join(info, token_row(record))
+        controller.roster.replace_agent(record)
+        controller.heard[info.name] = controller.now
+        if info.name not in known or known[info.name].info != info:
+            controller.inbox.put(Changed(f"node {info.name} has joined"))
+        return Joined(node=info.name, token=token)
+
+    async def sync(self, node: str, request: SyncRequest) -> SyncReply:
+        """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
+        controller = self.controller
+        lost_after_s = controller.scheduler.settings.live.lost_after_s
+        controller.heard[node] = controller.now
+        controller.pieces.take(node, request.pieces)
+        is_new = request.controller != controller.desk.incarnation
+        if is_new and not request.complete:
+            return self._reply(node, 0, lost_after_s).model_copy(update={"parts": [], "version": 0})
+        if request.reports or request.complete or request.devices is not None:
+            controller.inbox.put(Told(node, request))
+        seen = 0 if is_new else request.seen
+        until = time.monotonic() + min(request.wait_s, lost_after_s / 3)
+        with controller.bells.listen(("node", node)) as bell:
+            while True:
+                reply = self._reply(node, seen, lost_after_s)
+                left = until - time.monotonic()
+                is_over = left <= 0 or controller.desk.incarnation != request.controller
+                if reply.parts or reply.fetch or is_over:
+                    controller.heard[node] = controller.now
+                    return reply
+                await bell.wait(left)
+
+    def _reply(self, node: str, seen: int, lost_after_s: float) -> SyncReply:
+        reply = self.controller.desk.reply(node, seen, time.time(), lost_after_s)
+        reply.fetch = self.controller.pieces.asked_of(node)
+        return reply

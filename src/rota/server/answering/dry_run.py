@@ -1,0 +1,127 @@
+"""`rota submit --dry-run`: what would become of a job, without a trace of it anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rota.errors import RotaError
+from rota.model.reasons import Code, Constraint
+from rota.server.answering.estimator import Estimator
+from rota.server.answering.gathering import gather
+from rota.server.answering.questions import AskNew, Looking
+from rota.server.answering.reasons import Words, from_reply, hold_views
+from rota.server.answering.why import late, utc
+from rota.server.rebuilding import asked_job
+from rota.server.store.rows import JobRow
+from rota.wire.job import JobSpec, array_indexes
+from rota.wire.views import DryRun, ReasonView
+from rota.worlds.local.attempts import LiveJob
+from rota.worlds.local.dependencies import impossible
+from rota.worlds.local.holds import BEGIN, DEPENDENCY, USER, Hold
+
+if TYPE_CHECKING:
+    from rota.server.scheduler import Scheduler
+    from rota.server.store.store import Store
+
+BUDGET_S = 3.0
+NEW = "new"
+"""Id of the job that is not there."""
+
+
+def dry_run(
+    scheduler: Scheduler, store: Store, estimator: Estimator, user: str, row: JobRow, spec: JobSpec
+) -> DryRun:
+    """What would happen to `row`, which is on no record, as the scheduler's table would take it."""
+    words = Words.of(scheduler.world)
+    answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
+    never = _never(scheduler, store, row, spec)
+    if never:
+        answer.feasible, answer.reasons = False, [words.view(one) for one in never]
+        return answer
+    answer.reasons = _holds(words, user, row, spec, store, scheduler)
+    try:
+        _look_ahead(answer, scheduler, estimator, words, row, spec)
+    except RotaError as error:
+        answer.basis = f"no estimate: {error}"
+    return answer
+
+
+def _look_ahead(
+    answer: DryRun, scheduler: Scheduler, estimator: Estimator, words: Words, row: JobRow, spec: JobSpec
+) -> None:
+    """Position, reasons and estimate from the process that looks ahead."""
+    looking = Looking(gather(scheduler), budget_s=BUDGET_S)
+    found = estimator.ask(AskNew(looking, asked_job(row, spec), tuple(spec.gpu_types)), BUDGET_S)
+    answer.reasons += [words.view(one) for one in from_reply(found["constraints"])]
+    is_held = bool(spec.after or spec.hold or spec.begin_s)
+    answer.basis = found["basis"] + ("; without what holds it" if is_held else "")
+    epoch_s, now = scheduler.clock.epoch_unix_s, scheduler.clock()
+    if found["at_s"] is None:
+        return
+    start_s = max(found["at_s"], now)
+    if spec.begin_s is not None:
+        start_s = max(start_s, spec.begin_s - epoch_s)
+    answer.position, answer.start_s = None if spec.hold else found["position"], epoch_s + start_s
+    if spec.deadline_s is not None and found["left_s"] is not None:
+        constraint = late(epoch_s, spec.deadline_s - epoch_s, start_s + found["left_s"])
+        if constraint is not None:
+            answer.reasons.append(words.view(constraint))
+
+
+def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> list[Constraint]:
+    """Why the cluster, or its rules, could never run it."""
+    found = []
+    world = scheduler.world
+    hold = None if world is None else impossible(world, LiveJob(row.row, NEW, row.user, spec))
+    if hold is not None:
+        found.append(hold.constraint())
+    for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
+        least = spec.range[0] * spec.gpu_share
+        if tenant.hard and least > tenant.quota_gpus:
+            found.append(Constraint(Code.QUOTA, least, tenant.quota_gpus, tenant.path))
+    for before in spec.after:
+        other = store.job_of_id(before.job)
+        if other is None or other.now.finish_s is None or before.when == "any":
+            continue
+        if (other.now.state == "COMPLETED") != (before.when == "ok"):
+            ended = f"would be cancelled: job {before.job}, which it is to run after, is {other.now.state}"
+            found.append(Constraint(Code.POLICY, detail=ended))
+    return found
+
+
+def _holds(
+    words: Words, user: str, row: JobRow, spec: JobSpec, store: Store, scheduler: Scheduler
+) -> list[ReasonView]:
+    """What would hide it from its policy at first."""
+    now, epoch_s = scheduler.clock(), scheduler.clock.epoch_unix_s
+    holds = [Hold(USER, user)] if spec.hold else []
+    open_ = [
+        b.job for b in spec.after if (o := store.job_of_id(b.job)) is not None and o.now.finish_s is None
+    ]
+    if open_:
+        holds.append(Hold(DEPENDENCY, ", ".join(open_)))
+    if spec.begin_s is not None and spec.begin_s - epoch_s > now:
+        holds.append(Hold(BEGIN, utc(spec.begin_s), spec.begin_s - epoch_s))
+    held = replace(row, now=replace(row.now, hold=[hold.plain() for hold in holds]))
+    return hold_views(words, held, now, spec.after, store)
+
+
+def warnings(spec: JobSpec, now_s: float) -> list[str]:
+    """What a user may not have thought of; `now_s` is Unix time."""
+    found = []
+    if spec.time_s is None and spec.kind != "service":
+        found.append(
+            "no time limit is given (--time): estimates draw its duration from past jobs of its tenant, and "
+            "policies that order by duration guess it"
+        )
+    if spec.deadline_s is not None and spec.deadline_s <= now_s:
+        found.append("its deadline is over already")
+    elif spec.deadline_s is not None and spec.time_s is not None and now_s + spec.time_s > spec.deadline_s:
+        found.append("its time limit ends after its deadline, even if it started now")
+    if spec.checkpoint == "none" and spec.preemptible:
+        found.append("it may be preempted, and would then begin anew (checkpoint none)")
+    if spec.array:
+        count = len(array_indexes(spec.array)[0])
+        found.append(f"only the first of the {count} jobs of its array is looked at")
+    return found

@@ -1,0 +1,103 @@
+"""The present moment with all that is known besides, as the process that looks ahead is sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from rota.model.columns import Floats
+from rota.server.answering.questions import Moment
+from rota.server.facade import Busy
+from rota.server.measured import cost_views
+from rota.server.store.rows import CostRow
+from rota.worlds.local.attempts import Attempt, LiveJob
+from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, Hold, dominant
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.measured import measured_costs
+from rota.worlds.simulated.waits import Wait
+
+if TYPE_CHECKING:
+    from rota.server.scheduler import Scheduler
+
+PAST = 20_000
+"""Completed jobs that estimates are made from."""
+MEASURED = 5_000
+"""Measured costs that are looked at."""
+
+
+def gather(scheduler: Scheduler) -> Moment:
+    """The moment after the last step of the loop.  Raises Busy if the policy is computing a decision."""
+    loop, world = scheduler.loop, scheduler.world
+    if loop is None or world is None:
+        raise Busy("the scheduler is starting; ask again in a moment")
+    frozen = scheduler.freeze()
+    live = list(world.live.values())
+    past: dict[tuple[str, str], Floats] = scheduler.store.past(PAST)
+    return Moment(
+        frozen=frozen,
+        past=past,
+        costs=costs_of(scheduler.store.costs(limit=MEASURED)),
+        waits=waits_of(live, world.row_of),
+        left_s={job.row: left for job in live if (left := left_s(job)) is not None},
+        wake=loop.wake,
+        min_run_s=scheduler.settings.min_run_s,
+        fixed=frozenset(job.row for job in live if not job.spec.preemptible),
+    )
+
+
+def costs_of(measured: Iterable[CostRow]) -> Costs:
+    """What the simulated world charges for starts, stops and moves: as measured here, nothing before that."""
+    views = cost_views(measured)
+    if all(view.kind != "start" for view in views):
+        return Costs()
+    return measured_costs(views, "this cluster")
+
+
+def waits_of(live: Iterable[LiveJob], row_of: Mapping[str, int]) -> dict[int, Wait]:
+    """What each held job waits for, as the simulated world knows it."""
+    jobs = list(live)
+    arrays: dict[int, list[int]] = {}
+    for job in jobs:
+        if job.array_first is not None:
+            arrays.setdefault(job.array_first, []).append(job.row)
+    return {job.row: _wait(job, row_of, arrays) for job in jobs if job.holds and not job.is_over}
+
+
+def _wait(job: LiveJob, row_of: Mapping[str, int], arrays: Mapping[int, list[int]]) -> Wait:
+    holds = dict(job.holds)
+    until = [hold.until_s for hold in holds.values() if hold.until_s is not None]
+    named = [row_of[before.job] for before in job.spec.after if before.job in row_of]
+    in_array = ARRAY in holds and job.array_first is not None
+    return Wait(
+        why=_by_whom(dominant(holds)),
+        after=tuple(named) if DEPENDENCY in holds else (),
+        until_s=max(until) if until else None,
+        beside=tuple(sorted(arrays.get(job.array_first or 0, ()))) if in_array else (),
+        most=job.array_most if in_array else 0,
+        is_held=USER in holds or SUSPENDED in holds,
+        is_infeasible=INFEASIBLE in holds,
+    )
+
+
+def _by_whom(hold: Hold) -> str:
+    """Words after `is held:`."""
+    if hold.kind in (USER, SUSPENDED):
+        return f"{'suspended ' if hold.kind == SUSPENDED else ''}by {hold.detail}"
+    return hold.constraint().sentence()
+
+
+def left_s(job: LiveJob) -> float | None:
+    """Work left, in seconds at the requested allocation, as the program tells; None if it does not."""
+    attempt = next((one for one in reversed(list(job.attempts)) if one.progress is not None), None)
+    progress = None if attempt is None else attempt.progress
+    if attempt is None or progress is None or not progress.total_steps or not progress.step_s or job.is_over:
+        return None
+    return max(progress.total_steps - progress.steps, 0) * progress.step_s * pace(job, attempt)
+
+
+def pace(job: LiveJob, attempt: Attempt) -> float:
+    """Work per second on the devices of `attempt`, in seconds at the requested allocation."""
+    if attempt.is_trial:
+        return 1.0
+    devices = len(attempt.grant.devices) or 1
+    return devices / max(job.spec.gpus, 1) * (attempt.grant.share or 1.0)

@@ -1,0 +1,69 @@
+"""What the process that looks ahead is asked: a moment, and all that is known besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rota.model.columns import Floats
+from rota.model.jobs import Job
+from rota.scheduler.decision import Wake
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.waits import Wait
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The present moment, as the scheduler has it."""
+
+    frozen: bytes
+    """A file of `rota.scheduler.frozen`."""
+    past: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    """Seconds that completed jobs ran, by tenant and group."""
+    costs: Costs = field(default_factory=Costs)
+    waits: Mapping[int, Wait] = field(default_factory=dict)
+    """What held jobs wait for."""
+    left_s: Mapping[int, float] = field(default_factory=dict)
+    """Work that is left, in seconds at the requested allocation, of jobs whose programs tell."""
+    wake: Wake | None = None
+    """When the policy in force wants to be asked."""
+    min_run_s: float = 0.0
+    fixed: frozenset[int] = frozenset()
+    """Rows that nobody may preempt."""
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How to look ahead from a moment."""
+
+    moment: Moment
+    source: str = "user"
+    """Who says how long jobs take."""
+    budget_s: float = 2.0
+    seed: int = 1
+    extra_gpus: int = 0
+
+
+@dataclass(frozen=True)
+class AskStart:
+    """When will `row` start?"""
+
+    looking: Looking
+    row: int
+
+
+@dataclass(frozen=True)
+class AskNew:
+    """What would become of `job`, were it submitted now?"""
+
+    looking: Looking
+    job: Job
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AskFutures:
+    """What becomes of all jobs under each of `policies`, and under the one in force?"""
+
+    looking: Looking
+    policies: tuple[str, ...]

@@ -1,0 +1,111 @@
+"""Constraints as people are told them: with what would have to change, in this cluster's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rota.model.reasons import Code, Constraint, listed
+from rota.server.store.rows import JobRow
+from rota.wire.job import After
+from rota.wire.views import ReasonView
+from rota.worlds.local.holds import DEPENDENCY, ORDER, SUSPENDED, USER, Hold
+
+if TYPE_CHECKING:
+    from rota.server.store.store import Store
+    from rota.worlds.local.news import LiveNode
+    from rota.worlds.local.world import LiveWorld
+
+_ENDS = {"ok": "complete", "any": "end", "failed": "fail"}
+
+
+@dataclass(frozen=True)
+class Words:
+    """How this cluster speaks of its parts."""
+
+    device: str = "GPU"
+    nodes: Sequence[LiveNode] = ()
+
+    @classmethod
+    def of(cls, world: LiveWorld | None) -> Words:
+        """Slots of CPU cores are devices and no GPUs."""
+        nodes = [] if world is None else list(world.nodes)
+        is_cpu = bool(nodes) and all(node.info.kind == "cpu" for node in nodes)
+        return cls("device" if is_cpu else "GPU", nodes)
+
+    def view(self, constraint: Constraint) -> ReasonView:
+        """A constraint with its sentence and what would have to change."""
+        sentence = constraint.sentence(self.device)
+        more = self._of_nodes(constraint)
+        return ReasonView(
+            code=constraint.code.value,
+            sentence=f"{sentence}: {more}" if more else sentence,
+            requested=_finite(constraint.requested),
+            provided=_finite(constraint.provided),
+            detail=""
+            if all(name in sentence for name in constraint.detail.split(", "))
+            else constraint.detail,
+            remedy=constraint.remedy(self.device),
+        )
+
+    def _of_nodes(self, constraint: Constraint) -> str:
+        """Why the nodes or devices that a constraint names are closed."""
+        if constraint.code not in (Code.NODE, Code.UNHEALTHY):
+            return ""
+        named = set(constraint.detail.split(", "))
+        said = [f"{node.name} {_closed(node)}" for node in self.nodes if node.name in named]
+        said += [
+            f"{node.name}:{index} reports {why}"
+            for node in self.nodes
+            for index, why in sorted(node.sick.items())
+            if f"{node.name}:{index}" in named and why
+        ]
+        return ", ".join(said)
+
+
+def _closed(node: LiveNode) -> str:
+    """Who closed it, or what happened to it."""
+    if node.state == "lost":
+        return f"is lost ({node.reason})" if node.reason else "is lost"
+    by = f"was drained by {node.drained_by}" if node.drained_by else "is closed"
+    return f"{by} ({node.reason})" if node.reason else by
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def hold_views(
+    words: Words, row: JobRow, now: float, after: Sequence[After], store: Store
+) -> list[ReasonView]:
+    """What hides a job from its policy, dominant first."""
+    holds = sorted((Hold(**hold) for hold in row.now.hold), key=lambda hold: ORDER.index(hold.kind))
+    found = []
+    for hold in holds:
+        view = words.view(hold.constraint(now))
+        if hold.kind == USER:
+            view.remedy = f"Release it with `rota release {row.id}`."
+        elif hold.kind == SUSPENDED:
+            view.remedy = f"Let it go on with `rota resume {row.id}`."
+        elif hold.kind == DEPENDENCY:
+            view.sentence = _dependency(after, store) or view.sentence
+        found.append(view)
+    return found
+
+
+def _dependency(after: Iterable[After], store: Store) -> str:
+    """`waits for jobs 3 and 5 to complete, and for job 6 to end`: those that have not ended."""
+    wanted: dict[str, list[str]] = {}
+    for before in after:
+        other = store.job_of_id(before.job)
+        if other is not None and other.now.finish_s is None:
+            wanted.setdefault(before.when, []).append(before.job)
+    parts = [f"for {listed(', '.join(ids))} to {_ENDS[when]}" for when, ids in wanted.items()]
+    return f"waits {', and '.join(parts)}" if parts else ""
+
+
+def from_reply(packed: Iterable[Sequence[Any]]) -> list[Constraint]:
+    """Constraints as the process that looks ahead packs them."""
+    return [Constraint(Code(code), asked, had, what) for code, asked, had, what in packed]

@@ -1,0 +1,209 @@
+"""`rota why`: what binds a job now, dominant first, and when it is expected to start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rota.errors import RotaError
+from rota.model.reasons import Code, Constraint, names_of
+from rota.model.units import format_duration
+from rota.server.answering.estimator import Estimator
+from rota.server.answering.gathering import gather
+from rota.server.answering.questions import AskStart, Looking
+from rota.server.answering.reasons import Words, hold_views
+from rota.server.store.rows import AttemptRow, JobRow
+from rota.server.views import is_over
+from rota.wire.sync import Progress
+from rota.wire.views import ReasonView, Why
+
+if TYPE_CHECKING:
+    from rota.server.scheduler import Scheduler
+    from rota.server.store.store import Store
+
+BUDGET_S = 2.0
+"""For the estimate."""
+_UNSEEN = "has just been submitted, and the policy has not seen it yet"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One question about one job; moments are seconds since the cluster's epoch."""
+
+    scheduler: Scheduler
+    store: Store
+    estimator: Estimator
+    row: JobRow
+
+    def answer(self) -> Why:
+        """Everything that is known."""
+        row, state = self.row, self.row.now.state
+        words = Words.of(self.scheduler.world)
+        why = Why(job=row.id, state=state, reasons=[], policy=self._policy())
+        if is_over(state) or state == "COMPLETING":
+            why.reasons = [ReasonView(code=state, sentence=_ended(row))]
+            return why
+        why.reasons = self._reasons(words)
+        self._estimate(why, words)
+        return why
+
+    @property
+    def _epoch_s(self) -> float:
+        return self.scheduler.clock.epoch_unix_s
+
+    def _policy(self) -> str:
+        policy = self.scheduler.policy
+        return "" if policy is None else policy.spec
+
+    # -- reasons ---------------------------------------------------------------------------------
+
+    def _reasons(self, words: Words) -> list[ReasonView]:
+        row, now = self.row, self.scheduler.clock()
+        if row.now.hold:
+            spec = self.store.spec(row.row)
+            return hold_views(words, row, now, spec.after if spec else (), self.store)
+        if row.now.state == "RUNNING":
+            return [words.view(one) for one in self._running()]
+        found = self._trouble()
+        try:
+            found += self._waiting()
+        except RotaError as error:  # it is computing a decision, or begins anew: tell what is on record
+            found += self._displaced([])
+            found.append(Constraint(Code.POLICY, detail=str(error)))
+        return [words.view(one) for one in found]
+
+    def _trouble(self) -> list[Constraint]:
+        """What keeps the policy or the scheduler from deciding at all."""
+        host = self.scheduler.host
+        said = (self.scheduler.trouble, host.trouble if host is not None else "")
+        return [Constraint(Code.POLICY, detail=sentence) for sentence in said if sentence]
+
+    def _waiting(self) -> list[Constraint]:
+        loop = self.scheduler.loop
+        if loop is None or self.row.row >= loop.state.submitted:
+            return [Constraint(Code.POLICY, detail=_UNSEEN)]
+        return self._displaced(list(self.scheduler.explain(self.row.row).constraints))
+
+    def _displaced(self, found: list[Constraint]) -> list[Constraint]:
+        """With the word of who got its devices, which a policy's process forgets when it begins anew."""
+        heirs = str((self.row.now.measured or {}).get("preempted_for", ""))
+        if not heirs or any(one.code is Code.PREEMPTED for one in found):
+            return found
+        attempts = self.store.attempts(self.row.row)
+        devices = len(attempts[-1].grant[1]) if attempts else self.row.asked.gpus
+        return [Constraint(Code.PREEMPTED, devices, detail=heirs), *found]
+
+    # -- why it runs as it does ------------------------------------------------------------------
+
+    def _running(self) -> list[Constraint]:
+        attempt = self.scheduler.holding.get(self.row.row)
+        if attempt is None:
+            return []
+        has, asked = len(attempt.grant[1]), self.row.asked.gpus
+        found = []
+        if attempt.start_s is None:
+            found.append(Constraint(Code.STARTING, provided=has, detail=names_of(self._leavers(attempt))))
+        if attempt.parts["is_trial"]:
+            return [*found, self._trial(attempt, asked)]
+        found += [self._measured(one, attempt) for one in self._shaped()]
+        return found or [Constraint(Code.RUNNING, asked, has)]
+
+    def _shaped(self) -> Sequence[Constraint]:
+        try:
+            return self.scheduler.explain(self.row.row).constraints
+        except RotaError as error:
+            return [Constraint(Code.POLICY, detail=str(error))]
+
+    def _trial(self, attempt: AttemptRow, asked: int) -> Constraint:
+        words = Words.of(self.scheduler.world)
+        ready_s, trial_s = attempt.parts["ready_s"], self.scheduler.settings.live.trial_s
+        left_s = math.nan if ready_s is None else max(ready_s + trial_s - self.scheduler.clock(), 0.0)
+        return Constraint(Code.PROFILING, left_s, 1, f"{asked} {words.device}s")
+
+    def _measured(self, constraint: Constraint, attempt: AttemptRow) -> Constraint:
+        """The speed that the program reports, in place of what the table assumes."""
+        if constraint.code is not Code.PACKED:
+            return constraint
+        now, alone = _step_s(attempt), math.nan
+        for other in self.store.attempts(self.row.row):
+            is_alone = float(other.grant[2]) == 1.0 and len(other.grant[1]) == len(attempt.grant[1])
+            if is_alone and other.number != attempt.number:
+                alone = _step_s(other)
+        return constraint._replace(provided=min(alone / now, 1.0) if now > 0 else math.nan)
+
+    def _leavers(self, attempt: AttemptRow) -> list[str]:
+        """Jobs whose processes are still on the devices of `attempt`."""
+        world = self.scheduler.world
+        wanted = {(place["name"], index) for place in attempt.parts["places"] for index in place["devices"]}
+        return [
+            job.id
+            for job in (list(world.live.values()) if world is not None else ())
+            for other in job.living
+            if job.row != self.row.row and other.told is not None and not other.is_suspended
+            if any((place.name, index) in wanted for place in other.places for index in place.devices)
+        ]
+
+    # -- when ------------------------------------------------------------------------------------
+
+    def _estimate(self, why: Why, words: Words) -> None:
+        """The estimated start, and what follows from it."""
+        try:
+            looking = Looking(gather(self.scheduler), budget_s=BUDGET_S)
+            found = self.estimator.ask(AskStart(looking, self.row.row), BUDGET_S)
+        except RotaError as error:
+            why.basis = "" if self.row.now.state == "RUNNING" else f"no estimate: {error}"
+            return
+        now = self.scheduler.clock()
+        if self.row.now.state != "RUNNING":
+            why.basis = found["basis"]
+            why.start_s, why.start_from_s, why.start_to_s = (
+                self._unix(found[name], now) for name in ("at_s", "low_s", "high_s")
+            )
+            self._until(why.reasons, found["at_s"], now)
+        late = self._late(found, now)
+        if late is not None:
+            why.reasons.append(words.view(late))
+
+    def _unix(self, at_s: float | None, now: float) -> float | None:
+        return None if at_s is None else self._epoch_s + max(at_s, now)
+
+    def _until(self, reasons: Sequence[ReasonView], at_s: float | None, now: float) -> None:
+        """Until when a preempted job is out."""
+        for reason in reasons:
+            if reason.code == Code.PREEMPTED and at_s is not None:
+                left = format_duration(max(at_s - now, 0.0))
+                reason.sentence += f", probably until {utc(self._epoch_s + max(at_s, now))} (in {left})"
+
+    def _late(self, found: dict[str, Any], now: float) -> Constraint | None:
+        """A deadline that will not be met."""
+        deadline_s, left_s = self.row.asked.deadline_s, found["left_s"]
+        if deadline_s is None or left_s is None or found["at_s"] is None:
+            return None
+        return late(self._epoch_s, deadline_s, max(found["at_s"], now) + left_s)
+
+
+def late(epoch_s: float, deadline_s: float, end_s: float) -> Constraint | None:
+    """The deadline as a constraint, if the expected end is after it."""
+    if end_s <= deadline_s:
+        return None
+    return Constraint(Code.DEADLINE, end_s - deadline_s, detail=utc(epoch_s + deadline_s))
+
+
+def utc(unix_s: float) -> str:
+    """`2026-11-22 14:05:10 UTC`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _ended(row: JobRow) -> str:
+    if row.now.state == "COMPLETING":
+        return f"has ended and is leaving its devices: {row.now.cause}"
+    return f"has ended: {row.now.cause}" if row.now.cause else "has ended"
+
+
+def _step_s(attempt: AttemptRow) -> float:
+    """Seconds of a step, as the program reports them; NaN if it does not."""
+    said = None if attempt.progress is None else Progress(**attempt.progress).step_s
+    return math.nan if said is None else said

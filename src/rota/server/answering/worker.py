@@ -1,0 +1,196 @@
+"""The process that looks ahead: forks the moments it is sent into the simulated world.
+
+Started as `python -P -m rota.server.answering.worker FD PARENT`, as policies are: it neither slows the
+scheduler nor outlives it.  Answers are plain values; moments in them are seconds since the cluster's epoch.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from rota.api.estimate import StartEstimate, estimate_start
+from rota.api.forecast import PolicyForecast, Range, forecast, policy_in_force
+from rota.api.futures import Asked, Case, make_case
+from rota.errors import RotaError
+from rota.knowledge.remaining import Durations, Past, parse_source
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.explain import explain
+from rota.scheduler.frozen import Frozen, load
+from rota.scheduler.live_rules import MinimumRun, NoPreemption, together
+from rota.scheduler.needs import Knowledge
+from rota.scheduler.policy import Policy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase
+from rota.server.answering.questions import AskFutures, AskNew, AskStart, Looking, Moment
+from rota.server.policy.messages import import_policies, last_line, pack_constraint
+from rota.server.policy.process import Reply, main
+from rota.worlds.simulated.fork import fork, work_s
+from rota.worlds.simulated.moment import with_job
+
+AHEAD = 3
+
+
+class Seer:
+    """Answers one question at a time."""
+
+    def __init__(self) -> None:
+        import_policies()
+        self._serve: dict[type, Callable[[Any], Reply]] = {
+            AskStart: start, AskNew: new, AskFutures: futures, str: lambda text: {"said": text}
+        }  # fmt: skip
+
+    def answer(self, request: Any) -> Reply:
+        """The answer to `request`, or `error` with a sentence and whether it is the caller's fault."""
+        try:
+            return self._serve[type(request)](request)
+        except Exception as error:  # a policy may raise anything, and the controller is told
+            is_known = isinstance(error, RotaError)
+            if not is_known:
+                sys.excepthook(type(error), error, error.__traceback__)
+            return {"error": str(error) if is_known else last_line(error), "is_input": is_known}
+
+
+def start(ask: AskStart) -> Reply:
+    """When a job starts, and how long it will then run."""
+    frozen, asked = prepared(ask.looking)
+    found = estimate_start(frozen, ask.row, asked)
+    return {**_start(found), "left_s": _left_s(make_case(frozen, asked, 1), ask.row)}
+
+
+def new(ask: AskNew) -> Reply:
+    """When a job that is not submitted would start, and what would keep it until then."""
+    frozen, asked = prepared(ask.looking)
+    moment = with_job(frozen, ask.job, ask.types)
+    case = make_case(moment, asked, 1)
+    row = int(case.rows[-1])
+    starts, constraints = _first_look(moment, case, row)
+    found = estimate_start(moment, row, asked)
+    reply = {**_start(found), "left_s": _left_s(case, row), "constraints": constraints}
+    return {**reply, "position": 1} if starts else reply
+
+
+def futures(ask: AskFutures) -> Reply:
+    """All jobs under all policies."""
+    frozen, asked = prepared(ask.looking)
+    found = forecast(frozen, ask.policies, asked)
+    return {
+        "now_s": found.now_s,
+        "basis": dict(found.basis),
+        "note": found.note,
+        "policies": [_policy(one) for one in found.policies],
+    }
+
+
+# -- what is asked ---------------------------------------------------------------------------------
+
+
+def prepared(looking: Looking) -> tuple[Frozen, Asked]:
+    """The moment, and how to look ahead from it."""
+    moment = looking.moment
+    frozen = load(BytesIO(moment.frozen))
+    durations = Durations(parse_source(looking.source), past_of(moment), _given(frozen, moment))
+    rules = together(MinimumRun(moment.min_run_s), NoPreemption(partial(frozenset, moment.fixed)))
+    return frozen, Asked(
+        durations=durations,
+        extra_gpus=looking.extra_gpus,
+        costs=moment.costs,
+        waits=moment.waits,
+        rules=rules,
+        wake=moment.wake,
+        seed=looking.seed,
+        budget_s=looking.budget_s,
+    )
+
+
+def past_of(moment: Moment) -> Past:
+    """The completed jobs; how many GPUs each had is not on record here, and taken to be one."""
+    runs = list(moment.past.items())
+    lengths = [len(values) for _, values in runs]
+    return Past(
+        run_s=np.concatenate([values for _, values in runs]) if runs else np.empty(0),
+        tenant=[tenant for ((tenant, _), _), n in zip(runs, lengths, strict=True) for _ in range(n)],
+        group=[group for ((_, group), _), n in zip(runs, lengths, strict=True) for _ in range(n)],
+        gpus=np.ones(sum(lengths), dtype=np.int64),
+    )
+
+
+def _given(frozen: Frozen, moment: Moment) -> dict[int, float]:
+    """Whole durations of the jobs that tell what is left."""
+    if not moment.left_s:
+        return {}
+    state = frozen.snapshot(frozenset()).state
+    rows = [row for row in moment.left_s if row < state.submitted]
+    done = work_s(state, np.array(rows, dtype=np.int64))
+    return {row: float(did) + moment.left_s[row] for row, did in zip(rows, done, strict=True)}
+
+
+# -- what is answered ------------------------------------------------------------------------------
+
+
+def _start(found: StartEstimate) -> Reply:
+    return {**_range(found.start), "position": found.position, "basis": found.basis}
+
+
+def _range(moment: Range) -> Reply:
+    return {"at_s": moment.at_s, "low_s": moment.low_s, "high_s": moment.high_s}
+
+
+def _left_s(case: Case, row: int) -> float | None:
+    """Seconds that `row` still takes at the requested allocation; None if it does not end."""
+    place = int(np.searchsorted(case.rows, row))
+    left = float(case.told_s[row]) - float(work_s(case.state, case.rows)[place])
+    return max(left, 0.0) if math.isfinite(left) else None
+
+
+def _policy(found: PolicyForecast) -> Reply:
+    plain = asdict(replace(found, jobs=()))
+    jobs = [{"id": job.id, "start": tuple(job.start), "finish": tuple(job.finish)} for job in found.jobs]
+    return {**plain, "jobs": jobs}
+
+
+class _Heard:
+    """A policy, and what it decided last."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.needs: frozenset[Knowledge] = frozenset(policy.needs)
+        self.last: Decision | None = None
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        self.last = self.policy.decide(snapshot, memory)
+        return self.last
+
+
+def _first_look(moment: Frozen, case: Case, row: int) -> tuple[bool, list[Any]]:
+    """Whether `row` starts as soon as it arrives, otherwise what keeps it from that."""
+    policy = _Heard(policy_in_force(moment).make())
+    loop, _ = fork(
+        case.origin,
+        policy,
+        case.told_s,
+        case.told_s,
+        source=case.provenance,
+        memory=moment.memory,
+        wake=case.asked.wake,
+        cause=case.cause,
+        seed=case.origin.packed["seed"],
+    )
+    loop.step(case.state.now)
+    state = loop.state
+    if state.phase.item(row) == Phase.RUNNING:
+        return True, []
+    last = policy.last or Decision({}, wake=loop.wake)
+    in_force = Decision({}, wake=loop.wake, reasons=last.reasons, standing=last.standing)
+    return False, [pack_constraint(one) for one in explain(loop.snapshot(), in_force, row)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Seer())

@@ -1,0 +1,47 @@
+"""Agents: join with a token, then ask again and again what shall be."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request
+from starlette.responses import Response
+
+from rota.server.api.calling import Admin, Anybody, Asked, NodeName, answer, patience_s, wait_for
+from rota.server.api.forms import JoinRequest, JoinToken
+from rota.server.api.problems import refusals
+from rota.server.facade import Forbidden
+from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
+
+router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=refusals())
+USUAL = JoinRequest()
+LifetimeBody = Annotated[JoinRequest, Body(examples=[{"lifetime_s": 3600}])]
+
+
+@router.post("/token", status_code=201, response_model=JoinToken)
+def join_token(controller: Asked, who: Admin, body: LifetimeBody = USUAL) -> Response:
+    """Make a token with which machines may join for a while.  Admins only."""
+    return answer(controller.join_token(who, body.lifetime_s), 201)
+
+
+@router.post("/join", response_model=Joined, responses=refusals(409))
+def join(info: NodeInfo, controller: Asked, who: Anybody) -> Response:
+    """Join as a node, or say again what the node has; answers with the agent's token.
+
+    Takes a join token, an admin, or the agent's own token for its own node.
+    """
+    if not (who.joining or who.admin or (who.node and who.node == info.name)):
+        holder = f"the agent of {who.node!r}" if who.node else f"user {who.user!r}"
+        raise Forbidden(f"{holder} may not join as node {info.name!r}; that takes a join token or an admin")
+    return answer(controller.join(who, info))
+
+
+@router.post("/{node}/sync", response_model=SyncReply, responses=refusals(404))
+async def sync(
+    http: Request, node: NodeName, request: SyncRequest, controller: Asked, who: Anybody
+) -> Response:
+    """Report what is and learn what shall be; answers when there is something new, or after `wait_s`."""
+    if not who.node or who.node != node:
+        raise Forbidden(f"only the agent of node {node!r} may report for it")
+    request.wait_s = patience_s(request.wait_s)
+    return answer(await wait_for(http, controller.sync(who, request)))

@@ -1,0 +1,153 @@
+"""The application: gate, limits, watch and routes over one controller."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota import __version__
+from rota.server.api import agents, cluster, jobs, policy, service, users
+from rota.server.api.calling import Waiting
+from rota.server.api.problems import handle_errors, problem
+from rota.server.auth import Directory, Gate
+from rota.server.facade import Controller
+from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
+from rota.server.metrics import Metrics
+
+ROOMS = (jobs, cluster, policy, users, agents, service)
+OPEN_PATHS = ("/health",)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be configured of the API."""
+
+    metrics_open: bool = False
+    """Let anybody read /metrics."""
+    most_body_bytes: int = MOST_BODY_BYTES
+    calls_per_s: float = CALLS_PER_S
+    """Of one user or agent, on the long run."""
+    burst_calls: float = BURST_CALLS
+    """Of one user or agent, at once."""
+    threads: int = 16
+    """Calls that are worked on at once; those that wait for something take none."""
+
+
+def create_app(
+    controller: Controller,
+    directory: Directory,
+    metrics: Metrics | None = None,
+    settings: Settings | None = None,
+) -> FastAPI:
+    """The API of `controller` for those whom `directory` knows, as an ASGI application."""
+    chosen, kept = settings or Settings(), metrics or Metrics()
+    open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = chosen.threads
+        yield
+
+    app = FastAPI(
+        title="Rota",
+        version=__version__,
+        summary="A scheduler for deep-learning GPU clusters",
+        description="Times are Unix seconds; durations are seconds.  Refusals are one sentence.",
+        lifespan=lifespan,
+        docs_url=None,  # these pages load their scripts from elsewhere
+        redoc_url=None,
+        strict_content_type=False,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation,
+        middleware=[
+            Middleware(Watch, metrics=kept),
+            Middleware(Gate, directory=directory, open_paths=open_paths),
+            Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
+            Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
+        ],
+    )
+    app.state.controller, app.state.metrics, app.state.waiting = controller, kept, Waiting()
+    handle_errors(app)
+    for room in ROOMS:
+        app.include_router(room.router)
+    _describe(app, open_paths)
+    return app
+
+
+class Watch:
+    """ASGI middleware: counts and times the answers; logs the bugs that got through, answered with 500."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s, status = time.perf_counter(), 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except ClientDisconnect:
+            status = status or 499  # nobody is there to be answered
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if not status:
+                sentence = "something is wrong in the controller; its log says what"
+                await problem(500, sentence)(scope, receive, sent)
+        finally:
+            self._count(scope, status, time.perf_counter() - began_s)
+
+    def _count(self, scope: Scope, status: int, took_s: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if route != "other" else "other"
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        self._metrics.request_seconds.labels(route).observe(took_s)
+
+
+def _operation(route: APIRoute) -> str:
+    return route.name
+
+
+def _describe(app: FastAPI, open_paths: tuple[str, ...]) -> None:
+    """Say in the description of the API that calls take a token."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                description=app.description,
+                routes=app.routes,
+            )
+            schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["token"] = {"type": "http", "scheme": "bearer"}
+            schema["security"] = [{"token": []}]
+            for path in open_paths:
+                schema["paths"][path]["get"]["security"] = []
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,126 @@
+"""What every route is made of: who may call it, the controller it asks, the answer, and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Path, Request
+from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from rota.server.facade import Busy, Controller, Forbidden, Identity, NotFound
+
+T = TypeVar("T")
+LONGEST_WAIT_S = 60.0
+JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,9})?")
+
+
+async def _controller(request: Request) -> Controller:
+    controller: Controller = request.app.state.controller
+    return controller
+
+
+async def _anybody(request: Request) -> Identity:
+    """Whom the gate let in."""
+    who: Identity = request.scope["identity"]
+    return who
+
+
+async def _person(who: Annotated[Identity, Depends(_anybody)]) -> Identity:
+    if not who.user:
+        holder = f"the agent of node {who.node!r}" if who.node else "a join token"
+        raise Forbidden(f"this call is for people; {holder} may not make it")
+    return who
+
+
+async def _admin(who: Annotated[Identity, Depends(_person)]) -> Identity:
+    if not who.admin:
+        raise Forbidden(f"this call is for admins; {who.user!r} is none")
+    return who
+
+
+async def _job_id(
+    id: Annotated[str, Path(description="`17`, or `17_3` in an array", examples=["17"])],
+) -> str:
+    if not JOB_ID.fullmatch(id):
+        raise NotFound(f"there is no job {id[:40]!r}; ids look like 17 or 17_3")
+    return id
+
+
+Asked = Annotated[Controller, Depends(_controller)]
+Anybody = Annotated[Identity, Depends(_anybody)]
+Person = Annotated[Identity, Depends(_person)]
+Admin = Annotated[Identity, Depends(_admin)]
+JobId = Annotated[str, Depends(_job_id)]
+NodeName = Annotated[str, Path(max_length=253, description="name of a node", examples=["gpu-1"])]
+
+
+def answer(value: BaseModel | Sequence[BaseModel], status: int = 200) -> Response:
+    """The value as JSON.
+
+    Written here, on the thread of the call, because a list of 10,000 jobs would stop the event loop for long;
+    routes declare what they answer for the description only.
+    """
+    return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
+
+
+class Waiting:
+    """The calls that wait for something to happen; ends them when their caller goes, or all at once."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def until_gone(self, request: Request, waiting: Coroutine[Any, Any, T]) -> T:
+        """Result of `waiting`; cancels it if the caller goes (ClientDisconnect), or on `close` (Busy)."""
+        if self._closed:
+            waiting.close()
+            raise _stopping()
+        work = asyncio.ensure_future(waiting)
+        gone = asyncio.ensure_future(_gone(request))
+        self._tasks.add(work)
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.cancelled():
+                raise _stopping()
+            if work.done():
+                return work.result()
+            raise ClientDisconnect
+        finally:
+            self._tasks.discard(work)
+            work.cancel()
+            gone.cancel()
+            await asyncio.wait({work, gone})
+            if not work.cancelled():
+                work.exception()  # seen, also if nobody is there any more to be told
+
+    def close(self) -> None:
+        """Answer all that wait, and all that want to, that the controller is stopping."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
+
+async def wait_for(request: Request, waiting: Coroutine[Any, Any, T]) -> T:
+    """`Waiting.until_gone` of this application."""
+    waits: Waiting = request.app.state.waiting
+    return await waits.until_gone(request, waiting)
+
+
+def patience_s(wait_s: float) -> float:
+    """How long a caller may really wait: between 0 and LONGEST_WAIT_S, also if asked for no number."""
+    return min(max(0.0, wait_s), LONGEST_WAIT_S) if wait_s == wait_s else 0.0
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _stopping() -> Busy:
+    return Busy("the controller is stopping; ask again when it is back")

@@ -1,0 +1,148 @@
+"""What callers send besides job specifications and agents' reports; unknown fields are refused."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rota.wire.job import Gpus, JobSpec, Name, Seconds, Unix
+from rota.wire.views import JobView, UserView
+
+Plain = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
+"""A sentence for the record; no NUL, which not every database can hold."""
+PolicyText = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
+"""A policy as the command line takes it: `tiresias`, `las:levels=2`."""
+Account = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.@+-]*$")]
+UserName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$")]
+
+
+class Form(BaseModel):
+    """Base of what callers send."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Verb(StrEnum):
+    """What can be done to a job."""
+
+    CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    REQUEUE = "requeue"
+
+
+class Submission(Form):
+    """One job, or an array of them."""
+
+    spec: JobSpec
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")] | None = None
+    """Chosen by the caller: sent again with the same key, nothing is submitted twice."""
+
+
+class Submitted(BaseModel):
+    """The jobs that a submission made, or had made before under the same key."""
+
+    jobs: list[JobView]
+
+
+class Act(Form):
+    """Why, for the record."""
+
+    reason: Plain = ""
+    force: bool = False
+    """Without grace: SIGKILL at once."""
+
+
+class JobChange(Form):
+    """New values of a job that has not ended; fields left out stay, `null` takes a limit away."""
+
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
+    time_s: Seconds | None = None
+    deadline_s: Unix | None = None
+    name: Name = ""
+    comment: Plain = ""
+    gpus_min: Gpus | None = None
+    gpus_max: Gpus | None = None
+    begin_s: Unix | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Only what the caller named."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Reason(Form):
+    """Why, for the record."""
+
+    reason: Plain = ""
+
+
+class PolicyChoice(Form):
+    """A policy by name, with its parameters."""
+
+    policy: PolicyText
+
+
+class Question(Form):
+    """What if these policies ran from now on, on as many more devices."""
+
+    policies: Annotated[list[PolicyText], Field(min_length=1, max_length=8)]
+    gpus: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
+    """More devices than now, or fewer."""
+    duration: Literal["user", "predicted", "history"] = "user"
+    """Who says how long jobs run; those it does not know are sampled from their tenant's history."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+class NewUser(Form):
+    """A user to be, with the tenant whose jobs are theirs too."""
+
+    name: UserName
+    admin: bool = False
+    tenant: Name = ""
+    """The user's own name if empty."""
+    account: Account = ""
+    """The machine's account that the user's commands run as, and that may call over the UNIX socket."""
+
+
+class UserToken(BaseModel):
+    """A user with a new token, which is shown only now."""
+
+    user: UserView
+    token: str
+
+
+class JoinRequest(Form):
+    """How long machines may join with a token."""
+
+    lifetime_s: Annotated[float, Field(gt=0, le=366 * 86400.0, allow_inf_nan=False)] = 3600.0
+
+
+class JoinToken(BaseModel):
+    """Lets agents join until `expires_s`, in Unix seconds."""
+
+    token: str
+    expires_s: float
+
+
+class Ok(BaseModel):
+    """Done; nothing else to say."""
+
+    ok: bool = True
+
+
+class Health(BaseModel):
+    """All that somebody without a token may know."""
+
+    ok: bool
+    version: str
+
+
+class Problem(BaseModel):
+    """Why a call was refused."""
+
+    error: str
+    """One sentence."""

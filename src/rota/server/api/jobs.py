@@ -1,0 +1,131 @@
+"""Jobs: submit, list, show, change, why, logs, wait."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query, Request
+from starlette.responses import Response
+
+from rota.server.api.calling import LONGEST_WAIT_S, Asked, JobId, Person, answer, patience_s, wait_for
+from rota.server.api.forms import Act, JobChange, Submission, Submitted, Verb
+from rota.server.api.problems import refusals
+from rota.server.facade import JobFilter, LogRequest
+from rota.wire.job import Unix
+from rota.wire.sync import Piece
+from rota.wire.views import DryRun, JobDetail, JobView, Why
+
+INT64 = 2**63 - 1
+MOST_LOG_BYTES = 1 << 20
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses=refusals())
+ONE_JOB = refusals(404)
+CHANGING = refusals(404, 409)
+PLAIN = Act()
+SubmissionBody = Annotated[
+    Submission,
+    Body(
+        openapi_examples={
+            "two devices": {
+                "value": {
+                    "spec": {"command": ["python", "train.py"], "gpus": 2, "name": "resnet", "time_s": 7200},
+                    "key": "8f14e45f",
+                }
+            },
+            "elastic": {
+                "value": {"spec": {"command": ["./train"], "gpus": 4, "gpus_min": 1, "gpus_max": 8}},
+            },
+            "array": {
+                "value": {"spec": {"command": ["./sweep"], "array": "1-20%4", "tenant": "vision/alice"}}
+            },
+        }
+    ),
+]
+ActBody = Annotated[Act, Body(examples=[{"reason": "wrong data", "force": False}])]
+ChangeBody = Annotated[JobChange, Body(examples=[{"priority": 10, "time_s": 3600}])]
+WaitS = Annotated[float, Query(ge=0, le=3600, description=f"seconds; at most {LONGEST_WAIT_S:g} are waited")]
+
+
+@router.post("", status_code=201, response_model=Submitted, responses={200: {"model": DryRun}, **refusals()})
+def submit(
+    request: SubmissionBody,
+    controller: Asked,
+    who: Person,
+    dry_run: Annotated[bool, Query(description="only say what would happen")] = False,
+) -> Response:
+    """Submit a job or an array; what is answered is on record.  With `dry_run`, nothing is."""
+    if dry_run:
+        return answer(controller.dry_run(who, request.spec))
+    return answer(Submitted(jobs=controller.submit(who, request)), 201)
+
+
+@router.get("", response_model=list[JobView])
+def jobs(
+    controller: Asked,
+    who: Person,
+    state: Annotated[
+        list[str] | None, Query(max_length=32, description="repeated, or words with commas between")
+    ] = None,
+    tenant: Annotated[str, Query(max_length=128)] = "",
+    user: Annotated[str, Query(max_length=128)] = "",
+    name: Annotated[str, Query(max_length=128)] = "",
+    limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
+    since: Annotated[Unix | None, Query(description="submitted or ended at this Unix time or later")] = None,
+) -> Response:
+    """List jobs, newest last."""
+    states = tuple(word.strip().upper() for text in state or () for word in text.split(",") if word.strip())
+    return answer(controller.jobs(who, JobFilter(states, tenant, user, name, limit, since)))
+
+
+@router.get("/{id}", response_model=JobDetail, responses=ONE_JOB)
+def detail(id: JobId, controller: Asked, who: Person) -> Response:
+    """Show a job with its specification, attempts and events."""
+    return answer(controller.detail(who, id))
+
+
+@router.patch("/{id}", response_model=JobView, responses=CHANGING)
+def update(id: JobId, change: ChangeBody, controller: Asked, who: Person) -> Response:
+    """Change some of a job's fields."""
+    return answer(controller.update(who, id, change))
+
+
+@router.get("/{id}/why", response_model=Why, responses=ONE_JOB)
+def why(id: JobId, controller: Asked, who: Person) -> Response:
+    """Say why a job waits: all binding reasons of the last decision, dominant first."""
+    return answer(controller.why(who, id))
+
+
+@router.get("/{id}/logs", response_model=Piece, responses=ONE_JOB)
+async def logs(
+    request: Request,
+    id: JobId,
+    controller: Asked,
+    who: Person,
+    attempt: Annotated[int | None, Query(ge=1, le=10**9, description="the newest if left out")] = None,
+    rank: Annotated[int, Query(ge=0, le=10**6)] = 0,
+    offset: Annotated[int, Query(ge=-INT64, le=INT64, description="bytes; from the end if negative")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_LOG_BYTES)] = 65536,
+    wait_s: WaitS = 0.0,
+) -> Response:
+    """Read a piece of a rank's log; waits for something to be there if asked to."""
+    piece = LogRequest(attempt, rank, offset, limit, patience_s(wait_s))
+    return answer(await wait_for(request, controller.logs(who, id, piece)))
+
+
+@router.get("/{id}/wait", response_model=JobView, responses=ONE_JOB)
+async def wait(
+    request: Request, id: JobId, controller: Asked, who: Person, wait_s: WaitS = LONGEST_WAIT_S
+) -> Response:
+    """Wait for a job to end: answers as soon as it has, or how it stands after `wait_s`."""
+    return answer(await wait_for(request, controller.wait(who, id, patience_s(wait_s))))
+
+
+@router.post("/{id}/{verb}", response_model=JobView, responses=CHANGING)
+def act(
+    id: JobId,
+    verb: Verb,
+    controller: Asked,
+    who: Person,
+    body: ActBody = PLAIN,
+) -> Response:
+    """Cancel, hold, release, suspend, resume or requeue a job; doing so twice is no error."""
+    return answer(controller.act(who, id, verb, body))

@@ -1,0 +1,36 @@
+"""The service itself: health and metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from rota import __version__
+from rota.server.api.calling import Asked, answer
+from rota.server.api.forms import Health
+from rota.server.api.problems import refusals
+from rota.server.facade import Forbidden, Identity
+from rota.server.metrics import CONTENT_TYPE, Metrics
+
+router = APIRouter(tags=["service"])
+
+
+@router.get("/health", response_model=Health, responses={503: {"model": Health}})
+def health(controller: Asked) -> Response:
+    """Say whether the controller works, to anybody."""
+    well = controller.health()
+    return answer(Health(ok=well, version=__version__), 200 if well else 503)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **refusals()},
+)
+def metrics(request: Request, controller: Asked) -> Response:
+    """Answer Prometheus; takes a user's token unless configured to be open."""
+    who: Identity | None = request.scope.get("identity")
+    if who is not None and not who.user:
+        raise Forbidden("this call is for people; an agent's token does not do")
+    kept: Metrics = request.app.state.metrics
+    return Response(kept.exposition(controller.metrics()), headers={"Content-Type": CONTENT_TYPE})

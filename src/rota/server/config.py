@@ -1,0 +1,314 @@
+"""Settings of a live cluster, from one place each: flag, then environment, then file, then default.
+
+The file is YAML, `$ROTA_HOME/config.yaml` or the one that `--config` names, with the keys of `Config`; the
+environment has the same names in capitals after `ROTA_` (`ROTA_MIN_RUN=30s`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rota.errors import InputError
+from rota.model.tenants import Tenant, Tenants
+from rota.model.units import format_duration, parse_duration
+from rota.worlds.local.endings import RULES, BackOff, Cause, Rule
+from rota.worlds.local.knowledge import check_source
+
+
+@dataclass(frozen=True)
+class Config:
+    """What an operator may set.  Durations are seconds here, and carry a unit wherever people write them."""
+
+    name: str = "rota"
+    """Name of the cluster."""
+    policy: str = "fifo:skip=yes"
+    """Policy at the first `up`; afterwards `rota policy set` changes it."""
+    host: str = "127.0.0.1"
+    """Address to listen on; loopback unless told otherwise."""
+    port: int = 0
+    """Port to listen on; 0 takes a free one."""
+    database_url: str = ""
+    """Where the state is; SQLite in ROTA_HOME if empty, or postgresql+psycopg://…"""
+    devices: str = "auto"
+    """Devices of this machine's agent: auto, cpu:4, nvidia, none."""
+    node: str = ""
+    """Name of this machine's node; its host name if empty."""
+    checkpoints: str = ""
+    """Folder for checkpoints that all machines see; each agent's own if empty."""
+    knowledge: str = ""
+    """Sources of knowledge: duration=user or duration=predicted."""
+    deadline: float = 10.0
+    """Time a policy may take for a decision."""
+    min_run: float = 60.0
+    """Time that every job may run before it is preempted."""
+    lost_after: float = 60.0
+    """Silence of an agent after which its jobs are started elsewhere."""
+    back_off: float = 10.0
+    """Pause before the first retry; it doubles."""
+    back_off_most: float = 600.0
+    """Longest pause before a retry."""
+    trial: float = 60.0
+    """Length of the trial run of jobs that want one."""
+    suspend_memory_gib: float = 0.0
+    """Host memory that suspended jobs may hold on this machine; half of it if 0."""
+    metrics_open: bool = False
+    """Let anybody read /metrics."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    tenants: Any = field(default_factory=dict)
+    """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
+    failures: Any = field(default_factory=list)
+    """Rules of the failure classifier that come before the built-in ones; only in the file."""
+
+
+DURATIONS = frozenset({"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"})
+ONLY_IN_FILE = frozenset({"tenants", "failures"})
+_FIELDS = {one.name: one for one in fields(Config)}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A configuration, and where each of its values comes from."""
+
+    config: Config
+    source: Mapping[str, str]
+    """flag, environment ROTA_X, the file's path, or default."""
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Name, value and source of each setting, as text."""
+        return [(name, shown(name, getattr(self.config, name)), self.source[name]) for name in _FIELDS]
+
+
+def choose(
+    home: Path,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Chosen:
+    """The settings in force; `flags` are those given (None is not given).  InputError names what is wrong."""
+    environment = os.environ if environment is None else environment
+    path = file or home / "config.yaml"
+    written = read_file(path, must_exist=file is not None)
+    values: dict[str, Any] = {}
+    source: dict[str, str] = {}
+    for name in _FIELDS:
+        variable = f"ROTA_{name.upper()}"
+        if flags.get(name) is not None:
+            values[name], source[name] = parsed(name, flags[name], f"--{name.replace('_', '-')}"), "flag"
+        elif variable in environment and name not in ONLY_IN_FILE:
+            values[name], source[name] = parsed(name, environment[variable], variable), variable
+        elif name in written:
+            values[name], source[name] = parsed(name, written[name], f"{path}: {name}"), str(path)
+        else:
+            source[name] = "default"
+    config = Config(**values)
+    _check(config)
+    return Chosen(config, source)
+
+
+def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """The settings in a YAML file; none if it is not there and need not be."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if must_exist:
+            raise InputError.at("there is no such file", file=path, expected="a YAML file") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError.at(f"cannot be read ({error})", file=path) from None
+    except yaml.YAMLError as error:
+        first = str(error).splitlines()[0]
+        raise InputError.at(
+            f"is not YAML ({first})", file=path, expected="lines such as `policy: fifo`"
+        ) from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InputError.at("is not a list of settings", file=path, expected="lines such as `policy: fifo`")
+    for name in content:
+        if name not in _FIELDS:
+            close = get_close_matches(str(name), _FIELDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(_FIELDS)}"
+            raise InputError.at("there is no such setting", file=path, field=str(name), expected=hint)
+    return content
+
+
+def parsed(name: str, value: Any, where: str) -> Any:
+    """`value`, text or what YAML made of it, as the setting `name` has it."""
+    if name in ONLY_IN_FILE:
+        return value
+    if name in DURATIONS:
+        return _duration(value, where)
+    kind: Any = type(_FIELDS[name].default)
+    if kind is bool:
+        return _yes_or_no(value, where)
+    made = _made(kind, value)
+    if made is None:
+        expected = {int: "a whole number", float: "a number, 0 or more", str: "text"}[kind]
+        raise InputError(f"{where}: {value!r} is wrong; expected {expected}")
+    return made
+
+
+def _duration(value: Any, where: str) -> float:
+    """Seconds, from text with a unit; a float is what `rota up` has read already."""
+    if isinstance(value, float) and math.isfinite(value) and value >= 0:
+        return value
+    return parse_duration(str(value), where)
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """`value` as `kind`; None if it is something else, such as a list, or a fraction for a whole number."""
+    if isinstance(value, bool | list | dict) or value is None:
+        return None
+    try:
+        made = kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if kind is float and not (math.isfinite(made) and made >= 0):
+        return None
+    return None if kind is int and isinstance(value, float) and made != value else made
+
+
+def _yes_or_no(value: Any, where: str) -> bool:
+    words = {
+        "yes": True,
+        "true": True,
+        "on": True,
+        "1": True,
+        "no": False,
+        "false": False,
+        "off": False,
+        "0": False,
+    }
+    found = words.get(str(value).lower())
+    if found is None:
+        raise InputError(f"{where}: {value!r} is wrong; expected yes or no")
+    return found
+
+
+def _check(config: Config) -> None:
+    if not 0 <= config.port <= 65535:
+        raise InputError.at(f"{config.port} is no port", field="--port", expected="0 to 65535")
+    if config.lost_after < 1.0:
+        raise InputError.at("is too short", field="--lost-after", expected="1s or more")
+    if config.log_level not in ("debug", "info", "warning", "error"):
+        raise InputError.at(
+            f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
+        )
+    tenants_of(config)
+    rules_of(config)
+    knowledge_of(config)
+
+
+def shown(name: str, value: Any) -> str:
+    """A value as people write it; the database's password stays out of sight."""
+    if name in DURATIONS:
+        return format_duration(value).replace(" ", "")
+    if name == "database_url" and "@" in value:
+        head, _, tail = value.rpartition("@")
+        return f"{head.partition('://')[0]}://…@{tail}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def tenants_of(config: Config) -> Tenants:
+    """The tenants that are configured."""
+    if not isinstance(config.tenants, dict):
+        raise InputError("tenants: expected paths with settings, such as `vision: {quota: 32, hard: true}`")
+    made = []
+    for path, said in config.tenants.items():
+        said = said or {}
+        unknown = (
+            set(said) - {"quota", "hard", "weight", "by_type"} if isinstance(said, dict) else {str(said)}
+        )
+        if unknown:
+            raise InputError(
+                f"tenants: {path}: {min(unknown)!r} is no setting; expected quota, hard, weight or by_type"
+            )
+        if not path or said.get("weight", 1) == 0:
+            raise InputError(f"tenants: {path!r} needs a path such as vision/ann, and a weight above 0")
+        try:
+            made.append(
+                Tenant(
+                    path=str(path),
+                    quota_gpus=_amount(said.get("quota", "inf")),
+                    hard=_yes_or_no(said.get("hard", False), f"tenants: {path}: hard"),
+                    weight=_amount(said.get("weight", 1.0)),
+                    quota_by_type={str(k): _amount(v) for k, v in (said.get("by_type") or {}).items()},
+                )
+            )
+        except (TypeError, ValueError, AttributeError):
+            raise InputError(f"tenants: {path}: {said!r} is wrong; expected numbers of GPUs") from None
+    return Tenants.of(*made)
+
+
+def _amount(said: Any) -> float:
+    """A number that may be infinite; ValueError for one that is none, or is below 0."""
+    amount = float(said)
+    if math.isnan(amount) or amount < 0 or isinstance(said, bool):
+        raise ValueError(f"{said!r} is no amount")
+    return amount
+
+
+def rules_of(config: Config) -> tuple[Rule, ...]:
+    """The failure classifier: the rules of the file, then the built-in ones."""
+    own = []
+    for number, said in enumerate(config.failures if isinstance(config.failures, list) else [None], start=1):
+        where = f"failures: rule {number}"
+        if not isinstance(said, dict) or not _HEAD < set(said) <= _HEAD | _FITS:
+            raise InputError(f"{where}: expected name, cause, and some of codes, signals, log")
+        try:
+            re.compile(said.get("log", ""))
+            own.append(
+                Rule(
+                    str(said["name"]),
+                    _CAUSES[str(said["cause"])],
+                    _numbers(said.get("codes", [])),
+                    _numbers(said.get("signals", [])),
+                    str(said.get("log", "")),
+                )
+            )
+        except (KeyError, ValueError, TypeError, re.error) as error:
+            problem = f"there is no cause {error}" if isinstance(error, KeyError) else str(error)
+            raise InputError(
+                f"{where}: {problem}; expected cause user, oom or infrastructure, lists of numbers, a regex"
+            ) from None
+    return (*own, *RULES)
+
+
+_HEAD, _FITS = {"name", "cause"}, {"codes", "signals", "log"}
+_CAUSES = {cause.value: cause for cause in (Cause.USER, Cause.OOM, Cause.INFRASTRUCTURE)}
+"""No rule makes a success of a failure."""
+
+
+def _numbers(said: Any) -> frozenset[int]:
+    if not isinstance(said, list):
+        raise TypeError(f"{said!r} is no list")
+    return frozenset(int(one) for one in said)
+
+
+def knowledge_of(config: Config) -> dict[str, str]:
+    """Sources of knowledge by kind."""
+    chosen = {}
+    for part in filter(None, (part.strip() for part in config.knowledge.split(","))):
+        kind, equals, source = part.partition("=")
+        if not equals:
+            raise InputError.at(f"{part!r} names no source", field="--knowledge", expected="duration=user")
+        check_source(kind, source)
+        chosen[kind] = source
+    return chosen
+
+
+def back_off_of(config: Config) -> BackOff:
+    """Pauses before retries."""
+    return BackOff(config.back_off, config.back_off_most)

@@ -1,0 +1,394 @@
+"""What the API asks of a live cluster, answered from the store and carried out by the scheduler."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from rota.errors import InputError, PolicyError
+from rota.server import people
+from rota.server.agents import Agents
+from rota.server.answers import Answers
+from rota.server.api.forms import (
+    Act,
+    JobChange,
+    JoinToken,
+    NewUser,
+    Question,
+    Submission,
+    UserToken,
+    Verb,
+)
+from rota.server.facade import (
+    Busy,
+    Conflict,
+    Forbidden,
+    Gauges,
+    Identity,
+    JobFilter,
+    LogRequest,
+    NotFound,
+)
+from rota.server.history import history_csv
+from rota.server.logs import Logs
+from rota.server.measured import cost_views
+from rota.server.metrics import Metrics
+from rota.server.overview import Overview
+from rota.server.policy.messages import check_policy
+from rota.server.rebuilding import asked_job, live_job
+from rota.server.roster import StoredRoster
+from rota.server.scheduler import Scheduler, Turn
+from rota.server.store import rows as stored
+from rota.server.store.asked import jobs_of
+from rota.server.store.failures import StoreError
+from rota.server.store.rows import JobRow
+from rota.server.store.store import Store
+from rota.server.views import attempt_view, event_view, is_over, job_view
+from rota.server.waiting import Bells, Outcomes
+from rota.wire.job import JobSpec
+from rota.wire.sync import Capability, Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.views import (
+    CostView,
+    DryRun,
+    EventView,
+    JobDetail,
+    JobView,
+    NodeView,
+    PolicyView,
+    Status,
+    UserView,
+    WhatIf,
+    Why,
+)
+from rota.worlds.local.inbox import Arrived, Asked, Inbox
+from rota.worlds.local.knowledge import SOURCES
+from rota.worlds.local.orders import Desk
+
+PATIENCE_S = 5.0
+"""How long a call waits for its command to be carried out; it is on record anyhow."""
+MOST_REASONS = 50
+"""Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
+
+
+class LiveController:
+    """Implements `rota.server.facade.Controller`."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        roster: StoredRoster,
+        inbox: Inbox,
+        desk: Desk,
+        heard: dict[str, float],
+        metrics: Metrics,
+    ) -> None:
+        self.name = name
+        self.store = store
+        self.roster = roster
+        self.inbox = inbox
+        self.desk = desk
+        self.heard = heard
+        self.counters = metrics
+        self.started_s = time.time()
+        self.epoch_s: float = float(store.facts()["epoch_s"])
+        self.bells = Bells()
+        self.outcomes = Outcomes()
+        self.scheduler: Scheduler
+        self.answers: Answers
+        self.overview: Overview
+        self._submitting = threading.Lock()
+        self.agents = Agents(self)
+        self.pieces = Logs(store, desk, self.bells)
+        desk.on_change(lambda nodes: self.bells.ring([("node", node) for node in nodes]))
+
+    def follow(self, scheduler: Scheduler) -> None:
+        """Ask `scheduler` from now on."""
+        self.scheduler = scheduler
+        self.answers = Answers(self)
+        self.overview = Overview(self)
+
+    def told(self, turn: Turn) -> None:
+        """A turn of the scheduler is on record: wake those who wait for it."""
+        self.bells.ring([("job", row) for row in turn.jobs])
+        for seq, outcome in turn.done:
+            self.outcomes.tell(seq, outcome)
+        for submitted_s, started_s in turn.started:
+            self.counters.submit_to_start_seconds.observe(max(0.0, started_s - submitted_s))
+        for reason in turn.preempted:
+            self.counters.preemptions.labels(reason).inc()
+        self.counters.attempts_lost.inc(turn.lost)
+        if turn.decided_s is not None:
+            self.counters.decision_seconds.observe(turn.decided_s)
+            self.counters.decisions.labels(turn.outcome).inc()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the cluster's epoch."""
+        return self.scheduler.clock()
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def submit(self, who: Identity, request: Submission) -> list[JobView]:
+        """Put jobs on record; see the facade."""
+        spec = self._admitted(who, request.spec)
+        jobs = jobs_of(spec)
+        tenant = who.tenant or who.user
+        with self._submitting:
+            rows = self.store.add_jobs(who.user, tenant, jobs, self.now, request.key)
+            accounts = {who.user: who.account}
+            self.inbox.put(
+                Arrived(
+                    [
+                        (live_job(row, spec, (), accounts), asked_job(row, spec), tuple(spec.gpu_types))
+                        for row in rows
+                    ]
+                )
+            )
+        return [job_view(row, None, self.epoch_s, self.now) for row in rows]
+
+    def _admitted(self, who: Identity, spec: JobSpec) -> JobSpec:
+        """The specification, if this person may submit it and what it names is there."""
+        tenant = spec.tenant
+        if os.geteuid() == 0 and not who.admin and not who.account:
+            raise Forbidden(
+                f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
+                "adds the user with one: rota user add NAME --account ACCOUNT"
+            )
+        if tenant and not who.admin and not f"{tenant}/".startswith(f"{who.tenant or who.user}/"):
+            raise Forbidden(
+                f"{who.user!r} belongs to tenant {who.tenant or who.user!r} and may not submit for {tenant!r}"
+            )
+        for before in spec.after:
+            if self.store.job_of_id(before.job) is None:
+                raise InputError(f"after: there is no job {before.job!r}; expected the id of a job")
+        return spec
+
+    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+        """What would happen to it."""
+        return self.answers.dry_run(who, self._admitted(who, spec))
+
+    def jobs(self, who: Identity, which: JobFilter) -> list[JobView]:
+        """Newest last."""
+        since = None if which.since_s is None else which.since_s - self.epoch_s
+        rows = self.store.jobs(
+            stored.JobFilter(
+                states=which.state,
+                tenant=which.tenant or None,
+                user=which.user or None,
+                name=which.name or None,
+                since_s=since,
+                limit=which.limit,
+            )
+        )
+        return self._with_reasons(self.views(rows))
+
+    def _with_reasons(self, views: list[JobView]) -> list[JobView]:
+        """A short list says why jobs wait, unless the policy is busy."""
+        waiting = [view for view in views if view.state == "PENDING" and not view.reason]
+        if 0 < len(waiting) <= MOST_REASONS:
+            try:
+                found = self.scheduler.explain_all([view.row for view in waiting])
+            except (Busy, PolicyError):
+                return views
+            for view in waiting:
+                reasons = found[view.row].constraints if view.row in found else ()
+                view.reason = reasons[0].code.value if reasons else ""
+        return views
+
+    def views(self, rows: Iterable[JobRow]) -> list[JobView]:
+        """Jobs with what they hold now."""
+        now, attempts = self.now, self.scheduler.holding
+        return [job_view(row, attempts.get(row.row), self.epoch_s, now) for row in rows]
+
+    def row_of(self, id: str) -> JobRow:
+        """The row of a job by its id; NotFound."""
+        row = self.store.job_of_id(id)
+        if row is None:
+            raise NotFound(f"there is no job {id}; `rota ls --all` lists them")
+        return row
+
+    def _own(self, who: Identity, id: str) -> JobRow:
+        row = self.row_of(id)
+        if not who.owns(row.user, row.asked.tenant):
+            raise Forbidden(f"job {id} belongs to {row.user!r}; {who.user!r} may not touch it")
+        return row
+
+    def detail(self, who: Identity, id: str) -> JobDetail:
+        """Everything about one job."""
+        row = self._own(who, id)
+        spec = self.store.spec(row.row)
+        assert spec is not None
+        capability = row.now.capability
+        return JobDetail(
+            job=self.views([row])[0],
+            spec=spec,
+            attempts=[attempt_view(attempt, self.epoch_s) for attempt in self.store.attempts(row.row)],
+            capability=None if capability is None else Capability(**capability),
+            events=[event_view(event, self.epoch_s) for event in self.store.events(job=id)],
+        )
+
+    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+        """Change what a job asks for."""
+        row, changes = self._own(who, id), change.changes()
+        if is_over(row.now.state):
+            raise Conflict(f"job {id} has ended ({row.now.state})")
+        if changes:
+            self._command(who, "update", row, changes, id)
+        return self.views([self.row_of(id)])[0]
+
+    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView:
+        """Cancel, hold, …"""
+        row = self._own(who, id)
+        if is_over(row.now.state):
+            if verb is Verb.CANCEL:
+                return self.views([row])[0]
+            raise Conflict(f"job {id} has ended ({row.now.state})")
+        self._command(who, verb.value, row, {"reason": act.reason, "force": act.force}, id)
+        return self.views([self.row_of(id)])[0]
+
+    def _command(
+        self, who: Identity, kind: str, row: JobRow | None, args: dict[str, Any], about: str
+    ) -> None:
+        """Put a command on record and wait a little until it is done; Conflict if it could not be."""
+        node = args.pop("node", None)
+        number = None if row is None else row.row
+        seq = self.store.add_command(self.now, who.user, kind, row=number, node=node, args=args)
+        self.outcomes.expect(seq)
+        self.inbox.put(Asked(seq, who.user, kind, number, node, args))
+        outcome = self.outcomes.wait(seq, PATIENCE_S)
+        if outcome and outcome.get("error"):
+            raise Conflict(
+                f"{about}: {outcome['error']}" if row is None else f"job {about}: {outcome['error']}"
+            )
+
+    def why(self, who: Identity, id: str) -> Why:
+        """Why it waits, or runs as it does."""
+        return self.answers.why(self.row_of(id))
+
+    async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
+        """The job once it has ended, or as it is after `wait_s`."""
+        row = self._own(who, id)
+        until = time.monotonic() + wait_s
+        with self.bells.listen(("job", row.row)) as bell:
+            while True:
+                view = self.views([self.row_of(id)])[0]
+                left = until - time.monotonic()
+                if is_over(view.state) or left <= 0:
+                    return view
+                await bell.wait(left)
+
+    async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
+        """A piece of a log, from the agent that has it."""
+        return await self.pieces.read(self._own(who, id), request)
+
+    # -- the cluster -----------------------------------------------------------------------------
+
+    def nodes(self, who: Identity) -> list[NodeView]:
+        """All machines that have joined."""
+        return self.overview.nodes()
+
+    def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
+        """No new jobs on a node, or jobs again."""
+        if all(known.name != node for known in self.store.nodes()):
+            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
+        verb = "drain" if drained else "undrain"
+        self._command(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
+        return next(view for view in self.nodes(who) if view.name == node)
+
+    def policy(self, who: Identity) -> PolicyView:
+        """The policy in force, and its shadow."""
+        return self.answers.policy()
+
+    def set_policy(self, who: Identity, policy: str) -> PolicyView:
+        """Another policy, from now on."""
+        check_policy(policy, frozenset(SOURCES))
+        self._command(who, "policy", None, {"policy": policy}, "policy")
+        return self.answers.policy()
+
+    def shadow(self, who: Identity, policy: str | None) -> PolicyView:
+        """A policy that says what it would do; None ends that."""
+        if policy:
+            check_policy(policy, frozenset(SOURCES))
+        self._command(who, "shadow", None, {"policy": policy or ""}, "shadow")
+        return self.answers.policy()
+
+    def whatif(self, who: Identity, question: Question) -> WhatIf:
+        """What would become of the live jobs under other policies."""
+        return self.answers.whatif(question)
+
+    def status(self, who: Identity) -> Status:
+        """The cluster in one view."""
+        return self.overview.status()
+
+    def history(self, who: Identity, since_s: float | None, until_s: float | None) -> list[JobView]:
+        """Jobs that ended in that time."""
+        low, high = self._window(since_s, until_s)
+        rows = self.store.history(low, high).jobs
+        ended = [row for row in rows if row.now.finish_s is not None and low <= row.now.finish_s <= high]
+        return self.views(sorted(ended, key=lambda row: row.now.finish_s or 0.0))
+
+    def history_csv(self, who: Identity, since_s: float | None, until_s: float | None) -> str:
+        """The same as a trace that `rota simulate` reads."""
+        low, high = self._window(since_s, until_s)
+        history = self.store.history(low, high)
+        return history_csv(history, self.store.specs([job.row for job in history.jobs]), self.epoch_s)
+
+    def _window(self, since_s: float | None, until_s: float | None) -> tuple[float, float]:
+        low = 0.0 if since_s is None else since_s - self.epoch_s
+        return low, self.now if until_s is None else until_s - self.epoch_s
+
+    def costs(self, who: Identity) -> list[CostView]:
+        """Medians of what was measured, over all jobs and by workload."""
+        return cost_views(self.store.costs())
+
+    def events(self, who: Identity, since_seq: int, limit: int) -> list[EventView]:
+        """Lines of the audit after a number."""
+        return [event_view(e, self.epoch_s) for e in self.store.events(since_seq=since_seq, limit=limit)]
+
+    # -- people and machines ---------------------------------------------------------------------
+
+    def users(self, who: Identity) -> list[UserView]:
+        """All users by name."""
+        return self.roster.users()
+
+    def add_user(self, who: Identity, user: NewUser) -> UserToken:
+        """A user with a token that is shown only now."""
+        return people.add_user(self.roster, user)
+
+    def new_token(self, who: Identity, name: str) -> UserToken:
+        """A new token in place of the old ones."""
+        return people.new_token(self.roster, name)
+
+    def remove_user(self, who: Identity, name: str) -> None:
+        """The user's tokens are worth nothing any more."""
+        people.remove_user(self.roster, name)
+
+    def join_token(self, who: Identity, lifetime_s: float) -> JoinToken:
+        """A token with which machines may join for a while."""
+        return people.join_token(self.roster, lifetime_s)
+
+    def join(self, who: Identity, info: NodeInfo) -> Joined:
+        """A machine joins, or comes back with other devices."""
+        return self.agents.join(who, info)
+
+    async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
+        """What an agent has to say, and what it is to do."""
+        return await self.agents.sync(who.node, request)
+
+    # -- service ---------------------------------------------------------------------------------
+
+    def health(self) -> bool:
+        """Whether the store answers and the scheduler works."""
+        try:
+            self.store.facts()
+        except StoreError:
+            return False
+        return not self.scheduler.trouble
+
+    def metrics(self) -> Gauges:
+        """This moment, by tenant."""
+        return self.overview.gauges()

@@ -1,0 +1,120 @@
+"""What has happened on the cluster as a trace that `rota simulate` reads back.
+
+One line for each job that has run and ended, in the columns of `rota.traces.plain`.  Jobs that never ran
+(cancelled while they waited, held to the end) would only take what nobody took; they are left out.
+
+submit_s    seconds since the first submission in the file; a job that was not to begin before a moment
+            counts as submitted then
+duration_s  what it takes to run the job again: the work it did, in seconds at the GPUs it asked for, without
+            starts, preemptions and what was lost; if nothing tells, the time it ran but for failed attempts
+failures_s  how long each attempt ran that failed before
+after       jobs it was to run after, as far as they are in the file
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from rota.model.jobs import Counts, Kind
+from rota.server.store.rows import History, IntervalRow, JobRow
+from rota.wire.job import JobSpec
+
+COLUMNS = (
+    "job_id", "submit_s", "gpus", "duration_s", "tenant", "group", "workload", "priority", "kind",
+    "gpus_min", "gpus_max", "counts", "gpu_share", "gpu_types", "gpu_memory_gib", "cpus", "memory_gib",
+    "deadline_s", "limit_s", "batch_size", "after", "failures_s", "start_s", "end_s", "outcome",
+)  # fmt: skip
+_OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
+_FAILED = frozenset({"failed", "lost"})
+
+
+def history_csv(history: History, specs: Mapping[int, JobSpec], epoch_s: float) -> str:
+    """The trace; `specs` are the specifications of its jobs, `epoch_s` the Unix time of moment 0."""
+    jobs = [job for job in history.jobs if job.now.finish_s is not None and job.now.run_s > 0]
+    begun = {job.row: _submit_s(job, specs.get(job.row), epoch_s) for job in jobs}
+    zero_s = min(begun.values(), default=0.0)
+    intervals: dict[int, list[IntervalRow]] = {}
+    for interval in history.intervals:
+        intervals.setdefault(interval.row, []).append(interval)
+    named = {job.id for job in jobs}
+    out = StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for job in sorted(jobs, key=lambda job: (begun[job.row], job.row)):
+        spec = specs.get(job.row)
+        after = [before.job for before in spec.after if before.job in named] if spec is not None else []
+        line = _line(job, intervals.get(job.row, ()), zero_s)
+        writer.writerow({**line, "submit_s": _rounded(begun[job.row] - zero_s), "after": ";".join(after)})
+    return out.getvalue()
+
+
+def _submit_s(job: JobRow, spec: JobSpec | None, epoch_s: float) -> float:
+    """When it could have started at the earliest."""
+    if spec is None or spec.begin_s is None:
+        return job.submit_s
+    return max(job.submit_s, spec.begin_s - epoch_s)
+
+
+def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[str, object]:
+    asked, now = job.asked, job.now
+    failures = failures_s(job, intervals)
+
+    def moment(at_s: float | None) -> object:
+        return "" if at_s is None else _rounded(at_s - zero_s)
+
+    return {
+        "job_id": job.id,
+        "gpus": asked.gpus,
+        "duration_s": _rounded(_duration_s(job, failures)),
+        "tenant": asked.tenant,
+        "group": asked.group,
+        "workload": asked.workload,
+        "priority": asked.priority,
+        "kind": Kind(asked.kind).name,
+        "gpus_min": asked.gpus_min,
+        "gpus_max": asked.gpus_max,
+        "counts": Counts(asked.counts).name,
+        "gpu_share": asked.gpu_share,
+        "gpu_types": "|".join(asked.gpu_types),
+        "gpu_memory_gib": asked.gpu_memory_gib,
+        "cpus": asked.cpus,
+        "memory_gib": asked.memory_gib,
+        "deadline_s": moment(asked.deadline_s),
+        "limit_s": _or_empty(asked.limit_s),
+        "batch_size": _or_empty(asked.batch_size),
+        "failures_s": ";".join(str(_rounded(seconds)) for seconds in failures),
+        "start_s": moment(now.first_start_s),
+        "end_s": moment(now.finish_s),
+        "outcome": _OUTCOMES.get(now.state, "FAILED"),
+    }
+
+
+def failures_s(job: JobRow, intervals: Sequence[IntervalRow]) -> list[float]:
+    """How long the attempts ran that failed before the last one did, or succeeded."""
+    ran: dict[int, float] = {}
+    failed = set()
+    for interval in intervals:
+        ran[interval.attempt] = ran.get(interval.attempt, 0.0) + interval.end_s - interval.start_s
+        if interval.how in _FAILED:
+            failed.add(interval.attempt)
+    if job.now.state not in _OUTCOMES and failed:
+        failed.remove(max(failed))  # its last end is how the job ended
+    return [ran[attempt] for attempt in sorted(failed)]
+
+
+def _duration_s(job: JobRow, failures: Sequence[float]) -> float:
+    now = job.now
+    if now.progress_base > 0:
+        return now.progress_base / job.asked.gpu_share
+    return max(now.run_s - sum(failures), 0.001)
+
+
+def _or_empty(value: float | None) -> object:
+    return "" if value is None else value
+
+
+def _rounded(seconds: float) -> float:
+    """To the millisecond: what processes do is not more exact."""
+    return round(seconds, 3)

@@ -1,0 +1,131 @@
+"""How much one caller may send, and how often: two ASGI middlewares that cost microseconds.
+
+Both stand behind the gate (`rota.server.auth.Gate`), so that strangers fill no buckets.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.server.facade import Identity
+
+MIB = 1 << 20
+MOST_BODY_BYTES = 4 * MIB
+CALLS_PER_S = 1000.0
+BURST_CALLS = 10_000.0
+
+
+class BodyLimit:
+    """Answers 413 to a request whose body is larger than `most_bytes`; reads no more than that of it."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int = MOST_BODY_BYTES) -> None:
+        self._app = app
+        self._most = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "")
+        if length.isdigit():  # the server holds the caller to it
+            fits = len(length) <= 20 and int(length) <= self._most
+        elif "transfer-encoding" in headers:
+            whole = await self._read(receive)
+            fits, receive = whole is not None, _replayed(whole or b"", receive)
+        else:
+            fits = True
+        if fits:
+            await self._app(scope, receive, send)
+        else:
+            sentence = f"the request is larger than {self._most / MIB:g} MiB, the most this controller takes"
+            await _refused(413, sentence, {"Connection": "close"})(scope, receive, send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The whole body, or None as soon as it is too large."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._most:
+                return None
+            if not message.get("more_body"):
+                return bytes(body)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    calls: float
+    at_s: float
+
+
+class RateLimit:
+    """Answers 429 to whoever calls more often than `per_s` after `burst` calls at once.
+
+    People and agents have a bucket each.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        per_s: float = CALLS_PER_S,
+        burst: float = BURST_CALLS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._per_s = per_s
+        self._burst = burst
+        self._clock = clock
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on, or answer it."""
+        who: Identity | None = scope.get("identity")
+        wait_s = self.take((who.user, who.node)) if who is not None else 0.0
+        if not wait_s:
+            await self._app(scope, receive, send)
+            return
+        sentence = (
+            f"too many calls: at most {self._per_s:g} a second are answered; try again in {wait_s:.1f} s"
+        )
+        await _refused(429, sentence, {"Retry-After": str(math.ceil(wait_s))})(scope, receive, send)
+
+    def take(self, key: tuple[str, str]) -> float:
+        """Take one call out of a bucket: 0, or the seconds until there is one again."""
+        now_s = self._clock()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(self._burst, now_s)
+        bucket.calls = min(self._burst, bucket.calls + (now_s - bucket.at_s) * self._per_s)
+        bucket.at_s = now_s
+        if bucket.calls >= 1.0:
+            bucket.calls -= 1.0
+            return 0.0
+        return (1.0 - bucket.calls) / self._per_s
+
+
+def _refused(status: int, sentence: str, headers: dict[str, str]) -> Response:
+    return Response(json.dumps({"error": sentence}), status, headers, "application/json")
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A receiver that gives the body again, then what really comes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

@@ -1,0 +1,100 @@
+"""Pieces of logs: asked of the agents that have them, handed to those who wait for them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from rota.server.facade import Busy, LogRequest, NotFound
+from rota.server.store.rows import AttemptRow, JobRow
+from rota.server.store.store import Store
+from rota.server.waiting import Bells
+from rota.wire.sync import Fetch, Piece
+from rota.worlds.local.orders import Desk
+
+LOG_POLL_S = 0.25
+"""How often a follower of a log asks the agent again."""
+FETCH_S = 10.0
+"""How long an agent may take to answer for a piece of a log."""
+
+
+class Logs:
+    """What is asked of which agent, and the answers; all on the API's event loop."""
+
+    def __init__(self, store: Store, desk: Desk, bells: Bells) -> None:
+        self.store = store
+        self.desk = desk
+        self.bells = bells
+        self._fetches: dict[str, dict[str, Fetch]] = {}
+        self._pieces: dict[str, Piece] = {}
+        self._number = itertools.count(1)
+
+    def asked_of(self, node: str) -> list[Fetch]:
+        """The pieces that the agent of `node` is to send."""
+        return list(self._fetches.get(node, {}).values())
+
+    def take(self, node: str, pieces: Sequence[Piece]) -> None:
+        """The agent of `node` has sent them; those that nobody waits for any more are dropped."""
+        for piece in pieces:
+            if piece.id in self._fetches.get(node, {}):
+                self._pieces[piece.id] = piece
+        self.bells.ring([("piece", piece.id) for piece in pieces])
+
+    async def read(self, row: JobRow, request: LogRequest) -> Piece:
+        """A piece of a log of a job; empty if it has none yet.  NotFound, or Busy if its node is silent."""
+        until = time.monotonic() + request.wait_s
+        while True:
+            attempt = self._attempt(row, request.attempt)
+            left = until - time.monotonic()
+            if attempt is not None:
+                piece = await self._fetch(row, attempt, request)
+                if piece.text or left <= 0 or attempt.end_s is not None:
+                    return piece
+            elif left <= 0:
+                return Piece(id="", offset=0, text="", size=0)
+            with self.bells.listen(("job", row.row)) as bell:
+                await bell.wait(min(LOG_POLL_S, max(left, 0.0)))
+
+    def _attempt(self, row: JobRow, number: int | None) -> AttemptRow | None:
+        """The attempt whose log is wanted: the newest that has begun, or a certain one."""
+        attempts = self.store.attempts(row.row)
+        if number is not None:
+            found = next((a for a in attempts if a.number == number), None)
+            if found is None:
+                raise NotFound(f"job {row.id} has no attempt {number}; it has {len(attempts)}")
+            return found
+        begun = [a for a in attempts if a.start_s is not None or a.end_s is not None]
+        return begun[-1] if begun else None
+
+    async def _fetch(self, row: JobRow, attempt: AttemptRow, request: LogRequest) -> Piece:
+        node = _node_of(row, attempt, request.rank)
+        fetch = Fetch(
+            id=f"{self.desk.incarnation}-{next(self._number)}",  # agents may hold old pieces
+            row=row.row,
+            attempt=attempt.number,
+            rank=request.rank,
+            offset=request.offset,
+            limit=request.limit,
+        )
+        self._fetches.setdefault(node, {})[fetch.id] = fetch
+        try:
+            with self.bells.listen(("piece", fetch.id)) as bell:
+                self.bells.ring([("node", node)])
+                await bell.wait(FETCH_S)
+            piece = self._pieces.pop(fetch.id, None)
+        finally:
+            self._fetches.get(node, {}).pop(fetch.id, None)
+        if piece is None:
+            raise Busy(f"node {node}, where the log is, does not answer")
+        return piece
+
+
+def _node_of(row: JobRow, attempt: AttemptRow, rank: int) -> str:
+    """Name of the node where `rank` of the attempt runs or ran; NotFound."""
+    places = attempt.parts["places"]
+    for place in places:
+        if any(one["rank"] == rank for one in place["ranks"]):
+            return str(place["name"])
+    ranks = sum(len(place["ranks"]) for place in places)
+    raise NotFound(f"job {row.id} has no rank {rank}; it has {ranks}, from 0")

@@ -1,0 +1,212 @@
+"""The controller's process: store, scheduler, API.  `rota up` starts it; it ends on SIGTERM.
+
+It leaves `controller.json` in ROTA_HOME (where it listens, its process) once it answers, and takes it away
+when it ends in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota import __version__
+from rota.errors import RotaError
+from rota.model.atomic import replacing, write_secret
+from rota.model.growing import GrowingTable
+from rota.scheduler.mirror import TracedState
+from rota.server import config as configuration
+from rota.server.answers import Answers
+from rota.server.api.app import Settings, create_app
+from rota.server.auth import Unauthorized, identify_token
+from rota.server.config import Config, choose
+from rota.server.controller import LiveController
+from rota.server.logging import set_up
+from rota.server.metrics import Metrics
+from rota.server.policy.host import PolicyHost
+from rota.server.policy.messages import check_policy
+from rota.server.policy.remote import Limits
+from rota.server.roster import StoredRoster
+from rota.server.scheduler import Clock, MakeHost, Scheduler, SchedulerSettings
+from rota.server.serving import Address, Serving
+from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
+from rota.server.store.store import Store
+from rota.wire.views import UserView
+from rota.worlds.local.inbox import Inbox
+from rota.worlds.local.knowledge import SOURCES
+from rota.worlds.local.orders import Desk
+from rota.worlds.local.settings import LiveSettings
+
+log = logging.getLogger(__name__)
+CONTROLLER = "controller.json"
+SOCKET = "controller.sock"
+TOKENS = "tokens"
+ADMIN = "admin"
+
+
+@dataclass
+class Running:
+    """A controller at work in this process."""
+
+    serving: Serving
+    scheduler: Scheduler
+    inbox: Inbox
+    store: Store
+    thread: threading.Thread
+    answers: Answers
+
+    def stop(self) -> None:
+        """Make `serving.run` return."""
+        self.serving.stop()
+
+    def close(self) -> None:
+        """End the scheduler and give the store free; jobs run on."""
+        self.inbox.close()
+        self.thread.join(timeout=10)
+        if self.scheduler.host is not None:
+            self.scheduler.host.close()
+        self.answers.close()
+        self.store.close()
+
+
+def start(home: Path, config: Config) -> Running:
+    """Everything of a controller, the scheduler's thread running; `serving.run()` answers calls."""
+    store = Store.open(config.database_url or None, home)
+    roster = StoredRoster(store)
+    first_up(home, store, roster, config)
+    epoch_s = float(store.facts()["epoch_s"])
+    inbox, desk, heard = Inbox(), Desk(secrets.token_hex(8)), dict[str, float]()
+    metrics = Metrics()
+    controller = LiveController(config.name, store, roster, inbox, desk, heard, metrics)
+    scheduler = Scheduler(
+        store,
+        host_maker(home, config),
+        inbox,
+        desk,
+        Clock(epoch_s),
+        heard,
+        scheduler_settings(config),
+        roster.accounts,
+        controller.told,
+    )
+    controller.follow(scheduler)
+    app = create_app(controller, roster, metrics, Settings(metrics_open=config.metrics_open))
+    serving = Serving(app, Address(config.host, config.port, home / SOCKET))
+    thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
+    thread.start()
+    return Running(serving, scheduler, inbox, store, thread, controller.answers)
+
+
+def host_maker(home: Path, config: Config) -> MakeHost:
+    """Starts policies with the operator's deadline, their output in ROTA_HOME/logs."""
+
+    def make(
+        state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
+    ) -> PolicyHost:
+        limits = Limits(deadline_s=config.deadline)
+        return PolicyHost(
+            state, table, spec, memory=memory, seed=seed, limits=limits, log_folder=home / "logs"
+        )
+
+    return make
+
+
+def scheduler_settings(config: Config) -> SchedulerSettings:
+    """What the scheduler is told of the configuration."""
+    live = LiveSettings(
+        lost_after_s=config.lost_after,
+        back_off=configuration.back_off_of(config),
+        rules=configuration.rules_of(config),
+        trial_s=config.trial,
+    )
+    return SchedulerSettings(
+        live=live,
+        tenants=configuration.tenants_of(config),
+        knowledge=configuration.knowledge_of(config),
+        min_run_s=config.min_run,
+    )
+
+
+def first_up(home: Path, store: Store, roster: StoredRoster, config: Config) -> None:
+    """What a new cluster needs: its policy, an admin with a token."""
+    if REAL not in store.policies():
+        spec = check_policy(config.policy, frozenset(SOURCES))
+        now = max(0.0, time.time() - float(store.facts()["epoch_s"]))
+        row = PolicyRow(REAL, str(spec), now, ADMIN)
+        event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")
+        store.commit(Step(policies=[row], events=[event]))
+    if roster.user(ADMIN) is None:
+        roster.put_user(UserView(name=ADMIN, admin=True, tenant=ADMIN, account=""))
+    path = home / TOKENS / ADMIN
+    if not _is_good(path, roster):
+        write_secret(path, roster.renew("user", ADMIN))
+
+
+def _is_good(path: Path, roster: StoredRoster) -> bool:
+    """True if the file holds the admin's token; it may be that of another store, or what a crash left."""
+    try:
+        return identify_token(roster, path.read_text(encoding="ascii").strip(), time.time()).user == ADMIN
+    except (Unauthorized, FileNotFoundError, UnicodeDecodeError):
+        return False
+
+
+def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
+    """Tell local commands where the controller is, and with which flags it was started."""
+    said = {
+        "url": running.serving.url,
+        "pid": os.getpid(),
+        "version": __version__,
+        "user": getpass.getuser(),
+        "started_s": time.time(),
+        "flags": dict(flags),
+    }
+    with replacing(home / CONTROLLER) as partial:
+        partial.write_text(json.dumps(said), encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="rota-controller")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--flags", default="{}", help="settings given on the command line, as JSON")
+    given = parser.parse_args(argv)
+    home: Path = given.home
+    try:
+        flags = json.loads(given.flags)
+        config = choose(home, flags, environment, given.config).config
+        set_up(level=logging.getLevelNamesMapping()[config.log_level.upper()])
+        running = start(home, config)
+    except RotaError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: running.stop())
+    teller = threading.Thread(target=_tell_when_ready, args=(home, running, flags), daemon=True)
+    teller.start()
+    try:
+        running.serving.run()
+    finally:
+        running.close()
+        (home / CONTROLLER).unlink(missing_ok=True)
+    return 0
+
+
+def _tell_when_ready(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
+    running.serving.ready.wait()
+    note(home, running, flags)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The cluster in one view: its nodes, its troubles, its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rota import __version__
+from rota.server.facade import Gauges
+from rota.server.store.rows import AttemptRow
+from rota.server.views import node_view
+from rota.wire.views import NodeView, Status
+
+if TYPE_CHECKING:
+    from rota.server.controller import LiveController
+
+LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")
+"""States of jobs that are not over, or of which something is left."""
+
+
+class Overview:
+    """Reads store and scheduler; changes nothing."""
+
+    def __init__(self, controller: LiveController) -> None:
+        self.controller = controller
+
+    def nodes(self) -> list[NodeView]:
+        """All machines that have joined, with what is on them."""
+        controller, scheduler = self.controller, self.controller.scheduler
+        holding, suspended = dict(scheduler.holding), dict(scheduler.suspended)
+        ids = dict(scheduler.ids)
+        views = []
+        for node in controller.store.nodes():
+            on = {ids[r]: a for r, a in holding.items() if r in ids and _is_on(a, node.name)}
+            held = {ids[r]: a for r, a in suspended.items() if r in ids and _is_on(a, node.name)}
+            seen_s = controller.heard.get(node.name)
+            views.append(node_view(node, on, held, seen_s, controller.epoch_s))
+        return views
+
+    def status(self) -> Status:
+        """What an operator sees first."""
+        controller, nodes = self.controller, self.nodes()
+        totals = controller.store.totals()
+        return Status(
+            name=controller.name,
+            version=__version__,
+            started_s=controller.started_s,
+            policy=controller.answers.policy().policy,
+            nodes=len(nodes),
+            gpus=sum(node.gpus for node in nodes if node.state != "lost"),
+            gpus_used=sum(node.gpus_used for node in nodes),
+            pending=totals.get("PENDING", 0),
+            running=totals.get("RUNNING", 0),
+            suspended=totals.get("SUSPENDED", 0),
+            finished=sum(count for state, count in totals.items() if state not in LIVE),
+            store=controller.store.where,
+            troubles=self._troubles(nodes),
+        )
+
+    def _troubles(self, nodes: Sequence[NodeView]) -> list[str]:
+        scheduler = self.controller.scheduler
+        host = scheduler.host
+        found = [scheduler.trouble, host.trouble if host is not None else ""]
+        found += [f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"]
+        found += [
+            f"device {view.device} is unhealthy: {view.info.why}"
+            for node in nodes
+            for view in node.devices
+            if not view.info.healthy
+        ]
+        return [sentence for sentence in found if sentence]
+
+    def gauges(self) -> Gauges:
+        """This moment in numbers, jobs by tenant."""
+        by_state: dict[str, dict[str, int]] = {"PENDING": {}, "RUNNING": {}, "SUSPENDED": {}}
+        for (state, tenant), count in self.controller.store.live_totals().items():
+            if state in by_state:
+                by_state[state][tenant] = count
+        nodes = self.nodes()
+        states: dict[str, int] = {}
+        for node in nodes:
+            states[node.state] = states.get(node.state, 0) + 1
+        return Gauges(
+            pending=by_state["PENDING"],
+            running=by_state["RUNNING"],
+            suspended=by_state["SUSPENDED"],
+            gpus=sum(node.gpus for node in nodes if node.state != "lost"),
+            gpus_allocated=sum(node.gpus_used for node in nodes),
+            nodes=states,
+        )
+
+
+def _is_on(attempt: AttemptRow, node: str) -> bool:
+    return any(place["name"] == node for place in attempt.parts["places"])

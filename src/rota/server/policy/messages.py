@@ -1,0 +1,298 @@
+"""What controller and policy process say to each other, and how it crosses the pipe.
+
+Each message is its length in 8 bytes and a pickle.  Requests are dataclasses; replies are dictionaries of
+plain values, read by an unpickler that knows no classes, since a policy is a program of somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import numpy as np
+
+from rota.errors import InputError, PolicyError
+from rota.model.columns import Array
+from rota.model.grants import Code, Constraint, Leave, Reservation
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.mirror import Frame, Whole
+from rota.scheduler.needs import Knowledge, Provenance
+from rota.scheduler.packing import unpack_grant
+from rota.scheduler.policy import PolicySpec, parse_policy
+from rota.scheduler.values import decode, encode
+
+MODULES = "ROTA_POLICY_MODULES"
+"""Environment variable: modules to import before a policy is looked up, separated by commas.
+
+A module registers policies with `rota.scheduler.policy.register`; both the controller and the policy process
+import it, so it must be on the path of both (`PYTHONPATH`, or an installed package).
+"""
+
+LONGEST = 1 << 32
+"""Bytes of a message; more than that is garbage."""
+
+
+class PipeError(PolicyError):
+    """The other side is gone, or what it says is no message."""
+
+
+class NotTakenError(PipeError):
+    """The other side was gone before it read what was said: nothing has come of it."""
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is new in the knowledge of one kind: some rows of a column, or all there is."""
+
+    kind: Knowledge
+    provenance: Provenance
+    values: Any
+    rows: Array | None = None
+    """Rows of the column that `values` are for; None if `values` replace everything."""
+    is_column: bool = False
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Everything a policy begins, or begins anew, with."""
+
+    whole: Whole
+    policy: str
+    memory: bytes | None
+    """Sealed memory (`seal`); None for an empty one."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Decide:
+    """One moment to decide upon."""
+
+    frames: list[Frame]
+    cause: int
+    news: list[Rows] = field(default_factory=list)
+    memory: bytes | None = None
+    """Go on with this sealed memory; None for the one that the last decision left."""
+    costs: Mapping[int, float] = field(default_factory=dict)
+    """What the preemption of running jobs would cost, by row."""
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Why `rows` wait."""
+
+    frames: list[Frame]
+    rows: list[int]
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """The present moment, for a file."""
+
+    frames: list[Frame]
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a job waits."""
+
+    constraints: tuple[Constraint, ...]
+    position: int
+    """1 for who is served next."""
+    ahead: list[int]
+    """The first rows before it."""
+
+
+# -- the pipe --------------------------------------------------------------------------------------
+
+
+class _Plain(pickle.Unpickler):
+    """Reads numbers, texts, bytes, lists, tuples and dictionaries, and nothing that has to be imported."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+
+
+def send(pipe: socket, value: object, deadline: float | None = None) -> None:
+    """Send `value` before `deadline` (on the monotonic clock).  Raises PipeError or TimeoutError."""
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    left = memoryview(struct.pack("<Q", len(data)) + data)
+    while left:
+        _until_ready(pipe, select.POLLOUT, deadline)
+        try:
+            left = left[pipe.send(left, _DONT_WAIT) :]
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise NotTakenError(f"the other side is gone ({error.strerror})") from None
+
+
+def receive(
+    pipe: socket, deadline: float | None = None, *, plain: bool = True, rest_s: float | None = None
+) -> Any:
+    """The next message.
+
+    Raises TimeoutError if none begins before `deadline`; PipeError if the other side is gone, if what it
+    says is no message, or if the message is not whole `rest_s` after it began.
+    """
+    _until_ready(pipe, select.POLLIN, deadline)
+    last = None if rest_s is None else time.monotonic() + rest_s
+    try:
+        (length,) = struct.unpack("<Q", _read(pipe, 8, last))
+        if length > LONGEST:
+            raise PipeError("what came is no message")
+        data = _read(pipe, length, last)
+    except TimeoutError:
+        raise PipeError("a message began and did not end") from None
+    try:
+        return _Plain(BytesIO(data)).load() if plain else pickle.loads(data)
+    except Exception as error:  # a pickle of garbage may raise anything
+        raise PipeError(f"what came is no message ({error})") from None
+
+
+_DONT_WAIT = 0x40  # MSG_DONTWAIT: the socket itself stays blocking
+
+
+def _read(pipe: socket, length: int, deadline: float | None) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        _until_ready(pipe, select.POLLIN, deadline)
+        try:
+            piece = pipe.recv(min(length - len(data), 1 << 20))
+        except ConnectionResetError:  # it ended with something unread
+            raise NotTakenError("the other side is gone") from None
+        except OSError as error:
+            raise PipeError(f"the other side is gone ({error.strerror})") from None
+        if not piece:
+            raise PipeError("the other side is gone")
+        data += piece
+    return bytes(data)
+
+
+def _until_ready(pipe: socket, event: int, deadline: float | None) -> None:
+    poll = select.poll()
+    poll.register(pipe, event)
+    left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000.0
+    if not poll.poll(left):
+        raise TimeoutError
+
+
+# -- memories --------------------------------------------------------------------------------------
+
+
+def seal(memory: Memory) -> bytes:
+    """A memory as bytes for the store; PolicyError names the first thing in it that cannot be stored."""
+    text, arrays = encode(memory)
+    head = text.encode()
+    columns = BytesIO()
+    if arrays:
+        np.savez(columns, **arrays)  # type: ignore[arg-type]
+    return struct.pack("<Q", len(head)) + head + columns.getvalue()
+
+
+def unseal(sealed: bytes | None) -> Memory:
+    """The memory that was sealed; an empty one for None and for no bytes."""
+    if not sealed:
+        return {}
+    (length,) = struct.unpack_from("<Q", sealed)
+    text, rest = sealed[8 : 8 + length].decode(), sealed[8 + length :]
+    if not rest:
+        return dict(decode(text, {}))
+    with np.load(BytesIO(rest), allow_pickle=False) as arrays:
+        return dict(decode(text, arrays))
+
+
+def sealed_memory(sealed: bytes | None) -> Memory:
+    """What the loop carries for a policy in another process: its sealed memory, or nothing yet."""
+    return {} if sealed is None else {"sealed": sealed}
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+def unpack_decision(packed: Mapping[str, Any], memory: Memory) -> Decision:
+    """The decision that `rota.scheduler.frozen.packed_decision` packed."""
+    at_s, on, if_waiting = packed["wake"]
+    reservations = packed["reservations"]
+    return Decision(
+        memory,
+        [unpack_grant(fields) for fields in packed["grants"]],
+        packed["preempt"],
+        Leave(packed["leave"]),
+        packed["reject"],
+        packed["cancel"],
+        packed["offers"],
+        None if reservations is None else [Reservation(j, tuple(d), s) for j, d, s in reservations],
+        Wake(at_s, Event(on), if_waiting),
+        {row: unpack_constraint(fields) for row, fields in packed["reasons"].items()},
+        packed["is_cut"],
+    )
+
+
+def pack_constraint(constraint: Constraint) -> list[Any]:
+    """A constraint as plain values."""
+    return [constraint.code.value, constraint.requested, constraint.provided, constraint.detail]
+
+
+def unpack_constraint(packed: list[Any]) -> Constraint:
+    code, requested, provided, detail = packed
+    return Constraint(Code(code), requested, provided, detail)
+
+
+# -- which policies can run ------------------------------------------------------------------------
+
+
+def import_policies() -> None:
+    """Import the modules of `ROTA_POLICY_MODULES`; InputError names one that cannot be imported."""
+    for name in filter(None, (part.strip() for part in os.environ.get(MODULES, "").split(","))):
+        try:
+            import_module(name)
+        except Exception as error:  # whatever a module of a user does while it is imported
+            raise InputError(
+                f"{MODULES}: module {name!r} cannot be imported ({_words(error)}); "
+                "expected a module on the path of the controller"
+            ) from error
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def last_line(error: BaseException) -> str:
+    """An exception of a policy in one line: where in whose file, and what."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return _words(error)
+    return f"{_words(error)} ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+
+
+def check_policy(text: str, knowledge_available: frozenset[Knowledge] | set[Knowledge]) -> PolicySpec:
+    """`text` as a policy that can run on a live cluster where `knowledge_available` is provided.
+
+    Raises InputError in one sentence if nobody knows it, a parameter is wrong, or it needs to be told what
+    nobody can tell.
+    """
+    import_policies()
+    spec = parse_policy(text)
+    missing = sorted(kind.value for kind in spec.make().needs if kind not in knowledge_available)
+    if missing:
+        have = ", ".join(sorted(kind.value for kind in knowledge_available)) or "nothing"
+        raise InputError(
+            f"policy {text!r} needs {', '.join(missing)}, which nobody provides on this cluster; "
+            f"expected a policy that needs no more than {have}"
+        )
+    return spec

@@ -1,0 +1,248 @@
+"""The child: holds a mirror of the loop's table and a policy, and answers what its parent asks.
+
+Started as `python -P -m rota.server.policy.process FD PARENT` with one end of a pair of sockets.  What the
+policy prints goes to standard error.  The child dies with its parent, even while the policy hangs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from socket import socket
+from typing import Any, Protocol
+
+import numpy as np
+
+from rota.errors import PolicyError, RotaError
+from rota.model.columns import Array, read_only
+from rota.model.grants import Code, Constraint
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.explain import explain
+from rota.scheduler.explain_running import explain_running
+from rota.scheduler.frozen import freeze, packed_decision, to_bytes
+from rota.scheduler.mirror import Frame, Mirror
+from rota.scheduler.needs import Knowledge, Known
+from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase
+from rota.scheduler.victims import cheaper_victims
+from rota.server.policy.messages import (
+    Begin,
+    Decide,
+    Explain,
+    Freeze,
+    PipeError,
+    Rows,
+    import_policies,
+    last_line,
+    pack_constraint,
+    receive,
+    seal,
+    send,
+    unseal,
+)
+
+Reply = dict[str, Any]
+AHEAD = 3
+"""So many of the rows before a job are named."""
+
+
+class Child:
+    """The policy with all it sees."""
+
+    def __init__(self) -> None:
+        self.is_in_step = False
+        """True as long as the mirror is known to be what the loop has."""
+        self.spec = PolicySpec("", {})
+        self.seed = 0
+        self._serve: dict[type, Callable[[Any], Reply]] = {
+            Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze
+        }  # fmt: skip
+
+    def answer(self, request: Any) -> Reply:
+        """What becomes of `request`: its answer, or `error` and whether the mirror has to begin anew."""
+        try:
+            return self._serve[type(request)](request)
+        except Exception as error:  # a policy may raise anything, and the controller is told
+            sys.excepthook(type(error), error, error.__traceback__)
+            sentence = str(error) if isinstance(error, RotaError) else last_line(error)
+            return {"error": sentence, "lost": not self.is_in_step}
+
+    def begin(self, request: Begin) -> Reply:
+        self.is_in_step = False
+        import_policies()
+        self.spec, self.seed = parse_policy(request.policy), request.seed
+        self.known: dict[Knowledge, Known] = {}
+        self.columns: dict[Knowledge, Array] = {}
+        self.displaced: dict[int, Constraint] = {}
+        self.mirror = Mirror(request.whole)
+        self.sealed = request.memory
+        self._new_policy()
+        self.is_in_step = True
+        return {}
+
+    def _new_policy(self) -> None:
+        """A fresh instance with the last memory that was handed over: a failed call may have spoilt both."""
+        self.policy: Policy = self.spec.make()
+        self.memory: Memory = unseal(self.sealed)
+        self.last = Decision({})
+
+    # -- keeping up ----------------------------------------------------------------------------------
+
+    def _follow(self, frames: list[Frame]) -> None:
+        if not self.is_in_step:
+            raise PolicyError("the policy process has to begin anew")
+        self.is_in_step = False
+        for frame in frames:
+            self.mirror.follow(frame)
+        self.is_in_step = True
+
+    def _learn(self, news: list[Rows]) -> None:
+        for told in news:
+            values = told.values
+            if told.rows is not None:
+                column = self.columns[told.kind]
+                column[told.rows] = values
+                values = column
+            elif told.is_column:
+                values = self.columns[told.kind] = np.array(values)
+            shown = read_only(values) if told.is_column else values
+            self.known[told.kind] = Known(shown, told.provenance, told.is_column)
+
+    def _snapshot(self, cause: int = 0) -> Snapshot:
+        return Snapshot(self.mirror.state, cause, self.known, frozenset(self.policy.needs), self.seed)
+
+    # -- what is asked -------------------------------------------------------------------------------
+
+    def decide(self, request: Decide) -> Reply:
+        self._follow(request.frames)
+        self._learn(request.news)
+        if request.memory is not None:
+            self.sealed = request.memory
+            self._new_policy()
+        snapshot = self._snapshot(request.cause)
+        began = time.perf_counter()
+        try:
+            decision = self._decided(snapshot)
+            if request.costs:
+                decision = cheaper_victims(snapshot, decision, lambda row: request.costs.get(row, 0.0))
+            sealed = seal(decision.memory)
+        except BaseException:
+            self._new_policy()
+            raise
+        took_ms = (time.perf_counter() - began) * 1000.0
+        self.memory, self.sealed, self.last = decision.memory, sealed, decision
+        self._note_displaced(snapshot, decision)
+        packed = packed_decision(replace(decision, memory={}))
+        return {"decision": packed, "memory": sealed, "ms": took_ms}
+
+    def _decided(self, snapshot: Snapshot) -> Decision:
+        decide: Callable[[Snapshot, Memory], object] = self.policy.decide
+        decision = decide(snapshot, self.memory)
+        if not isinstance(decision, Decision):
+            raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
+        return decision
+
+    def _note_displaced(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Who gave way to whom, for as long as he waits."""
+        started = {grant.job for grant in decision.grants}
+        phase = snapshot.state.phase
+        kept = {r: c for r, c in self.displaced.items() if r not in started and phase[r] == Phase.PENDING}
+        ids = snapshot.state.jobs.ids
+        for row in decision.preempt:
+            devices = set(snapshot.grants[row].devices) if row in snapshot.grants else set()
+            heirs = [ids[grant.job] for grant in decision.grants if devices.intersection(grant.devices)]
+            names = ", ".join(heirs[:AHEAD]) or "nobody yet"
+            kept[row] = Constraint(Code.PREEMPTED, len(devices), detail=names)
+        self.displaced = kept
+
+    def explain(self, request: Explain) -> Reply:
+        self._follow(request.frames)
+        snapshot = self._snapshot()
+        last = self.last
+        standing = Decision({}, wake=last.wake, reasons=last.reasons, standing=last.standing)
+        return {"rows": {row: self._why(snapshot, standing, row) for row in request.rows}}
+
+    def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
+        constraints = list(explain(snapshot, decision, row) or explain_running(snapshot, row))
+        if constraints and row in self.displaced and row in snapshot.state.waiting:
+            constraints.insert(1 if row in decision.reasons else 0, self.displaced[row])
+        ahead = self._ahead(snapshot, row) if row in snapshot.state.waiting else []
+        return {
+            "constraints": [pack_constraint(one) for one in constraints],
+            "position": len(ahead) + 1,
+            "ahead": ahead[:AHEAD],
+        }
+
+    def _ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows before `row`, as the policy says; by submission if it does not say."""
+        if self.last.standing is None:
+            return [other for other in snapshot.waiting.tolist() if other < row]
+        return [int(other) for other in self.last.standing.ahead(snapshot, row) if other != row]
+
+    def freeze(self, request: Freeze) -> Reply:
+        self._follow(request.frames)
+        return {"frozen": to_bytes(freeze(self._snapshot(), self.memory, self.spec))}
+
+
+# -- life and death --------------------------------------------------------------------------------
+
+
+class Answering(Protocol):
+    """What a process like this one serves."""
+
+    def answer(self, request: Any) -> Reply:
+        """Plain values; `error` with a sentence if there is no answer."""
+        ...
+
+
+def serve(pipe: socket, child: Answering) -> None:
+    """Answer requests, each with its number, until the other side is gone."""
+    while True:
+        try:
+            number, request = receive(pipe, plain=False)
+        except PipeError:
+            return
+        reply = child.answer(request)
+        send(pipe, {**reply, "number": number})
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel for a signal when the parent is gone; where it cannot, `_watch` has to do."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(pipe: socket) -> None:
+    """End this process and all it started as soon as the other end of `pipe` is closed."""
+    poll = select.poll()
+    poll.register(pipe, 0)  # nothing but the hang-up
+    poll.poll()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def main(fd: str, parent: str, child: Answering) -> None:
+    """The process, from its start to its end."""
+    _die_with(int(parent))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller
+    pipe = socket(fileno=int(fd))
+    os.set_inheritable(pipe.fileno(), False)
+    os.dup2(2, 1)
+    threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
+    serve(pipe, child)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Child())

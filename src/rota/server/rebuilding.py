@@ -1,0 +1,287 @@
+"""The scheduler's memory, built anew from the store: after a crash, and whenever it is in doubt.
+
+What is here is a cache of what the store holds; the one way to mend it is to build it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.columns import Array
+from rota.model.grants import Reservation
+from rota.model.growing import GrowingTable
+from rota.model.jobs import Job
+from rota.model.tenants import Tenants
+from rota.scheduler.decision import Event, Wake
+from rota.scheduler.mirror import TracedState, traced_state
+from rota.scheduler.packing import unpack_grant
+from rota.scheduler.restore import COLUMNS, Stored, refill
+from rota.scheduler.state import Phase
+from rota.scheduler.world import How
+from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
+from rota.wire.job import JobSpec
+from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
+from rota.worlds.local.attempts import Attempt, LiveJob, Place
+from rota.worlds.local.holds import Hold, dominant
+from rota.worlds.local.inbox import Arrived
+from rota.worlds.local.news import LiveNode
+from rota.worlds.local.observed import Observed
+
+LEAST_CAPACITY = 1024
+_ASKED = (
+    "gpus", "gpus_min", "gpus_max", "counts", "gpu_share", "gpu_memory_gib", "cpus", "memory_gib",
+    "kind", "priority", "deadline_s", "limit_s", "batch_size",
+)  # fmt: skip
+
+
+@dataclass
+class Rebuilt:
+    """What a loop needs to go on where the last one stopped."""
+
+    table: GrowingTable
+    cluster: Cluster
+    nodes: list[LiveNode]
+    jobs: list[LiveJob]
+    state: TracedState
+    memory: bytes
+    wake: Wake
+    unseen: Arrived
+    """Jobs that were put on record and no step knows of: they arrive now."""
+
+
+def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str], now: float) -> Rebuilt:
+    """The scheduler's tables as of the last stored step; `now` is the moment at which it goes on.
+
+    `accounts` names the machine's account of each user.
+    """
+    columns = everything.columns
+    n = _seen(columns)
+    cluster = cluster_of(everything.nodes, tenants)
+    table = GrowingTable(max(LEAST_CAPACITY, 2 * len(columns.ids)), cluster.type_names)
+    numbers: dict[str, Array] = {name: columns.numbers[name][:n] for name in _ASKED}
+    numbers["submit_s"] = columns.submit_s[:n]
+    table.extend(
+        columns.ids[:n],
+        numbers,
+        {k: columns.names[k][:n] for k in ("tenant", "group", "workload")},
+        columns.gpu_types[:n],
+    )
+    jobs = [
+        live_job(everything.jobs[row], everything.specs[row], everything.attempts.get(row, ()), accounts)
+        for row in sorted(everything.jobs)
+        if row < n
+    ]
+    for job in jobs:
+        if job.needs_trial and not job.is_over:
+            table.update(job.row, gpus=1, gpus_min=1, gpus_max=1)
+    state = traced_state(table, cluster)
+    nodes = [live_node(node) for node in everything.nodes]
+    policy = everything.policies.get("real")
+    refill(state, _kept(everything, n, jobs, nodes, cluster, now, policy.reservations if policy else ()))
+    state.take_trace()
+    return Rebuilt(
+        table=table,
+        cluster=cluster,
+        nodes=nodes,
+        jobs=jobs,
+        state=state,
+        memory=policy.memory if policy else b"",
+        wake=wake_of(policy.wake if policy else None),
+        unseen=_unseen(everything, n, accounts),
+    )
+
+
+def _seen(columns: JobColumns) -> int:
+    """How many jobs a step knows of: they arrive in the order of their rows."""
+    absent = np.flatnonzero(columns.numbers["phase"] == Phase.ABSENT)
+    return int(absent[0]) if len(absent) else len(columns.ids)
+
+
+def _unseen(everything: Everything, first: int, accounts: Mapping[str, str]) -> Arrived:
+    """The jobs from row `first` on, as the API would announce them."""
+    rows = [everything.jobs[row] for row in range(first, len(everything.columns.ids))]
+    specs = everything.specs
+    return Arrived(
+        [
+            (
+                live_job(row, specs[row.row], (), accounts),
+                asked_job(row, specs[row.row]),
+                tuple(row.asked.gpu_types),
+            )
+            for row in rows
+        ]
+    )
+
+
+def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
+    """The machines that have joined, in the order in which they did; devices keep their numbers."""
+    shapes = [
+        NodeShape(
+            count=1,
+            gpus=len(node.info.devices),
+            gpu_type=node.info.devices[0].type if node.info.devices else "GPU",
+            gpu_memory_gib=min((d.memory_gib for d in node.info.devices), default=0.0),
+            cpus=node.info.cpus,
+            memory_gib=node.info.memory_gib,
+            names=(node.name,),
+        )
+        for node in nodes
+    ]
+    return Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
+
+
+def live_node(row: NodeRow) -> LiveNode:
+    """A node as the world sees it."""
+    sick = {device.index: device.why for device in row.info.devices if not device.healthy}
+    return LiveNode(row.position, row.info, row.state, row.reason, row.drained_by, sick)
+
+
+def live_job(
+    row: JobRow, spec: JobSpec, attempts: Sequence[AttemptRow], accounts: Mapping[str, str]
+) -> LiveJob:
+    """A job that is not over, or of which an attempt may live."""
+    now, measured = row.now, row.now.measured or {}
+    return LiveJob(
+        row=row.row,
+        id=row.id,
+        user=row.user,
+        spec=spec,
+        account=accounts.get(row.user, ""),
+        array_index=row.array_index,
+        array_first=row.array_first,
+        array_most=row.array_most,
+        attempts=[live_attempt(one) for one in attempts],
+        holds={hold["kind"]: Hold(**hold) for hold in now.hold},
+        capability=None if now.capability is None else Capability(**now.capability),
+        infrastructure_failures=measured.get("infrastructure_failures", 0),
+        user_failures=now.user_failures,
+        passed_trial=measured.get("passed_trial", False),
+        state=measured.get("word", now.state),
+        cause=now.cause,
+        finish_s=now.finish_s,
+        is_over=now.phase > Phase.RUNNING,
+        preempted_for=measured.get("preempted_for", ""),
+        observed=Observed.of(measured.get("observed")),
+    )
+
+
+def asked_job(row: JobRow, spec: JobSpec) -> Job:
+    """The request as the scheduler's table takes it; on trial, a job asks for one device."""
+    asked = row.asked
+    on_trial = spec.trial and spec.gpus > 1
+    nan = float("nan")
+    return Job(
+        id=row.id,
+        row=row.row,
+        submit_s=row.submit_s,
+        gpus=1 if on_trial else asked.gpus,
+        gpus_min=1 if on_trial else asked.gpus_min,
+        gpus_max=1 if on_trial else asked.gpus_max,
+        counts=asked.counts,
+        gpu_share=asked.gpu_share,
+        gpu_memory_gib=asked.gpu_memory_gib,
+        gpu_types=0,
+        cpus=asked.cpus,
+        memory_gib=asked.memory_gib,
+        gang=True,
+        kind=asked.kind,
+        priority=asked.priority,
+        deadline_s=nan if asked.deadline_s is None else asked.deadline_s,
+        limit_s=nan if asked.limit_s is None else asked.limit_s,
+        batch_size=nan if asked.batch_size is None else asked.batch_size,
+        tenant=asked.tenant,
+        group=asked.group,
+        workload=asked.workload,
+    )
+
+
+def live_attempt(row: AttemptRow) -> Attempt:
+    """An attempt as it was stored."""
+    return Attempt(
+        row=row.row,
+        number=row.number,
+        grant=unpack_grant(row.grant),
+        places=[_place(place) for place in row.parts["places"]],
+        wanted=Wanted(row.wanted),
+        wanted_s=row.wanted_s,
+        told=None if row.parts["told"] is None else How(row.parts["told"]),
+        notice=None if row.notice is None else Notice(**row.notice),
+        port=row.parts["port"],
+        start_s=row.start_s,
+        ready_s=row.parts["ready_s"],
+        end_s=row.end_s,
+        how=row.how,
+        exit=None if row.exit is None else Exit(**row.exit),
+        cause=row.cause,
+        mechanism=row.mechanism,
+        costs=dict(row.costs or {}),
+        progress=None if row.progress is None else Progress(**row.progress),
+        usage=None if row.usage is None else Usage(**row.usage),
+        is_trial=row.parts["is_trial"],
+        saved_base=row.parts["saved_base"],
+    )
+
+
+def _place(plain: dict[str, Any]) -> Place:
+    return Place(
+        node=plain["node"],
+        name=plain["name"],
+        devices=tuple(plain["devices"]),
+        ranks=[Rank(**rank) for rank in plain["ranks"]],
+        status=None if plain["status"] is None else Status(plain["status"]),
+        end=None if plain["end"] is None else Exit(**plain["end"]),
+        why=plain["why"],
+        suspended_gib=plain["suspended_gib"],
+    )
+
+
+def _kept(
+    everything: Everything,
+    seen: int,
+    jobs: Sequence[LiveJob],
+    nodes: Sequence[LiveNode],
+    cluster: Cluster,
+    now: float,
+    reservations: Any,
+) -> Stored:
+    """The loop's table as it was stored, of the first `seen` jobs."""
+    numbers = {name: column[:seen] for name, column in everything.columns.numbers.items()}
+    phase = numbers["phase"].astype(np.int8)
+    live = [job for job in jobs if not job.is_over]
+    for job in live:
+        if phase[job.row] in (Phase.PENDING, Phase.HELD):
+            phase[job.row] = Phase.HELD if job.holds else Phase.PENDING
+    columns: dict[str, Array] = {name: numbers[name] for name in COLUMNS if name != "phase"}
+    columns["phase"] = phase
+    first = cluster.first_device
+    return Stored(
+        now=now,
+        columns=columns,
+        progress={name: numbers[f"progress_{name}"] for name in ("base", "rate", "since")},
+        waiting=[job.row for job in live if phase[job.row] == Phase.PENDING],
+        grants=[
+            job.attempt.grant for job in live if phase[job.row] == Phase.RUNNING and job.attempt is not None
+        ],
+        held={job.row: _why(job) for job in live if phase[job.row] == Phase.HELD},
+        reservations=tuple(Reservation(job, tuple(devices), until) for job, devices, until in reservations),
+        closed_nodes=[node.position for node in nodes if node.state != "up"],
+        closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],
+    )
+
+
+def _why(job: LiveJob) -> str:
+    hold = dominant(job.holds)
+    return hold.detail or hold.kind
+
+
+def wake_of(plain: Any) -> Wake:
+    """The policy's last wish to be woken; without one, whatever happens wakes it."""
+    if not plain:
+        return Wake()
+    at_s, on, if_waiting = plain
+    return Wake(float("inf") if at_s is None else at_s, Event(on), if_waiting)

@@ -1,0 +1,200 @@
+"""Serves the API on a TCP port and on a UNIX socket beside it, with one event loop and one application.
+
+The kernel says who connects to the UNIX socket (`SO_PEERCRED`); each request of such a connection carries it
+as `scope["state"]["peer"]`, which nothing that a caller sends can set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rota.client.http import socket_address
+from rota.errors import WorldError
+from rota.server.api.calling import Waiting
+from rota.server.auth import Peer
+
+LOOPBACK = "127.0.0.1"
+KEEP_ALIVE_S = 75
+SHUTDOWN_S = 5
+BACKLOG = 2048
+SOCKET_MODE = 0o666
+"""Anybody may connect, because the gate asks the kernel who it is; the folder may say otherwise."""
+_UCRED = struct.Struct("iII")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str = LOOPBACK
+    port: int = 0
+    """0 lets the kernel choose."""
+    socket: Path | None = None
+    """Path of the UNIX socket; none if None."""
+
+
+class Serving:
+    """One running API.
+
+    The sockets listen from construction on (WorldError if they cannot); `run` answers, in the thread that
+    calls it, until `stop` is called from anywhere.  Signals are the caller's business.
+    """
+
+    def __init__(self, app: FastAPI, address: Address) -> None:
+        self._tcp = _listen(address.host, address.port)
+        self._unix: tuple[socket.socket, Path, int] | None = None
+        try:
+            if address.socket is not None:
+                self._unix = _listen_beside(address.socket)
+        except BaseException:
+            self._tcp.close()
+            raise
+        host, self.port = self._tcp.getsockname()[:2]
+        self.url = f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        self.ready = threading.Event()
+        """Set once calls are answered."""
+        self._server = _Server(_config(app), app.state.waiting, self.ready)
+
+    def run(self) -> None:
+        """Answer calls until `stop`; then waiting calls are told so, others have SHUTDOWN_S to end."""
+        sockets = [self._tcp] + ([self._unix[0]] if self._unix is not None else [])
+        try:
+            self._server.run(sockets)
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Make `run` return soon; may be called from any thread and from a signal handler."""
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Close the sockets, and remove the UNIX socket's file if it is still this one's."""
+        self._tcp.close()
+        if self._unix is not None:
+            unix, path, inode = self._unix
+            unix.close()
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_ino == inode:
+                    path.unlink()
+
+
+class PeerProtocol(H11Protocol):
+    """HTTP/1.1 that knows the process at the other end of a UNIX socket."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Ask the kernel once, when the connection is made."""
+        super().connection_made(transport)
+        peer = peer_of(transport.get_extra_info("socket"))
+        # The dictionary is shared by all connections: this one gets its own.
+        self.app_state = {**self.app_state, "peer": peer}
+
+
+def peer_of(sock: socket.socket) -> Peer | None:
+    """The process that connected this UNIX socket; None for other sockets."""
+    if sock.family != socket.AF_UNIX:
+        return None
+    return Peer(*_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals alone, says when it is ready, and sends waiting calls home before it stops."""
+
+    def __init__(self, config: uvicorn.Config, waiting: Waiting, ready: threading.Event) -> None:
+        super().__init__(config)
+        self._waiting = waiting
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._waiting.close()
+        await super().shutdown(sockets)
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=PeerProtocol,
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 1 << 16:  # the resolver would take it modulo 65536
+        raise WorldError(f"cannot listen at {host}:{port}: ports go from 0 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol named, asyncio sets TCP_NODELAY; without, each answer waits 40 ms for the caller.
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise WorldError(f"cannot listen at {host}:{port}: {reason}; choose another address") from None
+    return sock
+
+
+def _listen_beside(path: Path) -> tuple[socket.socket, Path, int]:
+    """A listening UNIX socket that takes the place of a dead one at `path`; the path and the inode."""
+    if _answers(path):
+        raise WorldError(f"somebody listens at {path}: is another controller running? `rota down` ends it")
+    # Made under another name and moved into place, so that there is never a moment without one that answers.
+    partial = path.with_name(f".{secrets.token_hex(4)}.sock")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with socket_address(partial) as address:
+            sock.bind(address)
+        partial.chmod(SOCKET_MODE)
+        sock.listen(BACKLOG)
+        partial.replace(path)
+    except OSError as error:
+        sock.close()
+        partial.unlink(missing_ok=True)
+        raise WorldError(f"cannot listen at {path}: {error.strerror or error}") from None
+    return sock, path, path.stat().st_ino
+
+
+def _answers(path: Path) -> bool:
+    """Whether a process listens at the socket; False if there is none, or a file that a dead one left."""
+    if not path.exists():
+        return False
+    if not path.is_socket():
+        raise WorldError(f"{path} is there and is no socket; move it away")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, socket_address(path) as address:
+        return probe.connect_ex(address) != errno.ECONNREFUSED

@@ -1,0 +1,204 @@
+"""One turn of the loop as it is stored: what changed in the table, in the world and about the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision, Wake
+from rota.scheduler.packing import pack_grant, pack_reservation
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.state import Phase, State
+from rota.scheduler.world import How, Lost
+from rota.server.store.rows import AttemptRow, IntervalRow, JobState
+from rota.worlds.local.attempts import Attempt, LiveJob, Place
+from rota.worlds.local.holds import dominant
+from rota.worlds.local.world import LiveWorld
+
+
+class StepRecorder:
+    """Listens to the loop: intervals to be stored, and endings that only the policy knows of."""
+
+    def __init__(self) -> None:
+        self.world: LiveWorld | None = None
+        self.intervals: list[IntervalRow] = []
+        self.seen: set[int] = set()
+        """Rows that the loop has touched."""
+
+    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
+        """A stretch of holding the same devices is over."""
+        world = self.world
+        assert world is not None
+        job = world.live[grant.job]
+        nodes = [int(world.cluster.device_node[device]) for device in grant.devices] or [max(grant.node, 0)]
+        self.intervals.append(
+            IntervalRow(
+                row=grant.job,
+                attempt=job.attempt.number if job.attempt is not None else 0,
+                start_s=start_s,
+                end_s=end_s,
+                devices=list(grant.devices),
+                nodes=nodes,
+                share=grant.share,
+                role=grant.role.name.lower(),
+                how=how.value,
+                overhead_s=lost.overhead_s,
+                lost_work_s=lost.work_s,
+            )
+        )
+
+    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
+        """Reasons are derived when somebody asks."""
+
+    def left(self, row: int, phase: Phase, now: float) -> None:
+        """`row` has ended; if the world did not know, the policy has ended it."""
+        world = self.world
+        assert world is not None
+        job = world.live.get(row)
+        if job is not None and not job.is_over:
+            words = {Phase.REJECTED: "the policy refused it", Phase.CANCELLED: "ended by the policy"}
+            world.over(job, phase, _WORD[phase], words.get(phase, "ended"))
+            for attempt in job.living:
+                world.send_away(job, attempt, How.CANCELLED, "cancelled", job.cause)
+            world.drop_if_gone(job)
+        self.seen.add(row)
+
+    def take(self) -> tuple[list[IntervalRow], set[int]]:
+        """What has been collected; it begins anew."""
+        taken = self.intervals, self.seen
+        self.intervals, self.seen = [], set()
+        return taken
+
+
+_WORD = {
+    Phase.COMPLETED: "COMPLETED",
+    Phase.FAILED: "FAILED",
+    Phase.CANCELLED: "CANCELLED",
+    Phase.REJECTED: "CANCELLED",
+}
+
+
+def job_state(state: State, job: LiveJob) -> JobState:
+    """All that is stored of a job's life."""
+    row, attempt = job.row, job.attempt
+    phase = Phase(state.phase.item(row)) if row < state.submitted else Phase.ABSENT
+    exit = job.exit if job.exit is not None else (attempt.exit if attempt is not None else None)
+    return JobState(
+        state=word(phase, job),
+        phase=int(phase),
+        reason=_reason(phase, job),
+        hold=[hold.plain() for hold in job.holds.values()],
+        first_start_s=_finite(state.first_start_s.item(row)),
+        since_s=state.since_s.item(row),
+        run_s=state.run_s.item(row),
+        service=state.service.item(row),
+        service_rate=state.service_rate.item(row),
+        starts=state.starts.item(row),
+        preemptions=state.preemptions.item(row),
+        failures=state.failures.item(row),
+        user_failures=job.user_failures,
+        progress_base=state.progress.base.item(row),
+        progress_rate=state.progress.rate.item(row),
+        progress_since=state.progress.since.item(row),
+        finish_s=job.finish_s,
+        exit_code=exit.code if exit is not None else None,
+        signal=exit.signal if exit is not None else None,
+        cause=job.cause,
+        attempt=attempt.number if attempt is not None else 0,
+        capability=None if job.capability is None else job.capability.model_dump(mode="json"),
+        measured={
+            "infrastructure_failures": job.infrastructure_failures,
+            "passed_trial": job.passed_trial,
+            "preempted_for": job.preempted_for,
+            "observed": job.observed.plain(),
+            "word": job.state,  # how it will be said to have ended once its last process has gone
+        },
+    )
+
+
+def word(phase: Phase, job: LiveJob) -> str:
+    """Slurm's word for where a job stands."""
+    if job.is_over:
+        return "COMPLETING" if any(a.has_begun or a.is_ordered for a in job.living) else job.state
+    if phase is Phase.RUNNING:
+        return "RUNNING"
+    if any(attempt.is_suspended for attempt in job.living):
+        return "SUSPENDED"
+    return "PENDING"
+
+
+def _reason(phase: Phase, job: LiveJob) -> str:
+    if job.is_over:
+        return job.state
+    if job.holds:
+        return dominant(job.holds).constraint().code.value
+    return ""
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def attempt_row(attempt: Attempt) -> AttemptRow:
+    """All that is stored of an attempt."""
+    return AttemptRow(
+        row=attempt.row,
+        number=attempt.number,
+        state=_status(attempt),
+        grant=pack_grant(attempt.grant),
+        parts={
+            "places": [_plain_place(place) for place in attempt.places],
+            "told": None if attempt.told is None else attempt.told.value,
+            "port": attempt.port,
+            "ready_s": attempt.ready_s,
+            "is_trial": attempt.is_trial,
+            "saved_base": attempt.saved_base,
+        },
+        wanted=attempt.wanted.value,
+        wanted_s=attempt.wanted_s,
+        start_s=attempt.start_s,
+        end_s=attempt.end_s,
+        how=str(attempt.how),
+        exit=None if attempt.exit is None else attempt.exit.model_dump(mode="json"),
+        cause=attempt.cause,
+        notice=None if attempt.notice is None else attempt.notice.model_dump(mode="json"),
+        costs=attempt.costs,
+        progress=None if attempt.progress is None else attempt.progress.model_dump(mode="json"),
+        usage=None if attempt.usage is None else attempt.usage.model_dump(mode="json"),
+        mechanism=attempt.mechanism,
+    )
+
+
+def _status(attempt: Attempt) -> str:
+    if attempt.is_over:
+        return "ended"
+    if not attempt.is_ordered:
+        return "queued"
+    if attempt.is_suspended:
+        return "suspended"
+    return next((place.status.value for place in attempt.places if place.status is not None), "ordered")
+
+
+def _plain_place(place: Place) -> dict[str, Any]:
+    return {
+        "node": place.node,
+        "name": place.name,
+        "devices": list(place.devices),
+        "ranks": [rank.model_dump(mode="json") for rank in place.ranks],
+        "status": None if place.status is None else place.status.value,
+        "end": None if place.end is None else place.end.model_dump(mode="json"),
+        "why": place.why,
+        "suspended_gib": place.suspended_gib,
+    }
+
+
+def plain_wake(wake: Wake) -> list[Any]:
+    """A wake as JSON."""
+    return [None if math.isinf(wake.at_s) else wake.at_s, int(wake.on), wake.if_waiting]
+
+
+def plain_reservations(reservations: Iterable[Any]) -> list[Any]:
+    """Reservations as JSON."""
+    return [pack_reservation(reservation) for reservation in reservations]

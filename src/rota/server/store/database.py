@@ -1,0 +1,260 @@
+"""The connections of the store: one that writes, a few that read, and what both engines are told."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, create_engine, event
+from sqlalchemy.engine import CursorResult, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from rota.errors import InputError
+from rota.server.crash import crash_point
+from rota.server.store.failures import FAILURES, StoreError, failure
+from rota.server.store.forms import Params
+from rota.server.store.locks import FileLock, advisory_lock
+
+Faults = Callable[[str], None]
+"""Called with the name of each point of a write before it is reached; what it raises fails the write."""
+READERS = 32
+"""Most connections that read at one time; the next reader waits for one of them."""
+
+
+class Writing:
+    """One transaction that is being written."""
+
+    def __init__(self, connection: Connection, faults: Faults | None) -> None:
+        self.connection = connection
+        self._faults = faults
+
+    def run(
+        self, point: str, statement: Executable, params: Params | Sequence[Params] | None = None
+    ) -> CursorResult[Any]:
+        """Execute `statement`; `point` names it to the tests."""
+        if self._faults:
+            self._faults(point)
+        return self.connection.execute(statement, params)
+
+
+class Database:
+    """An open database, locked against other controllers.
+
+    Transactions are begun and ended in plain sight: the drivers are in autocommit mode, so that SQLite
+    begins IMMEDIATE and readers hold no snapshot unasked.
+    """
+
+    def __init__(self, url: str | None, home: Path, faults: Faults | None, busy_s: float) -> None:
+        try:
+            parsed = make_url(url or f"sqlite:///{home / 'rota.db'}")
+            self.dialect = parsed.get_backend_name()
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise _bad_url(url, str(error)) from None
+        if self.dialect not in ("sqlite", "postgresql"):
+            raise _bad_url(url, f"{self.dialect} is not supported")
+        self.faults, self.busy_s = faults, busy_s
+        self._writer: Connection | None = None
+        self._one_writer = threading.Lock()
+        self._closed = False
+        self._file_lock: FileLock | None = None
+        if self.dialect == "sqlite":
+            if not parsed.database or parsed.database == ":memory:":
+                raise _bad_url(url, "a database in memory is lost with the controller")
+            self.where = f"the database {parsed.database}"
+            self._file_lock = _lock_file(Path(parsed.database), self.where)
+            self._engines = self._sqlite(parsed)
+        else:
+            self.where = f"the database {parsed.render_as_string(hide_password=True)}"
+            self._engines = self._postgresql(parsed)
+
+    # -- engines -------------------------------------------------------------------------------
+
+    def _sqlite(self, url: Any) -> tuple[Engine, Engine]:
+        options: dict[str, Any] = {
+            "isolation_level": "AUTOCOMMIT",
+            "connect_args": {"timeout": self.busy_s, "check_same_thread": False},
+        }
+        write = create_engine(url, poolclass=NullPool, **options)
+        read = create_engine(url, poolclass=QueuePool, pool_size=READERS, max_overflow=0, **options)
+        for engine, pragmas in ((write, _WRITE_PRAGMAS), (read, _READ_PRAGMAS)):
+            event.listen(engine, "connect", _setting(pragmas))
+        return write, read
+
+    def _postgresql(self, url: Any) -> tuple[Engine, Engine]:
+        options: dict[str, Any] = {
+            "isolation_level": "AUTOCOMMIT",
+            "connect_args": {
+                "connect_timeout": max(2, round(self.busy_s)),
+                "application_name": "rota",
+                "tcp_user_timeout": 15_000,  # milliseconds until a network that went dark is an error
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+            },
+        }
+        try:
+            write = create_engine(url, poolclass=NullPool, **options)
+        except ImportError as error:
+            raise _bad_url(str(url.drivername) + "://", f"{error.name} is not installed") from None
+        read = create_engine(
+            url, poolclass=QueuePool, pool_size=4, max_overflow=READERS - 4, pool_pre_ping=True, **options
+        )
+        return write, read
+
+    # -- writing -------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """One transaction: stored when the block ends, as if never begun if anything raises."""
+        with self._one_writer:
+            committing = False
+            try:
+                connection = self._begun()
+                yield Writing(connection, self.faults)
+                self._point("commit")
+                committing = True
+                connection.exec_driver_sql("COMMIT")
+            except BaseException as error:
+                self._undo(error)
+                if isinstance(error, FAILURES):
+                    told = failure(error, self.where, self.busy_s)
+                    told.unsure = committing and getattr(error, "connection_invalidated", False)
+                    raise told from error
+                raise
+            crash_point("store-committed")
+
+    def _point(self, name: str) -> None:
+        crash_point(f"store-{name}")
+        if self.faults:
+            self.faults(name)
+
+    def _begun(self) -> Connection:
+        """The connection that writes, with a transaction begun; a new one if the old one is gone."""
+        if self._closed:
+            raise StoreError(f"{self.where} has been closed")
+        self._point("begin")
+        begin = "BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN"
+        if self._writer is not None:
+            try:
+                self._writer.exec_driver_sql(begin)
+                return self._writer
+            except FAILURES as error:
+                if not getattr(error, "connection_invalidated", False):
+                    raise
+                self._drop()
+        self._writer = self._connected()
+        self._writer.exec_driver_sql(begin)
+        return self._writer
+
+    def _connected(self) -> Connection:
+        connection = self._engines[0].connect()
+        if self.dialect == "postgresql":
+            try:
+                advisory_lock(connection, self.where, min(self.busy_s, 2.0))
+                connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(1000 * self.busy_s))}")
+            except BaseException:
+                connection.invalidate()
+                connection.close()
+                raise
+        return connection
+
+    def _undo(self, error: BaseException) -> None:
+        """Back to before the transaction.
+
+        A broken connection undoes it by itself; PostgreSQL's is kept if it works, since another controller
+        could take the lock while it is away.
+        """
+        if self._writer is None:
+            return
+        lost = getattr(error, "connection_invalidated", False)
+        if not lost and (self.dialect == "postgresql" or not isinstance(error, FAILURES)):
+            try:
+                self._writer.exec_driver_sql("ROLLBACK")
+                return
+            except FAILURES:
+                lost = True  # dropping it says the same to the database
+        self._drop()
+
+    def _drop(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.invalidate()
+            writer.close()
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, *, one_moment: bool = False) -> Iterator[Connection]:
+        """A connection to read with; with `one_moment` all that is read is as of the first statement."""
+        if self._closed:
+            raise StoreError(f"{self.where} has been closed")
+        try:
+            with self._engines[1].connect() as connection:
+                if not one_moment:
+                    yield connection
+                    return
+                repeatable = " ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                connection.exec_driver_sql("BEGIN" + repeatable * (self.dialect == "postgresql"))
+                try:
+                    yield connection
+                finally:
+                    connection.exec_driver_sql("ROLLBACK")
+        except FAILURES as error:
+            raise failure(error, self.where, self.busy_s) from error
+
+    def close(self) -> None:
+        """Close every connection, then let the next controller in."""
+        with self._one_writer:
+            self._closed = True
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            for engine in self._engines:
+                engine.dispose()
+            if self._file_lock is not None:
+                self._file_lock.release()
+
+
+_COMMON = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")
+_WRITE_PRAGMAS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *_COMMON)
+_READ_PRAGMAS = (*_COMMON, "PRAGMA query_only = ON")
+
+
+def _setting(pragmas: Sequence[str]) -> Callable[[Any, Any], None]:
+    def connected(raw: Any, _record: Any) -> None:
+        cursor = raw.cursor()
+        for pragma in pragmas:
+            cursor.execute(pragma)
+        cursor.close()
+
+    return connected
+
+
+def _lock_file(path: Path, where: str) -> FileLock:
+    """The lock of the database at `path`, which is made first if need be, for its owner alone."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(path.with_name(f"{path.name}.lock"), where)
+    except OSError as error:
+        raise StoreError(f"{where} cannot be locked: {error.strerror} ({error.filename})") from None
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        lock.release()
+        raise StoreError(f"{where} cannot be opened: {error.strerror}") from None
+    return lock
+
+
+def _bad_url(url: str | None, problem: str) -> InputError:
+    # Never the URL itself: it may hold a password.
+    scheme = (url or "").partition("://")[0]
+    return InputError.at(
+        f"{scheme!r} cannot be used ({problem})",
+        field="--database-url",
+        expected="sqlite:////path/to/file.db or postgresql+psycopg://user@host/name",
+    )

@@ -1,0 +1,67 @@
+"""What goes wrong with a database, in one sentence that names it and the way out."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from rota.errors import WorldError
+
+
+class StoreError(WorldError):
+    """The store could not be read or written; what was to be written is not there."""
+
+    def __init__(self, message: str, *, unsure: bool = False) -> None:
+        super().__init__(message)
+        self.unsure = unsure
+        """True if the connection broke during the commit itself: the write may be there, as a whole."""
+
+
+FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError)
+"""What a database or its driver may raise; anything else is a mistake of ours and stays what it is."""
+
+_SQLITE = {
+    sqlite3.SQLITE_FULL: "{where} cannot grow: its disk is full; free some space there",
+    sqlite3.SQLITE_BUSY: "{where} is locked by another program for more than {busy_s:g} s; end that one",
+    sqlite3.SQLITE_LOCKED: "{where} is locked by another program for more than {busy_s:g} s; end that one",
+    sqlite3.SQLITE_READONLY: "{where} can only be read; give this user the right to write file and folder",
+    sqlite3.SQLITE_PERM: "{where} may not be opened by this user; give it the right to read and write",
+    sqlite3.SQLITE_CANTOPEN: "{where} cannot be opened; see that its folder is there and may be written",
+    sqlite3.SQLITE_IOERR: "{where} cannot be read or written: the disk reports an error ({said})",
+    sqlite3.SQLITE_CORRUPT: "{where} is damaged ({said}); put a copy of it in its place",
+    sqlite3.SQLITE_NOTADB: "{where} is no SQLite database; name another file",
+}
+_POSTGRES = {
+    "53100": "{where} cannot grow: its disk is full; free some space there",
+    "53300": "{where} takes no more connections ({said})",
+    "25006": "{where} can only be read: it is a standby, or set to read only",
+    "42501": "{where} does not let this user do that ({said})",
+    "28P01": "{where} refuses the password",
+    "28000": "{where} refuses this user ({said})",
+    "3D000": "{where} does not exist; make it with createdb",
+    "55P03": "{where} is locked by another program for more than {busy_s:g} s; end that one",
+}
+
+
+def failure(error: BaseException, where: str, busy_s: float) -> StoreError:
+    """The StoreError that tells of `error`, which is one of FAILURES."""
+    cause = (error.orig or error) if isinstance(error, DBAPIError) else error
+    said = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    gone = isinstance(error, DBAPIError) and error.connection_invalidated
+    sentence = (
+        "{where} is out of reach ({said}); it is tried anew at the next call" if gone else _known(cause)
+    )
+    return StoreError(sentence.format(where=where, busy_s=busy_s, said=said))
+
+
+def _known(cause: BaseException) -> str:
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in _SQLITE:  # the low byte: the rest refines it
+        return _SQLITE[code & 0xFF]
+    state = getattr(cause, "sqlstate", None)
+    if state in _POSTGRES:
+        return _POSTGRES[state]
+    if type(cause).__name__ == "OperationalError" and hasattr(cause, "sqlstate"):
+        return "{where} is out of reach ({said}); it is tried anew at the next call"
+    return "{where}: {said}"

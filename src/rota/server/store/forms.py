@@ -1,0 +1,110 @@
+"""Rows as the database takes them, and back: which field is which column, and how each kind of value stands.
+
+A field is a column of the same name.  Numbers lose whatever NumPy made of them, NaN in a field that may be
+None is None, text loses what no database stores (NUL, half characters), JSON is text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+
+from rota.wire.sync import NodeInfo
+
+R = TypeVar("R")
+Params = dict[str, Any]
+
+
+def to_text(value: Any) -> str:
+    """`value` as JSON; models of `rota.wire` and NumPy numbers may be in it."""
+    return json.dumps(value, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be stored as JSON")
+
+
+def clean(text: str) -> str:
+    """`text` without NUL and without half of a surrogate pair: neither database stores those."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def bounded(number: int) -> int:
+    """`number`, or the nearest one that a database can compare with."""
+    return max(-(2**63), min(number, 2**63 - 1))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _json_out(value: Any) -> str | None:
+    return None if value is None else to_text(value)
+
+
+def _json_back(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _maybe_float(value: Any) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+_KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "int": (int, _same),
+    "int | None": (_maybe(int), _same),
+    "float": (float, _same),
+    "float | None": (_maybe_float, _same),
+    "bool": (bool, bool),
+    "str": (clean, _same),
+    "str | None": (_maybe(clean), _same),
+    "bytes": (bytes, bytes),
+    "Json": (_json_out, _json_back),
+    "NodeInfo": (lambda info: info.model_dump_json(), NodeInfo.model_validate_json),
+}
+_LISTS = (
+    lambda value: to_text(list(value)) if len(value) else "[]",
+    lambda text: () if text == "[]" else tuple(json.loads(text)),
+)
+"""Any `Sequence[…]`: it comes back as a tuple, and most are empty."""
+
+
+class Form(Generic[R]):
+    """How the rows of one dataclass are stored; fields in `without` are left to others."""
+
+    def __init__(self, kind: Callable[..., R], *, without: Iterable[str] = ()) -> None:
+        fields = [f for f in dataclasses.fields(kind) if f.name not in set(without)]  # type: ignore[arg-type]
+        self.kind = kind
+        self.names = tuple(field.name for field in fields)
+        kinds = [_KINDS.get(str(field.type), _LISTS) for field in fields]
+        self._out = [(name, out) for name, (out, _) in zip(self.names, kinds, strict=True)]
+        self._back = [(i, back) for i, (_, back) in enumerate(kinds) if back is not _same]
+
+    def params(self, row: R) -> Params:
+        """`row` as values of columns."""
+        return {name: out(getattr(row, name)) for name, out in self._out}
+
+    def row(self, values: Sequence[Any]) -> R:
+        """The row whose columns have `values`, in the order of `names`."""
+        read = list(values)
+        for i, back in self._back:
+            read[i] = back(read[i])
+        return self.kind(*read)

@@ -1,0 +1,114 @@
+"""All that the scheduler needs to begin anew, read as of one moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, func, or_, select, text
+
+from rota.model.columns import Array
+from rota.server.store import tables as t
+from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
+from rota.server.store.stored import (
+    ATTEMPT,
+    COMMAND,
+    JOB_NAMES,
+    NODE,
+    POLICY,
+    columns,
+    job_row,
+    selected,
+)
+from rota.wire.job import JobSpec
+
+_FLOATS = (
+    "submit_s", "gpu_share", "gpu_memory_gib", "cpus", "memory_gib", "deadline_s", "limit_s", "batch_size",
+    "first_start_s", "since_s", "run_s", "service", "service_rate", "progress_base", "progress_rate",
+    "progress_since", "finish_s",
+)  # fmt: skip
+_INTS = ("gpus", "gpus_min", "gpus_max", "priority", "starts", "preemptions", "failures")
+_SMALL = ("counts", "kind", "phase")
+_NAMES = ("tenant", "group", "workload")
+_TEXTS = ("id", "gpu_types", *_NAMES)
+_TYPES: Mapping[str, type] = (
+    dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(_INTS, np.int64) | dict.fromkeys(_SMALL, np.int8)
+)
+_READ = (*_TEXTS, *_TYPES)
+_AT_ONCE = 2000
+_COLUMNS = columns(t.jobs, _READ).order_by(t.jobs.c.row)
+
+_MAY_LIVE = or_(text(t.LIVE), t.jobs.c.row.in_(select(t.attempts.c.row).where(text(t.UNENDED))))
+_LIVE = columns(t.jobs, JOB_NAMES).where(_MAY_LIVE)  # sorted here: to sort there means to look at all jobs
+_OF_LIVE = select(t.jobs.c.row).where(_MAY_LIVE)
+_SPECS = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs).where(_MAY_LIVE)
+_ATTEMPTS = (
+    selected(t.attempts, ATTEMPT)
+    .where(t.attempts.c.row.in_(_OF_LIVE))
+    .order_by(t.attempts.c.row, t.attempts.c.number)
+)
+_NODES = selected(t.nodes, NODE).order_by(t.nodes.c.position)
+_POLICIES = selected(t.policies, POLICY)
+OPEN_COMMANDS = selected(t.commands, COMMAND).where(text(t.UNDONE)).order_by(t.commands.c.seq)
+_FACTS = select(t.facts.c.key, t.facts.c.value)
+_LAST_DECISION = select(func.coalesce(func.max(t.decisions.c.seq), 0))
+
+
+def load(connection: Connection) -> Everything:
+    """See `Store.load`; `connection` must be reading one moment."""
+    live = {job.row: job for job in sorted(map(job_row, connection.execute(_LIVE)), key=lambda job: job.row)}
+    return Everything(
+        facts={key: json.loads(value) for key, value in connection.execute(_FACTS)},
+        columns=_columns(connection, live),
+        jobs=live,
+        specs=parsed(connection.execute(_SPECS)),
+        attempts=_by_job(connection),
+        nodes=[NODE.row(values) for values in connection.execute(_NODES)],
+        policies={row.name: row for row in map(POLICY.row, connection.execute(_POLICIES))},
+        commands=[COMMAND.row(values) for values in connection.execute(OPEN_COMMANDS)],
+        decisions=connection.execute(_LAST_DECISION).scalar_one(),
+    )
+
+
+def parsed(found: Iterable[Any]) -> dict[int, JobSpec]:
+    """Specifications by row, from (row, number, text); those of an array are one object."""
+    known: dict[int, JobSpec] = {}
+    specs: dict[int, JobSpec] = {}
+    for row, number, said in found:
+        if number not in known:
+            known[number] = JobSpec.model_validate_json(said)
+        specs[row] = known[number]
+    return specs
+
+
+def _by_job(connection: Connection) -> dict[int, list[AttemptRow]]:
+    attempts: dict[int, list[AttemptRow]] = {}
+    for values in connection.execute(_ATTEMPTS):
+        attempts.setdefault(values[0], []).append(ATTEMPT.row(values))
+    return attempts
+
+
+def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
+    """All jobs.  A few thousand at a time become arrays: their Python objects do not add up."""
+    numbers: dict[str, list[Array]] = {name: [np.array([], dtype=kind)] for name, kind in _TYPES.items()}
+    texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
+    for some in connection.execute(_COLUMNS).partitions(_AT_ONCE):
+        cut = dict(zip(_READ, zip(*some, strict=True), strict=True))
+        for name, kind in _TYPES.items():
+            numbers[name].append(np.array(cut[name], dtype=kind))
+        for name in _TEXTS:
+            texts[name].extend(cut[name])
+    types = {said: tuple(json.loads(said)) for said in set(texts["gpu_types"])}
+    is_live = np.zeros(len(texts["id"]), dtype=np.bool_)
+    is_live[list(live)] = True
+    joined = {name: np.concatenate(pieces) for name, pieces in numbers.items()}
+    return JobColumns(
+        ids=texts["id"],
+        submit_s=joined.pop("submit_s"),
+        numbers=joined,
+        names={name: texts[name] for name in _NAMES},
+        gpu_types=[types[said] for said in texts["gpu_types"]],
+        live=is_live,
+    )

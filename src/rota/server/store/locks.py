@@ -1,0 +1,64 @@
+"""One controller for one database: the second one gets a sentence."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from rota.server.store.failures import StoreError
+
+_ADVISORY = int.from_bytes(b"rota-db", "big")
+"""Number of the lock in PostgreSQL; other programs that lock the same database choose others."""
+_KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
+"""After how many seconds the server lets go of the lock of a machine that went dark."""
+_TAKEN = "{where} is in use by another controller{who}; stop that one, or give this one a database of its own"
+
+
+class FileLock:
+    """A file beside a SQLite database, locked as long as this process lives, however it dies."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
+            self.release()
+            raise StoreError(_TAKEN.format(where=where, who=f" (process {pid})" if pid else "")) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let the next one in.  The file stays: removing it would let two of them in."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_forget)  # a child that outlives the controller must not keep its lock
+
+
+def advisory_lock(connection: Connection, where: str, wait_s: float) -> None:
+    """Take the lock that PostgreSQL keeps while `connection` lives; wait for one who is just leaving."""
+    for name, value in _KEEPALIVE.items():
+        connection.exec_driver_sql(f"SET {name} = {value}")
+    connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(1000 * wait_s))}")
+    try:
+        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY})")
+    except Exception as error:
+        if getattr(getattr(error, "orig", None), "sqlstate", None) == "55P03":
+            raise StoreError(_TAKEN.format(where=where, who="")) from None
+        raise

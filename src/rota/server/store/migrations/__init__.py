@@ -1,0 +1,54 @@
+"""How a database of an earlier version becomes one of this: `versions`, run in their order by `bring`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from rota.server.store.failures import StoreError
+
+HEAD = "0001"
+"""The newest version; a test holds it against the files.  Here, so that nothing loads Alembic in vain."""
+HERE = Path(__file__).parent
+
+
+def bring(
+    connection: Connection, where: str, head: str = HEAD, versions: str = str(HERE / "versions")
+) -> bool:
+    """Bring the database up to `head` within the transaction that has begun; False if it was there already.
+
+    StoreError if a newer rota, or another program, has written it.
+    """
+    found = version(connection)
+    if found == head:
+        return False
+    if found is not None and not (found.isdigit() and len(found) == len(head)):
+        raise StoreError(f"{where} belongs to another program (its version is {found!r}); name another one")
+    if found is not None and found > head:
+        raise StoreError(
+            f"{where} was written by a newer rota (schema {int(found)}); this one knows {int(head)}: "
+            "install that version, or name another database"
+        )
+    _upgrade(connection, head, versions)
+    return True
+
+
+def version(connection: Connection) -> str | None:
+    """The version of the database; None if it is empty."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def _upgrade(connection: Connection, head: str, versions: str) -> None:
+    from alembic import command  # a tenth of a second that most starts do not need
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(HERE).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", versions.replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, head)

@@ -1,0 +1,130 @@
+"""What the API reads: lists cut to a limit, by the indexes of `tables`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, literal_column, or_, select
+
+from rota.model.columns import Floats
+from rota.scheduler.state import Phase
+from rota.server.store import tables as t
+from rota.server.store.forms import Form, bounded, clean
+from rota.server.store.loading import parsed
+from rota.server.store.rows import History, JobFilter, JobRow
+from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
+from rota.wire.job import JobSpec
+
+R = TypeVar("R")
+_JOBS = columns(t.jobs, JOB_NAMES)
+_RUNNING: ColumnElement[int] = literal_column(
+    str(int(Phase.RUNNING))
+)  # as a parameter it would not match the index
+_OTHER = t.jobs.alias()
+_LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
+"""By their own index: a list in the order of rows would look at all jobs otherwise."""
+_SOME = 500
+"""Parameters in one statement; databases have limits."""
+
+
+def one_job(connection: Connection, where: ColumnElement[bool]) -> JobRow | None:
+    """The job that `where` names."""
+    values = connection.execute(_JOBS.where(where)).first()
+    return None if values is None else job_row(values)
+
+
+def jobs(connection: Connection, which: JobFilter) -> list[JobRow]:
+    """See `Store.jobs`."""
+    limit = None if which.limit is None else bounded(which.limit)
+    newest = _JOBS.where(*_conditions(which)).order_by(t.jobs.c.row.desc()).limit(limit)
+    return [job_row(values) for values in connection.execute(newest)][::-1]
+
+
+def _conditions(which: JobFilter) -> list[ColumnElement[bool]]:
+    c = t.jobs.c
+    wanted: list[ColumnElement[bool]] = []
+    if which.states:
+        wanted.append(c.state.in_([clean(state) for state in which.states]))
+    if which.tenant is not None:
+        tenant = clean(which.tenant)
+        wanted.append(or_(c.tenant == tenant, c.tenant.startswith(f"{tenant}/", autoescape=True)))
+    if which.user is not None:
+        wanted.append(c.user == clean(which.user))
+    if which.name is not None:
+        wanted.append(c.name == clean(which.name))
+    if which.since_s is not None:
+        wanted.append(c.submit_s >= which.since_s)
+    if which.live is not None:
+        wanted.append(c.row.in_(_LIVE_ROWS) if which.live else c.phase > _RUNNING)
+    if which.array_first is not None:
+        wanted.append(c.array_first == bounded(which.array_first))
+    if which.from_row:
+        wanted.append(c.row >= bounded(which.from_row))
+    return wanted
+
+
+def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
+    """See `Store.specs`."""
+    joined = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs)
+    found: list[Any] = []
+    for i in range(0, len(rows), _SOME):
+        found += connection.execute(
+            joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + _SOME]]))
+        )
+    return parsed(found)
+
+
+def listed(
+    connection: Connection, table: Table, form: Form[R], *where: ColumnElement[bool], order: str = "seq"
+) -> list[R]:
+    """All rows of `table` for which `where` holds, ascending by `order`."""
+    found = connection.execute(selected(table, form).where(*where).order_by(table.c[order]))
+    return [form.row(values) for values in found]
+
+
+def newest(
+    connection: Connection, table: Table, form: Form[R], limit: int, *where: ColumnElement[bool]
+) -> list[R]:
+    """The newest `limit` rows of a numbered table, oldest first."""
+    statement = selected(table, form).where(*where).order_by(table.c.seq.desc()).limit(bounded(limit))
+    return [form.row(values) for values in connection.execute(statement)][::-1]
+
+
+def history(connection: Connection, since_s: float, until_s: float) -> History:
+    """See `Store.history`."""
+    c = t.jobs.c
+    lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
+    found = [job_row(values) for values in connection.execute(_JOBS.where(lived).order_by(c.row))]
+    held = (
+        selected(t.intervals, INTERVAL)
+        .join_from(t.intervals, t.jobs)
+        .where(lived)
+        .order_by(t.intervals.c.row, t.intervals.c.seq)
+    )
+    return History(found, [INTERVAL.row(values) for values in connection.execute(held)])
+
+
+def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:
+    """See `Store.past`."""
+    c = t.jobs.c
+    statement = select(c.tenant, c.group, c.run_s).where(c.phase == int(Phase.COMPLETED))
+    runs: dict[tuple[str, str], list[float]] = {}
+    found = connection.execute(statement.order_by(c.row.desc()).limit(bounded(limit))).fetchall()
+    for tenant, group, run_s in reversed(found):
+        runs.setdefault((tenant, group), []).append(run_s)
+    return {key: np.array(seconds, dtype=np.float64) for key, seconds in runs.items()}
+
+
+def totals(connection: Connection) -> dict[str, int]:
+    """Number of jobs by state."""
+    counted = select(t.jobs.c.state, func.count()).group_by(t.jobs.c.state)
+    return {row[0]: row[1] for row in connection.execute(counted)}
+
+
+def live_totals(connection: Connection) -> dict[tuple[str, str], int]:
+    """Number of jobs that are not over, by state and tenant."""
+    c = t.jobs.c
+    counted = select(c.state, c.tenant, func.count()).where(c.phase <= _RUNNING).group_by(c.state, c.tenant)
+    return {(row[0], row[1]): row[2] for row in connection.execute(counted)}

@@ -1,0 +1,397 @@
+"""What is stored, as plain frozen rows.
+
+Moments (`…_s`) are seconds since the cluster's epoch, except in specifications, which stand as they were
+submitted (Unix time).  None is no value; numbers are finite unless said.  Fields called JSON hold what
+`json.dumps` writes, NaN and infinity included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.model.columns import Array, Bools
+from rota.wire.job import JobSpec
+from rota.wire.sync import NodeInfo
+
+Json = Any
+REAL, SHADOW = "real", "shadow"
+"""Names of the two policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What changes in the life of a job: the scheduler's columns, and what became of it."""
+
+    state: str = "PENDING"
+    """Slurm's word, as people see it."""
+    phase: int = 0
+    """`rota.scheduler.state.Phase`; above RUNNING the job is over."""
+    reason: str = ""
+    """Code of the dominant reason."""
+    hold: Sequence[Json] = ()
+    """What keeps it from its policy, JSON: holds of users, dependencies, begin, back-off, trial."""
+    first_start_s: float | None = None
+    since_s: float = 0.0
+    """Start of the present stretch of running."""
+    run_s: float = 0.0
+    service: float = 0.0
+    service_rate: float = 0.0
+    starts: int = 0
+    preemptions: int = 0
+    failures: int = 0
+    user_failures: int = 0
+    progress_base: float = 0.0
+    progress_rate: float = 0.0
+    progress_since: float = 0.0
+    finish_s: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: str = ""
+    """One sentence."""
+    attempt: int = 0
+    """Number of the newest attempt; 0 before the first."""
+    capability: Json = None
+    """`rota.wire.sync.Capability`, JSON; None if nothing is known."""
+    measured: Json = None
+    """What has been measured of it, JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAsked:
+    """What a job asks for, as the columns of `rota.model.jobs.JobTable`, with names for codes."""
+
+    name: str
+    tenant: str
+    group: str
+    workload: str
+    gpus: int
+    gpus_min: int
+    gpus_max: int
+    counts: int
+    gpu_share: float
+    gpu_memory_gib: float
+    gpu_types: Sequence[str]
+    cpus: float
+    memory_gib: float
+    kind: int
+    priority: int
+    deadline_s: float | None
+    limit_s: float | None
+    batch_size: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job, without its specification (`Store.spec`)."""
+
+    row: int
+    """From 0, without gaps, never renumbered."""
+    id: str
+    """`row + 1`, or `FIRST_INDEX` in an array."""
+    user: str
+    submit_s: float
+    array_first: int | None
+    """Row of the first job of its array."""
+    array_index: int | None
+    array_most: int
+    """Jobs of the array that may run at once; 0 if there is no limit, or no array."""
+    asked: JobAsked
+    now: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """One job to add.  All those of an array are added together and carry the same `spec`."""
+
+    spec: JobSpec
+    array_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One start of a job on devices: (row, number) names it."""
+
+    row: int
+    number: int
+    """From 1."""
+    state: str
+    """`rota.wire.sync.Status` of the whole, or the caller's own word."""
+    grant: Json
+    """As `rota.scheduler.packing.pack_grant` writes it."""
+    parts: Json
+    """One entry for each node: devices, ranks, port, …"""
+    wanted: str
+    """`rota.wire.sync.Wanted`."""
+    wanted_s: float
+    """Moment at which it was decided."""
+    start_s: float | None = None
+    end_s: float | None = None
+    """Moment at which it ended; None as long as it may live."""
+    how: str = ""
+    """`rota.scheduler.world.How` once it has ended."""
+    exit: Json = None
+    cause: str = ""
+    notice: Json = None
+    costs: Json = None
+    progress: Json = None
+    usage: Json = None
+    mechanism: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRow:
+    """A stretch of time in which a job held the same devices."""
+
+    row: int
+    attempt: int
+    start_s: float
+    end_s: float
+    devices: Sequence[int]
+    nodes: Sequence[int]
+    """Node of each device; of a job without devices its one node."""
+    share: float
+    role: str
+    how: str
+    overhead_s: float = 0.0
+    lost_work_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One machine.  Its devices are numbered `first_device`, … and keep those numbers."""
+
+    position: int
+    name: str
+    info: NodeInfo
+    state: str
+    """up, drained, lost, …"""
+    first_device: int
+    joined_s: float
+    token: str = ""
+    """Hash of its agent's token."""
+    reason: str = ""
+    drained_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """One decision: what it was about, not what it said (attempts and intervals say that)."""
+
+    now_s: float
+    policy: str
+    took_s: float
+    grants: int = 0
+    preempted: int = 0
+    is_cut: bool = False
+    is_late: bool = False
+    note: str = ""
+    seq: int = 0
+    """Given by the store; ignored when written."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """The policy in force under a name, and all it will be told next time."""
+
+    name: str
+    """`real` or `shadow`."""
+    spec: str
+    since_s: float
+    by: str
+    memory: bytes = b""
+    """As `blob.pack_value` writes it; empty is the empty memory."""
+    providers: bytes = b""
+    """What the providers of knowledge have learnt, written likewise."""
+    wake: Json = None
+    reservations: Sequence[Json] = ()
+    """Each as `rota.scheduler.packing.pack_reservation` writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """Something a user wants done; `done_s` is None until it is."""
+
+    seq: int
+    at_s: float
+    user: str
+    kind: str
+    row: int | None
+    node: str | None
+    args: Json
+    done_s: float | None = None
+    outcome: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDone:
+    """What became of a command."""
+
+    seq: int
+    done_s: float
+    outcome: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One line of the audit."""
+
+    at_s: float
+    who: str
+    kind: str
+    job: str = ""
+    """Id of the job; empty if it is about none."""
+    text: str = ""
+    seq: int = 0
+    """Given by the store; ignored when written."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """What an attempt used at one moment."""
+
+    row: int
+    attempt: int
+    at_s: float
+    cpu_cores: float = 0.0
+    memory_gib: float = 0.0
+    gpu_utilisation: float | None = None
+    gpu_memory_gib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """A measured duration of something done to a job of this workload."""
+
+    workload: str
+    tenant: str
+    kind: str
+    """`rota.wire.sync.Cost.kind`."""
+    seconds: float
+    bytes: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowRow:
+    """What the shadow policy would have done."""
+
+    at_s: float
+    text: str
+    seq: int = 0
+    """Given by the store; ignored when written."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """Who may call; the token itself is nowhere, only its salted hash."""
+
+    name: str
+    token_hash: str
+    salt: str
+    admin: bool = False
+    tenant: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """What lets an agent join (`join`), or one that has joined call (`agent`)."""
+
+    hash: str
+    kind: str
+    node: str = ""
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """All that one turn of the scheduler changes.  It is stored whole or not at all."""
+
+    jobs: Mapping[int, JobState] = field(default_factory=dict)
+    """New state of each row that changed."""
+    specs: Mapping[int, JobSpec] = field(default_factory=dict)
+    """New specification of each row whose user changed it."""
+    attempts: Sequence[AttemptRow] = ()
+    """Attempts begun or changed; each replaces what was there."""
+    intervals: Sequence[IntervalRow] = ()
+    decision: DecisionRow | None = None
+    policies: Sequence[PolicyRow] = ()
+    """Each replaces the row of its name."""
+    without: Sequence[str] = ()
+    """Names of policies that are no more (`shadow`)."""
+    nodes: Sequence[NodeRow] = ()
+    """Known nodes whose info, state, reason or `drained_by` changed; `Store.join` adds them."""
+    done: Sequence[CommandDone] = ()
+    events: Sequence[EventRow] = ()
+    samples: Sequence[SampleRow] = ()
+    costs: Sequence[CostRow] = ()
+    shadow: Sequence[ShadowRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; fields left alone let everything pass."""
+
+    states: Sequence[str] = ()
+    tenant: str | None = None
+    """This tenant and those below it."""
+    user: str | None = None
+    name: str | None = None
+    since_s: float | None = None
+    """Submitted at this moment or later."""
+    live: bool | None = None
+    """Only those that are not over yet (True), or only those that are (False)."""
+    array_first: int | None = None
+    from_row: int = 0
+    """Rows from this one on."""
+    limit: int | None = None
+    """The newest ones, if there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobColumns:
+    """All jobs as columns, rows ascending from 0: what a table and a state are rebuilt from.
+
+    `numbers` and `names` go by the fields of `JobAsked` and `JobState`: NaN where a value is None.
+    """
+
+    ids: list[str]
+    submit_s: Array
+    numbers: dict[str, Array]
+    """`gpus`, `phase`, `run_s`, …: float64, int64, or int8."""
+    names: dict[str, list[str]]
+    """`tenant`, `group`, `workload`."""
+    gpu_types: list[tuple[str, ...]]
+    live: Bools
+    """True for rows of `Everything.jobs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """One consistent reading of all that the scheduler needs to begin anew."""
+
+    facts: Mapping[str, Json]
+    columns: JobColumns
+    jobs: Mapping[int, JobRow]
+    """Jobs that are not over, or of which an attempt may live."""
+    specs: Mapping[int, JobSpec]
+    """Of the same rows."""
+    attempts: Mapping[int, Sequence[AttemptRow]]
+    """All attempts of the same rows, oldest first; rows that never started are missing."""
+    nodes: Sequence[NodeRow]
+    """By position."""
+    policies: Mapping[str, PolicyRow]
+    commands: Sequence[CommandRow]
+    """Not done yet, oldest first."""
+    decisions: int
+    """Number of the newest decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The jobs that lived in a window of time, and what they held in all their life."""
+
+    jobs: Sequence[JobRow]
+    intervals: Sequence[IntervalRow]

@@ -1,0 +1,333 @@
+"""The store: the truth of the controller.  Everything its memory holds can be read here again.
+
+Two write: the API (submissions, commands, users, nodes that join), each durable before it answers, and the
+scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the other; reads
+have connections of their own and never wait for a writer.  A write that fails raises `StoreError` and has
+changed nothing (if the connection broke during the commit itself, all or nothing: `StoreError.unsure`);
+the next call connects anew.
+
+store        this class            submitting   new jobs
+database     connections, locks    stepping     a turn of the scheduler
+migrations   older databases       loading      all at once, for the scheduler
+tables       what there is         reading      lists, for the API
+stored       rows ⇄ tables         people       users, tokens, nodes that join
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import select
+
+from rota.model.columns import Floats
+from rota.server.store import loading, people, reading, submitting
+from rota.server.store import tables as t
+from rota.server.store.database import Database, Faults
+from rota.server.store.forms import bounded, clean, to_text
+from rota.server.store.migrations import bring
+from rota.server.store.rows import (
+    AttemptRow,
+    CommandRow,
+    CostRow,
+    DecisionRow,
+    EventRow,
+    Everything,
+    History,
+    IntervalRow,
+    JobFilter,
+    JobRow,
+    Json,
+    NewJob,
+    NodeRow,
+    PolicyRow,
+    SampleRow,
+    ShadowRow,
+    Step,
+    TokenRow,
+    UserRow,
+)
+from rota.server.store.stepping import Stepping
+from rota.server.store.stored import (
+    ATTEMPT,
+    COMMAND,
+    COST,
+    DECISION,
+    EVENT,
+    INTERVAL,
+    NODE,
+    POLICY,
+    SAMPLE,
+    SHADOW,
+    TOKEN,
+    USER,
+    selected,
+    upsert,
+)
+from rota.wire.job import JobSpec
+from rota.wire.sync import NodeInfo
+
+
+class Store:
+    """One open store, made by `Store.open`.  All methods may be called from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._stepping = Stepping(database.dialect)
+        with database.writing() as writing:
+            bring(writing.connection, database.where)
+            facts = {row.key: row.value for row in writing.run("facts", select(t.facts))}
+            if "epoch_s" not in facts:
+                facts["epoch_s"] = to_text(time.time())
+                writing.run("facts", t.facts.insert(), {"key": "epoch_s", "value": facts["epoch_s"]})
+        self.epoch_s: float = json.loads(facts["epoch_s"])
+        """Unix time from which the cluster counts, given when the store was made."""
+
+    @classmethod
+    def open(cls, url: str | None, home: Path, *, faults: Faults | None = None, busy_s: float = 5.0) -> Self:
+        """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
+
+        `busy_s` is how long a call waits for a database that somebody else keeps locked.  StoreError if it
+        cannot be reached or written, another controller uses it, or a newer rota has written it.
+        """
+        database = Database(url, home, faults, busy_s)
+        try:
+            return cls(database)
+        except BaseException:
+            database.close()
+            raise
+
+    def close(self) -> None:
+        """Give the database free for another controller; later calls raise StoreError."""
+        self._db.close()
+
+    @property
+    def where(self) -> str:
+        """The database in words, without a password."""
+        return self._db.where
+
+    # -- facts ---------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Json]:
+        """Everything noted with `set_fact`, and `epoch_s`."""
+        with self._db.reading() as connection:
+            return {key: json.loads(value) for key, value in connection.execute(select(t.facts))}
+
+    def set_fact(self, key: str, value: Json) -> None:
+        """Note something that belongs to the cluster as a whole."""
+        with self._db.writing() as writing:
+            statement = upsert(t.facts, self._db.dialect, ("key", "value"))
+            writing.run("facts", statement, {"key": key, "value": to_text(value)})
+
+    # -- written by the API --------------------------------------------------------------------
+
+    def add_jobs(
+        self, user: str, tenant: str, jobs: Sequence[NewJob], submit_s: float, key: str | None = None
+    ) -> list[JobRow]:
+        """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
+
+        `tenant` is for jobs that name none.  Asked again with the same `key` by the same user it adds nothing
+        and returns the rows of the first time; InputError if that was about other jobs.
+        """
+        with self._db.writing() as writing:
+            return submitting.add_jobs(writing, self.epoch_s, user, tenant, jobs, submit_s, key)
+
+    def add_command(
+        self,
+        at_s: float,
+        user: str,
+        kind: str,
+        *,
+        row: int | None = None,
+        node: str | None = None,
+        args: Json = None,
+    ) -> int:
+        """A command for the scheduler; its number."""
+        params = COMMAND.params(CommandRow(0, at_s, user, kind, row, node, args))
+        params.pop("seq")
+        with self._db.writing() as writing:
+            statement = t.commands.insert().returning(t.commands.c.seq)
+            number: int = writing.run("commands", statement, params).scalar_one()
+            return number
+
+    def join(self, info: NodeInfo, token: TokenRow) -> NodeRow:
+        """The row of a node that joins (again) at `token.at_s`, with `token` as the only one of its agent.
+
+        A node that is known keeps its place, its devices' numbers and its state.  InputError if it comes with
+        another number of devices.
+        """
+        with self._db.writing() as writing:
+            return people.join(writing, self._db.dialect, info, token)
+
+    # -- the scheduler -------------------------------------------------------------------------
+
+    def load(self) -> Everything:
+        """All that the scheduler needs to begin anew, as of one moment."""
+        with self._db.reading(one_moment=True) as connection:
+            return loading.load(connection)
+
+    def commit(self, step: Step) -> None:
+        """Store one turn of the loop, in one transaction.
+
+        LookupError (and nothing stored) if it changes a job, node or command that is not there.
+        """
+        with self._db.writing() as writing:
+            self._stepping.write(writing, step, self.epoch_s)
+
+    # -- reads ---------------------------------------------------------------------------------
+
+    def job(self, row: int) -> JobRow | None:
+        """The job with this row."""
+        with self._db.reading() as connection:
+            return reading.one_job(connection, t.jobs.c.row == bounded(row))
+
+    def job_of_id(self, job_id: str) -> JobRow | None:
+        """The job with the id that people see."""
+        with self._db.reading() as connection:
+            return reading.one_job(connection, t.jobs.c.id == clean(job_id))
+
+    def jobs(self, which: JobFilter | None = None) -> list[JobRow]:
+        """Jobs by row; the newest ones if `which` has a limit."""
+        with self._db.reading() as connection:
+            return reading.jobs(connection, which or JobFilter())
+
+    def spec(self, row: int) -> JobSpec | None:
+        """What the user submitted, with all changes since."""
+        return self.specs([row]).get(row)
+
+    def specs(self, rows: Sequence[int]) -> dict[int, JobSpec]:
+        """Specifications by row; those of an array may be one object."""
+        with self._db.reading() as connection:
+            return reading.specs(connection, rows)
+
+    def attempts(self, row: int) -> list[AttemptRow]:
+        """Oldest first."""
+        with self._db.reading() as connection:
+            own = t.attempts.c.row == bounded(row)
+            return reading.listed(connection, t.attempts, ATTEMPT, own, order="number")
+
+    def intervals(self, row: int) -> list[IntervalRow]:
+        """Oldest first."""
+        with self._db.reading() as connection:
+            return reading.listed(connection, t.intervals, INTERVAL, t.intervals.c.row == bounded(row))
+
+    def events(self, *, since_seq: int = 0, job: str | None = None, limit: int = 1000) -> list[EventRow]:
+        """Events after number `since_seq`, the oldest `limit` of them."""
+        with self._db.reading() as connection:
+            statement = selected(t.events, EVENT).where(t.events.c.seq > bounded(since_seq))
+            if job is not None:
+                statement = statement.where(t.events.c.job == clean(job))
+            found = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
+            return [EVENT.row(values) for values in found]
+
+    def history(self, since_s: float, until_s: float) -> History:
+        """Jobs that were submitted before `until_s` and not over before `since_s`."""
+        with self._db.reading(one_moment=True) as connection:
+            return reading.history(connection, since_s, until_s)
+
+    def samples(self, row: int, attempt: int | None = None) -> list[SampleRow]:
+        """What a job (or one attempt of it) used, oldest first, as far as it is kept."""
+        with self._db.reading() as connection:
+            own = [t.samples.c.row == bounded(row)] + [t.samples.c.attempt == attempt] * (attempt is not None)
+            return reading.listed(connection, t.samples, SAMPLE, *own)
+
+    def past(self, limit: int = 100_000) -> dict[tuple[str, str], Floats]:
+        """Seconds that completed jobs ran, by tenant and group, oldest first, of the newest `limit` jobs."""
+        with self._db.reading() as connection:
+            return reading.past(connection, limit)
+
+    def costs(self, *, workload: str | None = None, limit: int = 20_000) -> list[CostRow]:
+        """Measured costs, oldest first, the newest `limit` of them."""
+        with self._db.reading() as connection:
+            own = [] if workload is None else [t.costs.c.workload == clean(workload)]
+            return reading.newest(connection, t.costs, COST, limit, *own)
+
+    def decisions(self, limit: int = 100) -> list[DecisionRow]:
+        """The newest ones, oldest first."""
+        with self._db.reading() as connection:
+            return reading.newest(connection, t.decisions, DECISION, limit)
+
+    def shadow(self, limit: int = 100) -> list[ShadowRow]:
+        """The newest lines, oldest first."""
+        with self._db.reading() as connection:
+            return reading.newest(connection, t.shadow, SHADOW, limit)
+
+    def nodes(self) -> list[NodeRow]:
+        """By position."""
+        with self._db.reading() as connection:
+            return reading.listed(connection, t.nodes, NODE, order="position")
+
+    def policies(self) -> dict[str, PolicyRow]:
+        """The real one and, if there is one, the shadow."""
+        with self._db.reading() as connection:
+            return {row.name: row for row in reading.listed(connection, t.policies, POLICY, order="name")}
+
+    def open_commands(self) -> list[CommandRow]:
+        """Commands not done yet, oldest first."""
+        with self._db.reading() as connection:
+            return [COMMAND.row(values) for values in connection.execute(loading.OPEN_COMMANDS)]
+
+    def command(self, seq: int) -> CommandRow | None:
+        """The command with this number."""
+        with self._db.reading() as connection:
+            found = reading.listed(connection, t.commands, COMMAND, t.commands.c.seq == bounded(seq))
+            return found[0] if found else None
+
+    def totals(self) -> Mapping[str, int]:
+        """Number of jobs by state."""
+        with self._db.reading() as connection:
+            return reading.totals(connection)
+
+    def live_totals(self) -> Mapping[tuple[str, str], int]:
+        """Number of jobs that are not over, by state and tenant."""
+        with self._db.reading() as connection:
+            return reading.live_totals(connection)
+
+    # -- who may call --------------------------------------------------------------------------
+
+    def users(self) -> list[UserRow]:
+        """By name."""
+        with self._db.reading() as connection:
+            return reading.listed(connection, t.users, USER, order="name")
+
+    def user(self, name: str) -> UserRow | None:
+        """The user of this name."""
+        with self._db.reading() as connection:
+            found = reading.listed(connection, t.users, USER, t.users.c.name == clean(name), order="name")
+            return found[0] if found else None
+
+    def set_user(self, user: UserRow) -> None:
+        """Add a user, or replace the one of this name."""
+        with self._db.writing() as writing:
+            people.set_user(writing, self._db.dialect, user)
+
+    def remove_user(self, name: str) -> bool:
+        """False if there is no such user.  The jobs stay."""
+        with self._db.writing() as writing:
+            return people.remove_user(writing, name)
+
+    def tokens(self) -> list[TokenRow]:
+        """Of joins and of agents."""
+        with self._db.reading() as connection:
+            return reading.listed(connection, t.tokens, TOKEN, order="hash")
+
+    def token(self, token_hash: str) -> TokenRow | None:
+        """What this token is good for; None if for nothing."""
+        with self._db.reading() as connection:
+            found = reading.listed(
+                connection, t.tokens, TOKEN, t.tokens.c.hash == clean(token_hash), order="hash"
+            )
+            return found[0] if found else None
+
+    def add_token(self, token: TokenRow) -> None:
+        """Let somebody join, or an agent call."""
+        with self._db.writing() as writing:
+            people.add_token(writing, token)
+
+    def remove_token(self, token_hash: str) -> bool:
+        """False if there is no such token."""
+        with self._db.writing() as writing:
+            return people.remove_token(writing, token_hash)

@@ -1,0 +1,82 @@
+"""The form of every row, and the statements that write it: each built once and compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Insert, Select, Table, Update, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from rota.server.store import tables
+from rota.server.store.forms import Form, Params
+from rota.server.store.rows import (
+    AttemptRow,
+    CommandRow,
+    CostRow,
+    DecisionRow,
+    EventRow,
+    IntervalRow,
+    JobAsked,
+    JobRow,
+    JobState,
+    NodeRow,
+    PolicyRow,
+    SampleRow,
+    ShadowRow,
+    TokenRow,
+    UserRow,
+)
+
+WHO = Form(JobRow, without=("asked", "now"))
+ASKED = Form(JobAsked)
+NOW = Form(JobState)
+ATTEMPT, INTERVAL, NODE, POLICY = Form(AttemptRow), Form(IntervalRow), Form(NodeRow), Form(PolicyRow)
+COMMAND, SAMPLE, COST = Form(CommandRow), Form(SampleRow), Form(CostRow)
+USER, TOKEN = Form(UserRow), Form(TokenRow)
+DECISION, EVENT, SHADOW = Form(DecisionRow), Form(EventRow), Form(ShadowRow)
+
+JOB_NAMES = (*WHO.names, *ASKED.names, *NOW.names)
+_ASKED_AT, _NOW_AT = len(WHO.names), len(WHO.names) + len(ASKED.names)
+
+
+def job_row(values: Sequence[Any]) -> JobRow:
+    """The job whose columns have `values`, in the order of JOB_NAMES."""
+    row, job_id, user, submit_s, first, index, most = values[:_ASKED_AT]
+    asked, now = ASKED.row(values[_ASKED_AT:_NOW_AT]), NOW.row(values[_NOW_AT:])
+    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now)
+
+
+def job_params(job: JobRow, spec: int) -> Params:
+    """All columns of a new job whose specification has the number `spec`."""
+    return {**WHO.params(job), **ASKED.params(job.asked), **NOW.params(job.now), "spec": spec}
+
+
+@cache
+def columns(table: Table, names: tuple[str, ...]) -> Select[Any]:
+    """SELECT of these columns, in this order."""
+    return select(*(table.c[name] for name in names))
+
+
+def selected(table: Table, form: Form[Any]) -> Select[Any]:
+    """SELECT of what `form` reads."""
+    return columns(table, form.names)
+
+
+@cache
+def update(table: Table, key: str) -> Update:
+    """UPDATE of the row whose `key` is the parameter `at`; the other parameters are the columns to set."""
+    return table.update().where(table.c[key] == bindparam("at"))
+
+
+@cache
+def upsert(table: Table, dialect: str, names: tuple[str, ...]) -> Insert:
+    """INSERT that replaces the row with the same primary key."""
+    keys = [column.name for column in table.primary_key]
+    insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+    changed = {name: insert.excluded[name] for name in names if name not in keys}
+    return insert.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+INSERT = {table.name: table.insert().inline() for table in tables.metadata.sorted_tables}

@@ -1,0 +1,144 @@
+"""Rows of the store as people see them: names and Unix times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
+from rota.wire.sync import Progress, Usage
+from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView
+
+OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "COMPLETING"})
+"""States of jobs that will not run again."""
+
+
+def is_over(state: str) -> bool:
+    """True for jobs that have ended and left nothing behind."""
+    return state in OVER and state != "COMPLETING"
+
+
+def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float) -> JobView:
+    """One job; `attempt` is its living attempt, if there is one, `now` the moment in the cluster's time."""
+    state, asked = row.now, row.asked
+    is_running = state.state == "RUNNING"
+    run_s = state.run_s + (now - state.since_s if is_running else 0.0)
+    end_s = now if state.finish_s is None else state.finish_s
+    places = _places(attempt) if attempt is not None and is_running else []
+    return JobView(
+        id=row.id,
+        row=row.row,
+        name=asked.name,
+        user=row.user,
+        tenant=asked.tenant,
+        state=state.state,
+        reason=state.reason,
+        gpus=asked.gpus,
+        gpus_now=sum(len(place["devices"]) for place in places),
+        nodes=[place["name"] for place in places],
+        devices=_devices(places),
+        share=float(attempt.grant[2]) if attempt is not None else asked.gpu_share,
+        priority=asked.priority,
+        submit_s=epoch_s + row.submit_s,
+        start_s=_unix(state.first_start_s, epoch_s),
+        since_s=epoch_s + state.since_s if is_running else None,
+        end_s=_unix(state.finish_s, epoch_s),
+        run_s=run_s,
+        waiting_s=max(0.0, end_s - row.submit_s - run_s),
+        time_s=asked.limit_s,
+        deadline_s=_unix(asked.deadline_s, epoch_s),
+        attempt=state.attempt,
+        preemptions=state.preemptions,
+        failures=state.failures,
+        exit_code=state.exit_code,
+        signal=state.signal,
+        cause=state.cause,
+        group=asked.group,
+        workload=asked.workload,
+    )
+
+
+def _unix(moment: float | None, epoch_s: float) -> float | None:
+    return None if moment is None else epoch_s + moment
+
+
+def _places(attempt: AttemptRow) -> list[dict[str, Any]]:
+    places: list[dict[str, Any]] = attempt.parts["places"]
+    return places
+
+
+def _devices(places: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"{place['name']}:{index}" for place in places for index in place["devices"]]
+
+
+def attempt_view(row: AttemptRow, epoch_s: float) -> AttemptView:
+    """One attempt."""
+    places = _places(row)
+    exit = row.exit or {}
+    return AttemptView(
+        number=row.number,
+        state=row.state,
+        nodes=[place["name"] for place in places],
+        devices=_devices(places),
+        share=float(row.grant[2]),
+        wanted_s=epoch_s + row.wanted_s,
+        start_s=_unix(row.start_s, epoch_s),
+        end_s=_unix(row.end_s, epoch_s),
+        end=row.how,
+        exit_code=exit.get("code"),
+        signal=exit.get("signal"),
+        cause=row.cause,
+        progress=None if row.progress is None else Progress(**row.progress),
+        usage=None if row.usage is None else Usage(**row.usage),
+        costs=dict(row.costs or {}),
+    )
+
+
+def event_view(row: EventRow, epoch_s: float) -> EventView:
+    """One line of the audit."""
+    return EventView(
+        seq=row.seq, at_s=epoch_s + row.at_s, who=row.who, kind=row.kind, job=row.job, text=row.text
+    )
+
+
+def node_view(
+    row: NodeRow,
+    jobs: Mapping[str, AttemptRow],
+    held: Mapping[str, AttemptRow],
+    seen_s: float | None,
+    epoch_s: float,
+) -> NodeView:
+    """One machine; `jobs` are the attempts (by job id) with a grant there, `held` those suspended there."""
+    devices = [DeviceView(device=f"{row.name}:{device.index}", info=device) for device in row.info.devices]
+    suspended_gib = 0.0
+    for job_id, attempt in jobs.items():
+        for place in _places(attempt):
+            for index in place["devices"] if place["name"] == row.name else ():
+                view = devices[index]
+                view.jobs.append(job_id)
+                view.granted += float(attempt.grant[2])
+                usage = attempt.usage or {}
+                view.utilisation = usage.get("gpu_utilisation", view.utilisation)
+                view.memory_used_gib = usage.get("gpu_memory_gib", view.memory_used_gib)
+    for job_id, attempt in held.items():
+        for place in _places(attempt):
+            if place["name"] == row.name:
+                suspended_gib += place["suspended_gib"]
+                for index in place["devices"]:
+                    devices[index].suspended.append(job_id)
+    used = sum(view.granted for view in devices)
+    state = "draining" if row.state == "drained" and jobs else row.state
+    return NodeView(
+        name=row.name,
+        state=state,
+        reason=row.reason,
+        kind=row.info.kind,
+        gpus=len(devices),
+        gpus_used=used,
+        cpus=row.info.cpus,
+        memory_gib=row.info.memory_gib,
+        suspended_gib=suspended_gib,
+        seen_s=_unix(seen_s, epoch_s),
+        devices=devices,
+        capabilities=row.info.capabilities,
+    )

@@ -1,0 +1,102 @@
+"""Who waits for what: coroutines of the API, woken by the scheduler's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+
+class Bells:
+    """Wakes everybody who waits for a key.  `ring` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, set[asyncio.Event]] = {}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def ring(self, keys: Iterable[Hashable]) -> None:
+        """Something has happened to each of `keys`."""
+        with self._lock:
+            events = [event for key in keys for event in self._waiting.get(key, ())]
+            loop = self._loop
+        if events and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(_set_all, events)
+
+    def listen(self, key: Hashable) -> Listener:
+        """Hear of `key` from now on; what happens between two waits is not missed."""
+        return Listener(self, key)
+
+    def _add(self, key: Hashable, event: asyncio.Event) -> None:
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._waiting.setdefault(key, set()).add(event)
+
+    def _remove(self, key: Hashable, event: asyncio.Event) -> None:
+        with self._lock:
+            left = self._waiting.get(key)
+            if left is not None:
+                left.discard(event)
+                if not left:
+                    del self._waiting[key]
+
+
+class Listener:
+    """One who waits; a context manager."""
+
+    def __init__(self, bells: Bells, key: Hashable) -> None:
+        self._bells = bells
+        self._key = key
+        self._event = asyncio.Event()
+
+    def __enter__(self) -> Listener:
+        self._bells._add(self._key, self._event)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._bells._remove(self._key, self._event)
+
+    async def wait(self, timeout_s: float) -> bool:
+        """True if the bell rang, since the last wait or within `timeout_s`."""
+        try:
+            await asyncio.wait_for(self._event.wait(), max(timeout_s, 0.0))
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+def _set_all(events: Iterable[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
+
+
+class Outcomes:
+    """What became of commands, for the threads that wait for them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[threading.Event, list[Any]]] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, seq: int) -> None:
+        """Remember what becomes of command `seq` until it is asked for."""
+        with self._lock:
+            self._waiting.setdefault(seq, (threading.Event(), []))
+
+    def tell(self, seq: int, outcome: Any) -> None:
+        """Command `seq` is done."""
+        with self._lock:
+            waiting = self._waiting.get(seq)
+        if waiting is not None:
+            waiting[1].append(outcome)
+            waiting[0].set()
+
+    def wait(self, seq: int, timeout_s: float) -> Any:
+        """The outcome of command `seq`, which is expected; None if it is not done in time."""
+        with self._lock:
+            event, outcome = self._waiting[seq]
+        event.wait(timeout_s)
+        with self._lock:
+            del self._waiting[seq]
+        return outcome[0] if outcome else None

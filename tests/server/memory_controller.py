@@ -1,0 +1,374 @@
+"""A controller that keeps everything in memory: what the API is tested and measured with."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass, field
+
+from rota.errors import InputError
+from rota.server.api.forms import Act, JobChange, JoinToken, NewUser, Question, Submission, UserToken, Verb
+from rota.server.auth import Roster, mint
+from rota.server.facade import (
+    Conflict,
+    Forbidden,
+    Gauges,
+    Identity,
+    JobFilter,
+    LogRequest,
+    NotFound,
+)
+from rota.wire.job import JobSpec, array_indexes
+from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
+from rota.wire.views import (
+    CostView,
+    DryRun,
+    EventView,
+    ForecastRow,
+    JobDetail,
+    JobView,
+    NodeView,
+    PolicyView,
+    ReasonView,
+    Status,
+    UserView,
+    WhatIf,
+    Why,
+)
+
+POLICIES = ("fifo", "las", "tiresias")
+ENDED = ("COMPLETED", "FAILED", "CANCELLED")
+LOG = b"epoch 1\nepoch 2\n"
+
+
+@dataclass
+class MemoryController:
+    """Jobs wait until a test ends them (`end`); agents wait until it has something for them (`tell`)."""
+
+    roster: Roster = field(default_factory=Roster)
+    well: bool = True
+    waiting: int = 0
+    """Long-polls that wait now."""
+    cancelled: int = 0
+    """Long-polls that were cut off."""
+    _rows: list[tuple[JobView, JobSpec]] = field(default_factory=list)
+    _keys: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _nodes: dict[str, NodeInfo] = field(default_factory=dict)
+    _drained: dict[str, str] = field(default_factory=dict)
+    _events: list[EventView] = field(default_factory=list)
+    _policy: str = "fifo"
+    _shadow: str = ""
+    _version: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _changed: set[asyncio.Event] = field(default_factory=set)
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, name: str, tenant: str, *, admin: bool = False, account: str = "") -> str:
+        """A user; returns the token."""
+        who = Identity("setup", admin=True)
+        return self.add_user(who, NewUser(name=name, tenant=tenant, admin=admin, account=account)).token
+
+    def join_as(self, node: str) -> str:
+        """A node with one device; returns its agent's token."""
+        info = NodeInfo(
+            name=node,
+            address="127.0.0.1",
+            cpus=1,
+            memory_gib=1,
+            boot_id="b",
+            devices=[DeviceInfo(index=0, type="cpu")],
+            kind="cpu",
+        )
+        return self.join(Identity(joining=True), info).token
+
+    def end(self, id: str, state: str = "COMPLETED") -> None:
+        """Let a job end; wakes whoever waits for it."""
+        with self._lock:
+            self._set(id, state=state, end_s=time.time())
+        self._wake()
+
+    def tell(self) -> None:
+        """Have something new for all agents."""
+        self._version += 1
+        self._wake()
+
+    # Jobs.
+
+    def submit(self, who: Identity, request: Submission) -> list[JobView]:
+        tenant = request.spec.tenant or who.tenant
+        if not who.owns(who.user if tenant == who.tenant else "", tenant):
+            raise Forbidden(f"user {who.user!r} may not submit for tenant {tenant!r}")
+        try:
+            indexes = array_indexes(request.spec.array)[0] if request.spec.array else [0]
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        with self._lock:
+            if request.key is not None and (who.user, request.key) in self._keys:
+                return [self._find(id)[0] for id in self._keys[who.user, request.key]]
+            first = len(self._rows)
+            ids = [f"{first + 1}_{n}" if request.spec.array else str(first + 1) for n in indexes]
+            for id in ids:
+                row = len(self._rows)
+                view = JobView(
+                    id=id,
+                    row=row,
+                    name=request.spec.name,
+                    user=who.user,
+                    tenant=tenant,
+                    state="PENDING",
+                    gpus=request.spec.gpus,
+                    submit_s=time.time(),
+                )
+                self._rows.append((view, request.spec))
+            if request.key is not None:
+                self._keys[who.user, request.key] = ids
+            return [view for view, _ in self._rows[first:]]
+
+    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+        return DryRun(feasible=spec.gpus <= 4, position=len(self._rows) + 1)
+
+    def jobs(self, who: Identity, which: JobFilter) -> list[JobView]:
+        found = [
+            view
+            for view, _ in self._rows
+            if (not which.state or view.state in which.state)
+            and (not which.tenant or f"{view.tenant}/".startswith(f"{which.tenant}/"))
+            and which.user in ("", view.user)
+            and which.name in ("", view.name)
+            and (which.since_s is None or view.submit_s >= which.since_s)
+        ]
+        return found[-which.limit :]
+
+    def detail(self, who: Identity, id: str) -> JobDetail:
+        view, spec = self._owned(who, id)
+        return JobDetail(job=view, spec=spec, attempts=[])
+
+    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+        view, _ = self._owned(who, id)
+        if view.state in ENDED:
+            raise Conflict(f"job {id} has ended: {view.state}")
+        known = {key: value for key, value in change.changes().items() if key in JobView.model_fields}
+        return self._set(id, **known)
+
+    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView:
+        view, _ = self._owned(who, id)
+        if verb is Verb.CANCEL:
+            if view.state not in ENDED:
+                self.end(id, "CANCELLED")
+        elif view.state in ENDED:
+            raise Conflict(f"job {id} has ended: {view.state}")
+        with self._lock:
+            self._events.append(
+                EventView(seq=len(self._events) + 1, at_s=time.time(), who=who.user, kind=verb, job=id)
+            )
+        return self._find(id)[0]
+
+    def why(self, who: Identity, id: str) -> Why:
+        view, _ = self._find(id)
+        reason = ReasonView(code="Resources", sentence="no device is free", requested=1, provided=0)
+        return Why(job=id, state=view.state, reasons=[reason])
+
+    async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
+        self._owned(who, id)
+        offset = request.offset if request.offset >= 0 else max(0, len(LOG) + request.offset)
+        if offset >= len(LOG):
+            await self._until(lambda: False, request.wait_s)
+        text = LOG[offset : offset + request.limit].decode()
+        return Piece(id=id, offset=offset, text=text, size=len(LOG))
+
+    async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
+        self._owned(who, id)
+        await self._until(lambda: self._find(id)[0].state in ENDED, wait_s)
+        return self._find(id)[0]
+
+    # The cluster.
+
+    def nodes(self, who: Identity) -> list[NodeView]:
+        return [self._node(name) for name in sorted(self._nodes)]
+
+    def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
+        if node not in self._nodes:
+            raise NotFound(f"there is no node {node!r}")
+        if drained:
+            self._drained[node] = reason
+        else:
+            self._drained.pop(node, None)
+        return self._node(node)
+
+    def policy(self, who: Identity) -> PolicyView:
+        return PolicyView(policy=self._policy, since_s=0.0, by=who.user, shadow=self._shadow)
+
+    def set_policy(self, who: Identity, policy: str) -> PolicyView:
+        self._policy = _known(policy)
+        return self.policy(who)
+
+    def shadow(self, who: Identity, policy: str | None) -> PolicyView:
+        self._shadow = "" if policy is None else _known(policy)
+        return self.policy(who)
+
+    def whatif(self, who: Identity, question: Question) -> WhatIf:
+        rows = [
+            ForecastRow(job=view.id, policy=_known(policy), start_s=0.0, finish_s=1.0)
+            for policy in question.policies
+            for view, _ in self._rows
+        ]
+        return WhatIf(rows=rows, summary=[], basis={question.duration: len(self._rows)}, took_s=0.0)
+
+    def costs(self, who: Identity) -> list[CostView]:
+        return [CostView(kind="start", count=3, seconds=0.1)]
+
+    def status(self, who: Identity) -> Status:
+        now = self.metrics()
+        return Status(
+            name="test",
+            version="0",
+            started_s=0.0,
+            policy=self._policy,
+            nodes=len(self._nodes),
+            gpus=int(now.gpus),
+            gpus_used=0.0,
+            pending=sum(now.pending.values()),
+            running=0,
+            suspended=0,
+            finished=0,
+            store="memory",
+        )
+
+    def history(self, who: Identity, since_s: float | None, until_s: float | None) -> list[JobView]:
+        low, high = since_s or 0.0, until_s or float("inf")
+        return [view for view, _ in self._rows if view.end_s is not None and low <= view.end_s < high]
+
+    def history_csv(self, who: Identity, since_s: float | None, until_s: float | None) -> str:
+        lines = [f"{view.id},{view.submit_s}" for view in self.history(who, since_s, until_s)]
+        return "\n".join(["job,submit_s", *lines]) + "\n"
+
+    def events(self, who: Identity, since_seq: int, limit: int) -> list[EventView]:
+        return [event for event in self._events if event.seq > since_seq][:limit]
+
+    # People.
+
+    def users(self, who: Identity) -> list[UserView]:
+        return self.roster.users()
+
+    def add_user(self, who: Identity, user: NewUser) -> UserToken:
+        if self.roster.user(user.name) is not None:
+            raise Conflict(f"there is a user {user.name!r} already")
+        view = UserView(
+            name=user.name, admin=user.admin, tenant=user.tenant or user.name, account=user.account
+        )
+        self.roster.put_user(view)
+        return self.new_token(who, user.name)
+
+    def new_token(self, who: Identity, name: str) -> UserToken:
+        user = self.roster.user(name)
+        if user is None:
+            raise NotFound(f"there is no user {name!r}")
+        self.roster.revoke("user", name)
+        token, record = mint("user", name)
+        self.roster.put_token(record)
+        return UserToken(user=user, token=token)
+
+    def remove_user(self, who: Identity, name: str) -> None:
+        if self.roster.user(name) is None:
+            raise NotFound(f"there is no user {name!r}")
+        if name == who.user:
+            raise Conflict("you cannot remove yourself")
+        self.roster.remove_user(name)
+
+    # Machines.
+
+    def join_token(self, who: Identity, lifetime_s: float) -> JoinToken:
+        token, record = mint("join", lifetime_s=lifetime_s)
+        self.roster.put_token(record)
+        assert record.expires_s is not None
+        return JoinToken(token=token, expires_s=record.expires_s)
+
+    def join(self, who: Identity, info: NodeInfo) -> Joined:
+        self._nodes[info.name] = info
+        self.roster.revoke("agent", info.name)
+        token, record = mint("agent", info.name)
+        self.roster.put_token(record)
+        return Joined(node=info.name, token=token)
+
+    async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
+        if who.node not in self._nodes:
+            raise NotFound(f"there is no node {who.node!r}")
+        await self._until(lambda: self._version > request.seen, request.wait_s)
+        new = self._version > request.seen
+        parts = [Part(row=0, job="1", attempt=1, version=self._version, wanted=Wanted.RUN)] if new else []
+        return SyncReply(controller="c", version=self._version, now_s=time.time(), parts=parts)
+
+    # Service.
+
+    def health(self) -> bool:
+        return self.well
+
+    def metrics(self) -> Gauges:
+        pending: dict[str, int] = {}
+        for view, _ in self._rows:
+            if view.state == "PENDING":
+                pending[view.tenant] = pending.get(view.tenant, 0) + 1
+        return Gauges(pending=pending, gpus=len(self._nodes), nodes={"up": len(self._nodes)})
+
+    # Within.
+
+    def _find(self, id: str) -> tuple[JobView, JobSpec]:
+        for view, spec in reversed(self._rows):
+            if view.id == id:
+                return view, spec
+        raise NotFound(f"there is no job {id}")
+
+    def _owned(self, who: Identity, id: str) -> tuple[JobView, JobSpec]:
+        view, spec = self._find(id)
+        if not who.owns(view.user, view.tenant):
+            raise Forbidden(f"job {id} is {view.user}'s, of tenant {view.tenant}")
+        return view, spec
+
+    def _set(self, id: str, **changes: object) -> JobView:
+        with self._lock:
+            view, spec = self._find(id)
+            changed = view.model_copy(update=changes)
+            self._rows[view.row] = changed, spec
+            return changed
+
+    def _node(self, name: str) -> NodeView:
+        state = "drained" if name in self._drained else "up"
+        return NodeView(name=name, state=state, reason=self._drained.get(name, ""), gpus=1)
+
+    async def _until(self, holds: object, wait_s: float) -> None:
+        """Wait until `holds()`, at most `wait_s`."""
+        assert callable(holds)
+        self._loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        self._changed.add(changed)
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(wait_s):
+                while not holds():
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            return
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.waiting -= 1
+            self._changed.discard(changed)
+
+    def _wake(self) -> None:
+        def wake() -> None:
+            for event in self._changed:
+                event.set()
+
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(wake)
+
+
+def _known(policy: str) -> str:
+    if policy not in POLICIES:
+        raise InputError.at(
+            f"no policy is called {policy!r}", field="policy", expected=f"one of {', '.join(POLICIES)}"
+        )
+    return policy

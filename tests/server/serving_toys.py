@@ -1,0 +1,64 @@
+"""A served controller in memory, and people who call it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_controller import MemoryController
+
+from rota.client import Client
+from rota.server.api.app import Settings, create_app
+from rota.server.serving import Address, Serving
+
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The controller, how to reach it, and tokens: admin, alice (vision/alice), bob (nlp), agent of n1."""
+
+    controller: MemoryController
+    serving: Serving
+    tokens: dict[str, str]
+    socket: Path
+
+    def client(self, who: str = "alice", timeout_s: float = PATIENCE_S) -> Client:
+        """A client over TCP with that one's token, or without any."""
+        return Client(self.serving.url, self.tokens.get(who, ""), timeout_s)
+
+
+@contextmanager
+def served(folder: Path, settings: Settings | None = None) -> Iterator[Stage]:
+    """A stage whose server runs in a thread while the block does."""
+    controller = MemoryController()
+    tokens = {
+        "admin": controller.add("root", "all", admin=True),
+        "alice": controller.add("alice", "vision/alice"),
+        "bob": controller.add("bob", "nlp"),
+        "agent": controller.join_as("n1"),
+    }
+    serving = Serving(
+        create_app(controller, controller.roster, None, settings), Address(socket=folder / "c.sock")
+    )
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    try:
+        assert serving.ready.wait(PATIENCE_S)
+        yield Stage(controller, serving, tokens, folder / "c.sock")
+    finally:
+        serving.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for something that another thread is about to do."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s, "it did not happen"
+        time.sleep(0.005)

@@ -1,0 +1,281 @@
+"""Tokens and who may do what; every route is closed to whoever it is not for."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_controller import MemoryController
+from serving_toys import Stage
+
+from rota.client import Client, Refused
+from rota.model.atomic import write_secret
+from rota.server.api.app import create_app
+from rota.server.auth import (
+    Roster,
+    TokenRecord,
+    Unauthorized,
+    identify_peer,
+    identify_token,
+    mint,
+)
+from rota.server.facade import Forbidden, Identity
+from rota.wire.views import UserView
+
+ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")
+NODE = {"address": "127.0.0.1", "cpus": 4, "memory_gib": 8, "boot_id": "b", "devices": [], "kind": "cpu"}
+METHODS = ("get", "put", "post", "delete", "patch")
+
+
+def routes() -> list[tuple[str, str]]:
+    """Every call that the description lists."""
+    paths: dict[str, Any] = create_app(MemoryController(), Roster()).openapi()["paths"]
+    return [(method.upper(), path) for path, calls in paths.items() for method in calls if method in METHODS]
+
+
+def filled(path: str) -> str:
+    return path.format(id="1", node="n1", verb="drain" if "nodes" in path else "cancel", name="alice")
+
+
+def test_readme_lists_the_routes() -> None:
+    """All of them, and no other."""
+    page = Path(create_app.__code__.co_filename).parents[1] / "README.md"
+    listed = re.findall(r"^\| `([A-Z]+) ([^`?]*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(routes())
+
+
+@pytest.mark.parametrize(("method", "path"), routes(), ids=" ".join)
+def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
+    """All but /health."""
+    with Client(stage.serving.url) as stranger:
+        if path == "/health":
+            assert list(stranger.call("GET", path)) == ["ok", "version"]
+            return
+        with pytest.raises(Refused, match="needs a token") as caught:
+            stranger.call(method, filled(path), {})
+    assert caught.value.status == 401
+
+
+@pytest.mark.parametrize(("method", "path"), routes(), ids=" ".join)
+def test_agent_may_only_sync(stage: Stage, method: str, path: str) -> None:
+    """Its own node, that is; to /health anybody may come, and joining again as itself is its right."""
+    body = (
+        {**NODE, "name": "n2"}
+        if path.endswith("join")
+        else {"incarnation": "i", "seen": -1, "controller": ""}
+    )
+    if path == "/health":
+        return
+    if path.endswith("sync"):
+        assert stage.client("agent").call(method, filled(path), body)["controller"] == "c"
+        return
+    with pytest.raises(Refused) as caught:
+        stage.client("agent").call(method, filled(path), body)
+    assert caught.value.status == 403, str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/nodes/n1/drain"),
+        ("POST", "/v1/nodes/n1/undrain"),
+        ("PUT", "/v1/policy"),
+        ("PUT", "/v1/policy/shadow"),
+        ("DELETE", "/v1/policy/shadow"),
+        ("GET", "/v1/users"),
+        ("POST", "/v1/users"),
+        ("DELETE", "/v1/users/bob"),
+        ("POST", "/v1/agents/token"),
+    ],
+)
+def test_admins_only(stage: Stage, method: str, path: str) -> None:
+    """Said before anything is said about what is wrong with the call."""
+    with pytest.raises(Refused, match="this call is for admins; 'alice' is none") as caught:
+        stage.client().call(method, path, {"nonsense": 1})
+    assert caught.value.status == 403
+
+
+def test_other_nodes_agent(stage: Stage) -> None:
+    for who, node in (("agent", "n2"), ("admin", "n1"), ("alice", "n1")):
+        with pytest.raises(Refused, match=f"only the agent of node '{node}'") as caught:
+            stage.client(who).call(
+                "POST", f"/v1/agents/{node}/sync", {"incarnation": "i", "seen": 0, "controller": ""}
+            )
+        assert caught.value.status == 403
+
+
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        ("Bearer nonsense", "not known"),
+        ("Bearer ", "not known"),
+        ("Bearer é.ü", "not known"),
+        ("Basic YTpi", "needs a token"),
+        ("", "needs a token"),
+    ],
+)
+def test_wrong_tokens(stage: Stage, header: str, sentence: str) -> None:
+    client = Client(stage.serving.url)
+    client._headers["Authorization"] = header
+    with pytest.raises(Refused, match=sentence) as caught:
+        client.call("GET", "/v1/status")
+    assert caught.value.status == 401
+
+
+def test_secret_of_another_token(stage: Stage) -> None:
+    mixed = stage.tokens["admin"].partition(".")[0] + "." + stage.tokens["alice"].partition(".")[2]
+    with pytest.raises(Refused) as caught:
+        Client(stage.serving.url, mixed).call("GET", "/v1/status")
+    assert caught.value.status == 401
+
+
+def test_life_of_a_user(stage: Stage) -> None:
+    admin = stage.client("admin")
+    made = admin.call("POST", "/v1/users", {"name": "carol", "account": "carol"})
+    assert made["user"] == {"name": "carol", "admin": False, "tenant": "carol", "account": "carol"}
+    carol = Client(stage.serving.url, made["token"])
+    assert carol.call("GET", "/v1/whoami") == made["user"]
+    with pytest.raises(Refused) as caught:
+        admin.call("POST", "/v1/users", {"name": "carol"})
+    assert caught.value.status == 409
+    fresh = Client(stage.serving.url, carol.call("POST", "/v1/users/carol/token")["token"])
+    with pytest.raises(Refused):
+        carol.call("GET", "/v1/whoami")
+    with pytest.raises(Refused, match="only admins make tokens for others"):
+        fresh.call("POST", "/v1/users/alice/token")
+    assert admin.call("DELETE", "/v1/users/carol") == {"ok": True}
+    with pytest.raises(Refused) as caught:
+        fresh.call("GET", "/v1/whoami")
+    assert caught.value.status == 401
+    assert "carol" not in {user["name"] for user in admin.call("GET", "/v1/users")}
+
+
+def test_join(stage: Stage) -> None:
+    made = stage.client("admin").call("POST", "/v1/agents/token", {"lifetime_s": 60})
+    joining = Client(stage.serving.url, made["token"])
+    joined = joining.call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
+    agent = Client(stage.serving.url, joined["token"])
+    report = {"incarnation": "i", "seen": -1, "controller": ""}
+    assert agent.call("POST", "/v1/agents/n7/sync", report)["controller"] == "c"
+    with pytest.raises(Refused, match="a join token may not") as caught:
+        joining.call("GET", "/v1/nodes")
+    assert caught.value.status == 403
+    again = agent.call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
+    assert again["token"] != joined["token"]
+    with pytest.raises(Refused, match="user 'alice' may not join"):
+        stage.client().call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
+
+
+def test_tokens_are_kept_as_salted_hashes() -> None:
+    tokens, records = zip(*(mint("user", "alice") for _ in range(2)), strict=True)
+    assert len(tokens[0].partition(".")[2]) >= 43  # 32 bytes
+    assert records[0].salt != records[1].salt
+    secret = tokens[0].partition(".")[2]
+    assert secret not in repr(records[0])
+    assert repr(secret.encode())[2:-1] not in repr(records[0])
+
+
+def test_expiry() -> None:
+    token, record = mint("join", lifetime_s=10)
+    roster = Roster([ALICE], [record])
+    assert identify_token(roster, token, time.time()) == Identity(joining=True)
+    with pytest.raises(Unauthorized, match="expired 5 s ago"):
+        identify_token(roster, token, (record.expires_s or 0) + 5)
+
+
+def test_user_of_a_token_is_gone() -> None:
+    token, record = mint("user", "zoe")
+    with pytest.raises(Unauthorized, match="'zoe' is no longer known"):
+        identify_token(Roster([ALICE], [record]), token, 0)
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_a_token(text: str) -> None:
+    token, record = mint("user", "alice")
+    for wrong in (text, f"{record.id}.{text}", token + (text or "x")):
+        if wrong != token:
+            with pytest.raises(Unauthorized):
+                identify_token(Roster([ALICE], [record]), wrong, 0)
+
+
+@pytest.mark.parametrize(
+    ("uid", "account", "owner", "identity"),
+    [
+        (0, "root", 1000, Identity("root", "root", admin=True, account="root")),
+        (1000, "me", 1000, Identity("me", "me", admin=True)),
+        (1001, "al", 1000, Identity("alice", "vision", account="al")),
+        (1001, "al", 1001, Identity("alice", "vision", admin=True, account="al")),
+        (1002, "eve", 1000, None),
+        (1002, "", 1000, None),
+    ],
+)
+def test_peers(uid: int, account: str, owner: int, identity: Identity | None) -> None:
+    roster = Roster([ALICE, UserView(name="bob", admin=False, tenant="nlp")])
+    if identity is None:
+        with pytest.raises(Forbidden, match=f"has the account '{account}' \\(uid {uid}\\)"):
+            identify_peer(roster, uid, account, owner)
+    else:
+        assert identify_peer(roster, uid, account, owner) == identity
+
+
+@pytest.mark.parametrize(
+    ("who", "user", "tenant", "owns"),
+    [
+        (Identity("a", "vision"), "a", "nlp", True),
+        (Identity("a", "vision"), "b", "vision", True),
+        (Identity("a", "vision"), "b", "vision/b", True),
+        (Identity("a", "vision"), "b", "visionary", False),
+        (Identity("a", "vision/a"), "b", "vision", False),
+        (Identity("a", ""), "b", "", False),
+        (Identity("a", "x", admin=True), "b", "nlp", True),
+        (Identity(node="n1"), "", "", False),
+        (Identity(joining=True), "", "", False),
+    ],
+)
+def test_owning(who: Identity, user: str, tenant: str, owns: bool) -> None:
+    assert who.owns(user, tenant) is owns
+
+
+def test_token_file(tmp_path: Path) -> None:
+    path = tmp_path / "tokens" / "alice"
+    old = os.umask(0)
+    try:
+        write_secret(path, "one")
+        write_secret(path, "two")
+    finally:
+        os.umask(old)
+    assert path.read_text() == "two\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_failed_write_leaves_the_old_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "alice"
+    write_secret(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_secret(path, "new")
+    assert path.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_roster_forgets() -> None:
+    token, record = mint("user", "alice")
+    other: TokenRecord = mint("agent", "alice")[1]
+    roster = Roster([ALICE], [record, other])
+    roster.remove_user("alice")
+    with pytest.raises(Unauthorized):
+        identify_token(roster, token, 0)
+    assert roster.token(other.id) is other, "a node may have a user's name"

@@ -1,0 +1,106 @@
+"""The description of the API is complete and true: no call that it allows ends in a bug."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from memory_controller import MemoryController
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+from serving_toys import Stage
+
+from rota.server.api.app import Settings, create_app
+from rota.server.auth import Roster
+
+SCHEMA: dict[str, Any] = create_app(MemoryController(), Roster()).openapi()
+METHODS = ("get", "put", "post", "delete", "patch")
+OPERATIONS = [
+    pytest.param(method, path, id=f"{method.upper()} {path}")
+    for path, calls in SCHEMA["paths"].items()
+    for method in calls
+    if method in METHODS
+]
+EXAMPLES = 25
+load_all_checks()
+CHECKED = CHECKS.get_by_names(
+    [
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+    ]
+)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_described(method: str, path: str) -> None:
+    """Each call has a sentence, a name, a subject, an answer, and refusals and forms with examples."""
+    call = SCHEMA["paths"][path][method]
+    assert call["description"].rstrip().endswith(".")
+    assert call["operationId"].isidentifier()
+    assert len(call["tags"]) == 1
+    responses = call["responses"]
+    assert any("content" in responses.get(code, {}) for code in ("200", "201"))
+    if path == "/health":
+        assert call["security"] == []
+        return
+    for code in ("400", "401", "403", "413", "422", "429", "503"):
+        content = responses[code]["content"]["application/json"]
+        assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
+        assert content["example"]["error"]
+    if "requestBody" in call and "/agents/" not in path:
+        body = call["requestBody"]["content"]["application/json"]
+        assert "examples" in body or "examples" in body["schema"]
+
+
+def test_names_of_calls_differ() -> None:
+    names = [SCHEMA["paths"][p.values[1]][p.values[0]]["operationId"] for p in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+def test_security() -> None:
+    assert SCHEMA["security"] == [{"token": []}]
+    opened = create_app(MemoryController(), Roster(), None, Settings(metrics_open=True)).openapi()
+    assert opened["paths"]["/metrics"]["get"]["security"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value
+)
+@pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one.values[1] != "/health"])
+def test_no_bug(stage: Stage, method: str, path: str, mode: GenerationMode) -> None:
+    """Schemathesis calls each route in allowed and in wrong ways; all it hears is described, and no 500."""
+    operation = schemathesis.openapi.from_dict(SCHEMA)[path][method.upper()]
+    token = stage.tokens["agent" if path.endswith("sync") else "admin"]
+    waits = any(
+        parameter.get("name") == "wait_s" for parameter in SCHEMA["paths"][path][method].get("parameters", [])
+    )
+    calls = 0
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def probe(case: schemathesis.Case) -> None:
+        nonlocal calls
+        if path.endswith("sync"):
+            case.path_parameters["node"] = "n1"
+            if isinstance(case.body, dict):
+                case.body["wait_s"] = 0  # waiting has tests of its own
+        if waits:
+            case.query["wait_s"] = 0
+        head = {"Authorization": f"Bearer {token}"}
+        case.call_and_validate(stage.serving.url, headers=head, checks=CHECKED, timeout=10)
+        calls += 1
+
+    probe()
+    assert calls

@@ -1,0 +1,42 @@
+"""Whoever gives a command hears what became of it at the turn that carried it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from site_play import Site
+
+from rota.server.scheduler import Turn
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "error"),
+    [
+        ("policy", {"policy": "tiresias"}, ""),
+        ("policy", {"policy": "no-such-policy"}, "no-such-policy"),
+        ("shadow", {"policy": ""}, ""),
+        ("update", {"priority": 3}, ""),
+        ("update", {"gpus": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_changes_are_answered(tmp_path: Path, kind: str, args: dict[str, Any], error: str) -> None:
+    """Also those after which the loop is built anew, and those that fail."""
+    site = Site(tmp_path, {"n0": 1}, "fifo:skip=yes")
+    first, second = site.submit(5.0), site.submit(5.0)
+    outcomes: list[dict[str, Any]] = []
+
+    def told(turn: Turn) -> None:
+        outcomes.extend(outcome for _, outcome in turn.done)  # type: ignore[misc]
+
+    def ask(turn: int) -> None:
+        if turn == 2:
+            site.scheduler.told = told
+            site.command(kind, second if kind == "update" else None, **args)
+
+    site.run(between=ask)
+    assert first != second
+    assert len(outcomes) == 1
+    assert error in outcomes[0].get("error", "")
+    assert bool(error) == ("error" in outcomes[0])

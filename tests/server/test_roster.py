@@ -1,0 +1,140 @@
+"""Users and tokens: what a call is told now is what the next controller knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.server.auth import Roster, Unauthorized, identify_token, mint
+from rota.server.config import Config
+from rota.server.main import ADMIN, TOKENS, first_up
+from rota.server.roster import StoredRoster, token_row
+from rota.server.store.failures import StoreError
+from rota.server.store.store import Store
+from rota.wire.sync import NodeInfo
+from rota.wire.views import UserView
+
+ANN = UserView(name="ann", admin=False, tenant="vision", account="ann")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(None, tmp_path)
+    yield store
+    store.close()
+
+
+def knows(roster: Roster, token: str) -> str:
+    """Whom a token stands for, empty if for nobody."""
+    try:
+        found = identify_token(roster, token, time.time())
+    except Unauthorized:
+        return ""
+    return found.user or found.node or "join"
+
+
+def test_the_next_controller_knows_all(store: Store) -> None:
+    roster = StoredRoster(store)
+    roster.put_user(ANN)
+    token = roster.renew("user", "ann")
+    join, record = mint("join", "", 60.0)
+    roster.put_token(record)
+    again = StoredRoster(store)
+    assert again.users() == [ANN]
+    assert again.accounts() == {"ann": "ann"}
+    assert (knows(again, token), knows(again, join)) == ("ann", "join")
+    assert knows(again, token[:-1] + ("A" if token[-1] != "A" else "B")) == ""
+
+
+def test_a_token_outlives_the_store_to_the_bit(store: Store) -> None:
+    for lifetime_s in (None, 12.5):
+        _, record = mint("join", "", lifetime_s)
+        StoredRoster(store).put_token(record)
+        assert StoredRoster(store).token(record.id) == record
+
+
+def test_a_new_token_takes_the_place_of_the_old(store: Store) -> None:
+    roster = StoredRoster(store)
+    roster.put_user(ANN)
+    old = roster.renew("user", "ann")
+    new = roster.renew("user", "ann")
+    for one in (roster, StoredRoster(store)):
+        assert (knows(one, old), knows(one, new)) == ("", "ann")
+
+
+def test_a_user_who_goes_takes_the_tokens_along(store: Store) -> None:
+    roster = StoredRoster(store)
+    roster.put_user(ANN)
+    token = roster.renew("user", "ann")
+    roster.remove_user("ann")
+    for one in (roster, StoredRoster(store)):
+        assert (knows(one, token), one.users()) == ("", [])
+
+
+def test_an_agent_has_one_token(store: Store) -> None:
+    """The store replaces it when the node joins; the memory follows."""
+    roster = StoredRoster(store)
+    info = NodeInfo(name="n0", address="a", cpus=1, memory_gib=1, boot_id="b", devices=[], kind="cpu")
+    tokens = []
+    for _ in range(2):
+        token, record = mint("agent", "n0")
+        store.join(info, token_row(record))
+        roster.replace_agent(record)
+        tokens.append(token)
+    for one in (roster, StoredRoster(store)):
+        assert [knows(one, token) for token in tokens] == ["", "n0"]
+
+
+def test_what_the_store_does_not_take_does_not_count(tmp_path: Path) -> None:
+    """A write that fails leaves nobody with a token that the next controller would not know."""
+    armed = [False]
+
+    def faults(point: str) -> None:
+        if armed[0]:
+            raise StoreError(f"the disk is full ({point})")
+
+    store = Store.open(None, tmp_path, faults=faults)
+    roster = StoredRoster(store)
+    armed[0] = True
+    with pytest.raises(StoreError):
+        roster.put_user(ANN)
+    assert roster.users() == []
+    _, record = mint("join")
+    with pytest.raises(StoreError):
+        roster.put_token(record)
+    assert roster.token(record.id) is None
+    store.close()
+
+
+# -- the first start -------------------------------------------------------------------------------
+
+
+def admins_token(home: Path) -> str:
+    path = home / TOKENS / ADMIN
+    assert path.stat().st_mode & 0o777 == 0o600
+    return path.read_text().strip()
+
+
+def test_the_first_start_makes_an_admin_with_a_token(tmp_path: Path, store: Store) -> None:
+    roster = StoredRoster(store)
+    first_up(tmp_path, store, roster, Config())
+    token = admins_token(tmp_path)
+    assert knows(roster, token) == ADMIN
+    first_up(tmp_path, store, StoredRoster(store), Config(policy="srtf"))
+    assert admins_token(tmp_path) == token
+    assert store.policies()["real"].spec.startswith("fifo"), "afterwards `rota policy set` changes it"
+
+
+@pytest.mark.parametrize("left", ["", "id.secret", "\xe9"])
+def test_a_token_file_that_is_worth_nothing_here_is_replaced(tmp_path: Path, store: Store, left: str) -> None:
+    """That of another store, or what a crash left."""
+    path = tmp_path / TOKENS / ADMIN
+    path.parent.mkdir()
+    path.write_text(left)
+    path.chmod(0o600)
+    roster = StoredRoster(store)
+    first_up(tmp_path, store, roster, Config())
+    assert knows(roster, admins_token(tmp_path)) == ADMIN

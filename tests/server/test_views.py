@@ -1,0 +1,136 @@
+"""Rows of the store as people see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rota.model.grants import Grant
+from rota.scheduler.packing import pack_grant
+from rota.server.store.asked import asked
+from rota.server.store.rows import AttemptRow, EventRow, JobRow, JobState, NodeRow
+from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
+from rota.wire.job import JobSpec
+from rota.wire.sync import DeviceInfo, NodeInfo
+
+EPOCH = 1_000_000.0
+
+
+def job(spec: dict[str, Any] | None = None, **now: Any) -> JobRow:
+    full = JobSpec(command=["work"], **(spec or {}))
+    return JobRow(4, "5", "ann", 100.0, None, None, 0, asked(full, "ann", "vision", EPOCH), JobState(**now))
+
+
+def attempt(*places: tuple[str, list[int], float], share: float = 1.0, **fields: Any) -> AttemptRow:
+    plain = [
+        {"name": name, "devices": devices, "ranks": [], "suspended_gib": gib} for name, devices, gib in places
+    ]
+    return AttemptRow(
+        4, 1, "running", pack_grant(Grant(4, (0,), share)), {"places": plain}, "run", 110.0, **fields
+    )
+
+
+def node(**fields: Any) -> NodeRow:
+    devices = [DeviceInfo(index=i, type="A100") for i in range(2)]
+    info = NodeInfo(
+        name="n0", address="a", cpus=8, memory_gib=64, boot_id="b", devices=devices, kind="nvidia"
+    )
+    return NodeRow(**{"position": 0, "name": "n0", "info": info, "state": "up", "first_device": 0,
+                      "joined_s": 0.0, **fields})  # fmt: skip
+
+
+def test_a_job_that_waits() -> None:
+    view = job_view(job({"gpus": 2, "deadline_s": EPOCH + 900, "time_s": 60}), None, EPOCH, 130.0)
+    assert (view.id, view.state, view.gpus, view.gpus_now, view.devices) == ("5", "PENDING", 2, 0, [])
+    assert (view.submit_s, view.start_s, view.end_s, view.since_s) == (EPOCH + 100, None, None, None)
+    assert (view.waiting_s, view.run_s, view.time_s) == (30.0, 0.0, 60.0)
+    assert (view.deadline_s, view.tenant, view.share) == (EPOCH + 900, "vision", 1.0)
+
+
+def test_a_job_that_runs() -> None:
+    now = {"state": "RUNNING", "phase": 3, "first_start_s": 110.0, "since_s": 120.0, "run_s": 5.0}
+    view = job_view(job(**now), attempt(("n0", [1], 0.0), ("n1", [0, 3], 0.0), share=0.5), EPOCH, 130.0)
+    assert (view.run_s, view.waiting_s, view.since_s) == (15.0, 15.0, EPOCH + 120)
+    assert (view.gpus_now, view.nodes, view.devices) == (3, ["n0", "n1"], ["n0:1", "n1:0", "n1:3"])
+    assert view.share == 0.5
+
+
+def test_a_job_that_has_ended() -> None:
+    row = job(
+        state="FAILED", phase=5, first_start_s=110.0, run_s=20.0, finish_s=140.0, exit_code=3, attempt=2
+    )
+    view = job_view(row, attempt(("n0", [1], 0.0)), EPOCH, 9999.0)
+    assert (view.end_s, view.run_s, view.waiting_s, view.exit_code) == (EPOCH + 140, 20.0, 20.0, 3)
+    assert view.devices == [], "it holds nothing any more"
+
+
+def test_waiting_is_never_negative() -> None:
+    """Clocks of two moments may differ by a little."""
+    now = {"state": "RUNNING", "phase": 3, "since_s": 99.0}
+    assert job_view(job(**now), None, EPOCH, 101.0).waiting_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("state", "over"),
+    [("PENDING", False), ("RUNNING", False), ("SUSPENDED", False), ("COMPLETING", False)]
+    + [
+        (state, True)
+        for state in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+    ],
+)
+def test_states_of_jobs_that_are_over(state: str, over: bool) -> None:
+    assert is_over(state) is over
+
+
+def test_an_attempt() -> None:
+    row = attempt(
+        ("n0", [0, 1], 0.0),
+        start_s=112.0,
+        end_s=115.0,
+        how="failed",
+        exit={"code": None, "signal": 9},
+        progress={"steps": 7},
+        usage={"at_s": 1.0, "cpu_cores": 2.0},
+        costs={"start": 0.5},
+    )
+    view = attempt_view(row, EPOCH)
+    assert (view.devices, view.wanted_s, view.start_s, view.end_s) == (
+        ["n0:0", "n0:1"], EPOCH + 110, EPOCH + 112, EPOCH + 115,
+    )  # fmt: skip
+    assert (view.end, view.signal, view.exit_code, view.costs) == ("failed", 9, None, {"start": 0.5})
+    assert view.progress is not None
+    assert view.progress.steps == 7
+    bare = attempt_view(attempt(("n0", [], 0.0)), EPOCH)
+    assert (bare.exit_code, bare.start_s, bare.progress, bare.usage, bare.devices) == (None,) * 4 + ([],)
+
+
+def test_a_node_with_what_is_on_it() -> None:
+    packed = {"15": attempt(("n0", [1], 0.0), share=0.5, usage={"at_s": 1, "gpu_utilisation": 0.9})}
+    packed["16"] = attempt(("n0", [1], 0.0), ("n1", [0], 0.0), share=0.25)
+    held = {"17": attempt(("n0", [0], 2.5), ("n1", [0], 99.0))}
+    view = node_view(node(), packed, held, 50.0, EPOCH)
+    assert (view.gpus, view.gpus_used, view.suspended_gib, view.seen_s) == (2, 0.75, 2.5, EPOCH + 50)
+    assert [one.jobs for one in view.devices] == [[], ["15", "16"]]
+    assert [one.suspended for one in view.devices] == [["17"], []]
+    assert view.devices[1].utilisation == 0.9, "what one said is not lost when another says nothing"
+
+
+@pytest.mark.parametrize(
+    ("state", "busy", "shown"),
+    [
+        ("up", True, "up"),
+        ("drained", True, "draining"),
+        ("drained", False, "drained"),
+        ("lost", False, "lost"),
+    ],
+)
+def test_states_of_nodes(state: str, busy: bool, shown: str) -> None:
+    jobs = {"15": attempt(("n0", [1], 0.0))} if busy else {}
+    view = node_view(node(state=state, reason="dust"), jobs, {}, None, EPOCH)
+    assert (view.state, view.reason, view.seen_s) == (shown, "dust", None)
+
+
+def test_a_line_of_the_audit() -> None:
+    view = event_view(EventRow(3.0, "ann", "drain", "", "dust", 7), EPOCH)
+    assert (view.seq, view.at_s, view.who, view.kind, view.text) == (7, EPOCH + 3, "ann", "drain", "dust")

@@ -1,0 +1,87 @@
+"""Who waits is woken, from whatever thread, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from rota.server.waiting import Bells, Outcomes
+
+
+def test_a_bell_from_another_thread() -> None:
+    bells = Bells()
+
+    async def wait() -> bool:
+        with bells.listen("job") as bell:
+            threading.Thread(target=bells.ring, args=(["other", "job"],)).start()
+            return await bell.wait(10.0)
+
+    assert asyncio.run(wait())
+
+
+def test_what_happens_between_two_waits_is_not_missed() -> None:
+    bells = Bells()
+
+    async def wait() -> list[bool]:
+        with bells.listen("job") as bell:
+            bells.ring(["job"])
+            await asyncio.sleep(0)
+            return [await bell.wait(0.1), await bell.wait(0.0)]
+
+    assert asyncio.run(wait()) == [True, False]
+
+
+def test_everybody_who_listens_hears_and_nobody_else() -> None:
+    bells = Bells()
+
+    async def wait() -> list[bool]:
+        with bells.listen("a") as one, bells.listen("a") as two, bells.listen("b") as other:
+            bells.ring(["a"])
+            return list(await asyncio.gather(one.wait(1.0), two.wait(1.0), other.wait(0.01)))
+
+    assert asyncio.run(wait()) == [True, True, False]
+
+
+def test_nothing_is_left_of_those_who_have_gone() -> None:
+    bells = Bells()
+
+    async def wait() -> None:
+        with bells.listen("a"):
+            pass
+
+    asyncio.run(wait())
+    assert not bells._waiting
+    bells.ring(["a"])  # the loop is closed: nobody is there
+
+
+def test_a_negative_time_is_none() -> None:
+    bells = Bells()
+
+    async def wait() -> bool:
+        with bells.listen("a") as bell:
+            return await bell.wait(-1.0)
+
+    assert asyncio.run(wait()) is False
+
+
+def test_an_outcome_that_comes_while_somebody_waits() -> None:
+    outcomes = Outcomes()
+    outcomes.expect(1)
+    threading.Timer(0.01, outcomes.tell, (1, {"error": "no"})).start()
+    assert outcomes.wait(1, 10.0) == {"error": "no"}
+
+
+def test_an_outcome_that_came_before_somebody_waited() -> None:
+    outcomes = Outcomes()
+    outcomes.expect(1)
+    outcomes.tell(1, {})
+    assert outcomes.wait(1, 0.0) == {}
+
+
+def test_an_outcome_that_does_not_come_and_one_that_nobody_expects() -> None:
+    outcomes = Outcomes()
+    outcomes.expect(1)
+    outcomes.tell(2, {})
+    assert outcomes.wait(1, 0.01) is None
+    outcomes.tell(1, {})
+    assert not outcomes._waiting
