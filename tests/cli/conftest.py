@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
+from live_play import NOW_S, Canned, controller
 
 from rota.traces import write
 from rota.traces.generate import generate
@@ -42,3 +47,21 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "hundred.csv"
     write(generate(100, seed=1, load=0.9, cluster=32), path)
     return path
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Canned]:
+    """$ROTA_HOME of a controller that says what the test tells it; it is ten o'clock UTC there."""
+    home = Path(mkdtemp(prefix="rota-"))  # short enough for the address of a socket
+    for name in ("ROTA_URL", "ROTA_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ROTA_HOME", str(home))
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.setattr("rota.cli.live.tables.CLOCK", lambda: NOW_S)
+    canned = Canned()
+    with controller(home / "controller.sock", canned):
+        yield canned
+    shutil.rmtree(home)
+    monkeypatch.undo()
+    time.tzset()

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from shell_play import check_golden, cpu_seconds, rota, rota_process
 
@@ -48,7 +49,8 @@ def test_interrupt(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rota.cli.main", "simulate", str(long), "--cluster", "40x8"]
     command += ["--policy", "fifo,srtf", "--workers", "2", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    while psutil.Process(process.pid).cpu_times().user < 0.6:  # it has loaded, and reads its trace
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, "", "rota: interrupted\n")

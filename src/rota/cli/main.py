@@ -10,16 +10,21 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rota.cli import fidelity, moments, simulate, systems, trace
+from rota.cli.commands import LIVE, SECTIONS
+from rota.cli.lazy import LazyGroup
 from rota.errors import RotaError
 
 INTERRUPTED = 130
 
 
-class Shell(TyperGroup):
+class Shell(LazyGroup):
     """Turns errors meant for people into one sentence and an exit code."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.declare(LIVE, SECTIONS)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -70,10 +75,13 @@ def rota(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A scheduler for deep-learning GPU clusters: replay a history of jobs under any policy.
+    """A scheduler for deep-learning GPU clusters: run jobs, or replay a history of them, under any policy.
 
     \b
     Examples:
+      rota up
+      rota submit --gpus 2 --time 3h -- python train.py
+      rota why 17
       rota trace generate --jobs 5000 --load 0.9 --cluster 16x8 --out jobs.csv
       rota simulate jobs.csv --cluster 16x8:V100 --policy tiresias,srtf,fifo --out out/
       rota systems tiresias

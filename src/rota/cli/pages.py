@@ -45,8 +45,8 @@ def _help_of(command: Any, path: str) -> list[str]:
     """A section per command, groups before what is in them."""
     context = command.make_context(path, [], resilient_parsing=True, terminal_width=98, max_content_width=98)
     sections = [f"## `{path}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"]
-    for name, inner in getattr(command, "commands", {}).items():
-        sections += _help_of(inner, f"{path} {name}")
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        sections += _help_of(command.get_command(context, name), f"{path} {name}")
     return sections
 
 

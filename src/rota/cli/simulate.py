@@ -51,7 +51,8 @@ def simulate(
         Text,
         typer.Option(
             metavar="COSTS",
-            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every.",
+            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every; "
+            "or measured[:HOME|:URL] by a running cluster.",
         ),
     ] = None,
     throughput: Annotated[
@@ -124,12 +125,14 @@ def simulate(
       rota simulate jobs.csv --cluster 80x8:V100 --policy tiresias,srtf,fifo --out out/
       rota simulate jobs.csv --policy fifo:skip=yes,srtf --measure 10%:90% --baseline srtf
       rota simulate sacct.txt --cluster site.yaml --knowledge duration=user --costs restore=30s
+      rota history --csv jobs.csv && rota simulate jobs.csv --cluster 2x8 --costs measured
 
     A part with = belongs to the policy before it: a:x=1,y=2,b is a with x and y, and b.
     """
     if out is not None:
         check_folder(out)
     from rota.api import simulate as run
+    from rota.cli.measured import costs_of
 
     with progress_bars(wanted=not (quiet or as_json)) as progress:
         results = run(
@@ -139,7 +142,7 @@ def simulate(
             format=format,
             knowledge=knowledge,
             semantics=semantics,
-            costs=costs,
+            costs=costs_of(costs),
             throughput=throughput,
             slowdowns=slowdowns,
             faults=faults or (),

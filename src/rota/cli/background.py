@@ -1,0 +1,143 @@
+"""Processes of a cluster that run on in the background: started, found again, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rota.errors import InputError, RotaError, WorldError
+
+START_S = 60.0
+"""How long a process may take to answer."""
+STOP_S = 20.0
+CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID = (
+    "controller.json",
+    "logs/controller.log",
+    "logs/agent.log",
+    "agent/lock",
+)
+
+
+def make_home(where: Path) -> None:
+    """ROTA_HOME with its logs; WorldError if it cannot be written."""
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (where / "logs").mkdir(exist_ok=True)
+        for log in (CONTROLLER_LOG, AGENT_LOG):
+            (where / log).touch()
+    except OSError as error:
+        raise WorldError(
+            f"cannot write in {where}: {error.strerror}; let ROTA_HOME name a folder that you may write"
+        ) from None
+
+
+class Started:
+    """A process that outlives this one, its output at the end of `log`."""
+
+    def __init__(self, what: str, module: str, log: Path, arguments: list[str]) -> None:
+        self.what, self.log = what, log
+        with open(log, "ab") as out:
+            self._offset = out.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                close_fds=True,
+            )
+
+    def said(self) -> str:
+        """What it has written so far."""
+        with open(self.log, "rb") as log:
+            log.seek(self._offset)
+            return log.read().decode(errors="replace")
+
+    def wait_for(self, ready: Callable[[], bool]) -> None:
+        """Until it is ready.  If it ends or takes too long it is stopped, and what it said last is raised."""
+        until = time.monotonic() + START_S
+        while time.monotonic() < until and self.process.poll() is None:
+            if ready():
+                return
+            time.sleep(0.05)
+        code = self.process.poll()
+        if code is None:
+            stop(self.process.pid)
+        lines = self.said().strip().splitlines()
+        why = _sentence(lines[-1]) if lines else "it said nothing"
+        kind = InputError if code == InputError.exit_code else WorldError
+        raise kind(f"{self.what} does not start: {why} (see {self.log})")
+
+
+def _sentence(line: str) -> str:
+    """The message of a structured line, or the line itself."""
+    try:
+        return str(json.loads(line).get("message", line))
+    except (ValueError, AttributeError):
+        return line
+
+
+def answers(where: Path) -> bool:
+    """True if the controller of this home answers."""
+    from rota.client import Client
+
+    socket = where / "controller.sock"
+    if not socket.exists() or not (where / CONTROLLER_FILE).exists():
+        return False
+    try:
+        with Client(str(socket), timeout_s=5) as client:
+            client.call("GET", "/health")
+    except RotaError:
+        return False
+    return True
+
+
+def controller_pid(where: Path) -> int | None:
+    """The controller of this home, if it runs."""
+    try:
+        pid = int(json.loads((where / CONTROLLER_FILE).read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return pid if _is_ours(pid, "rota.server.main", where) else None
+
+
+def agent_pid(where: Path) -> int | None:
+    """The agent of this home, if it runs in the background."""
+    try:
+        pid = int((where / AGENT_PID).read_text().strip())
+    except (OSError, ValueError):
+        return None
+    return pid if _is_ours(pid, "rota.agent", where / "agent") else None
+
+
+def _is_ours(pid: int, module: str, folder: Path) -> bool:
+    """True if the process is there and works in `folder`: numbers are used again, even by another cluster."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return module.encode() in words and os.fsencode(folder) in words
+
+
+def stop(pid: int) -> bool:
+    """SIGTERM, and SIGKILL if that is not enough; both leave everything as it has to be."""
+    try:
+        os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + STOP_S
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            time.sleep(0.02)
+        if Path(f"/proc/{pid}").exists():
+            os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, FileNotFoundError):
+        return True  # it has gone by itself
+    except PermissionError:
+        raise WorldError(f"process {pid} belongs to another user, who has to stop it") from None
+    return True

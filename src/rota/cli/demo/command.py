@@ -1,0 +1,116 @@
+"""`rota demo`: the acts, in their order."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from rota.cli.demo import incidents, tables
+from rota.cli.demo.cluster import SETTINGS, DemoCluster, demo_cluster
+from rota.cli.demo.plan import JOBS, Plan, planned, put_program
+from rota.cli.demo.screen import screen
+from rota.cli.demo.watch import Round, play
+
+FIRST, SECOND = "fifo", "tiresias:limits=4/16"
+
+
+def demo(
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=3, max=len(JOBS), help="Only the first N jobs.")
+    ] = len(JOBS),
+    work: Annotated[
+        float, typer.Option(metavar="FACTOR", min=0.3, max=10.0, help="Jobs so many times as long.")
+    ] = 1.0,
+) -> None:
+    """Run small training jobs on this machine under two policies, for a minute or so.
+
+    \b
+    Examples:
+      rota demo
+      rota demo --jobs 6 --work 0.5
+
+    A cluster of four CPU slots is made in a temporary folder, and all of it is gone at the end, also after
+    Ctrl-C.  In the middle a question is asked (`rota whatif`) and the controller is killed.
+    """
+    began = time.monotonic()
+    plan = planned(jobs, work)
+    with demo_cluster() as cluster:
+        rounds, forecast, crashed = _perform(cluster, plan)
+    _sum_up(rounds, forecast, crashed)
+    typer.echo(f"\nNothing is left of the cluster.  The demo took {time.monotonic() - began:.0f} s.")
+
+
+def _perform(cluster: DemoCluster, plan: Plan) -> tuple[list[Round], incidents.Forecast, incidents.Crash]:
+    """Both rounds, with what happened in the middle of each."""
+    _opening(cluster, plan)
+    forecasts: list[incidents.Forecast] = []
+    crashes: list[incidents.Crash] = []
+
+    def halfway(played: Round) -> None:
+        _say("In the middle: what would become of these jobs under tiresias, from now on?")
+        _type(f"whatif --policy {SECOND}")
+        forecasts.append(incidents.ask(cluster, played, SECOND))
+        typer.echo(f"    answered in {forecasts[0].took_s:.1f} s; the table stands at the end\n")
+
+        _say("And now: kill -9 of the controller, and `rota up` again.")
+        crashes.append(incidents.crash(cluster, played))
+        incidents.tell(crashes[0])
+        typer.echo()
+
+    _say(f"First round, {FIRST}: in order of submission; whoever does not fit lets all behind it wait.")
+    with screen() as show:
+        first = play(cluster, plan, FIRST, show, halfway)
+    _say("Second round, the same jobs under tiresias: whoever has had least goes first; long jobs give way.")
+    _type(f"policy set {SECOND}")
+    cluster.rota("policy", "set", SECOND)
+    with screen() as show:
+        second = play(cluster, plan, SECOND, show)
+    return [first, second], forecasts[0], crashes[0]
+
+
+def _opening(cluster: DemoCluster, plan: Plan) -> None:
+    library = "PyTorch; the short ones NumPy" if "torch" in plan.start_s else "NumPy"
+    _say(
+        f"A cluster of four CPU slots in {cluster.folder}; {len(plan.jobs)} small training jobs ({library})."
+    )
+    _type(f"up {' '.join(SETTINGS)}")
+    typer.echo(f"    {cluster.up().splitlines()[0]}\n")
+    put_program(cluster.folder)
+
+
+def _sum_up(rounds: list[Round], forecast: incidents.Forecast, crash: incidents.Crash) -> None:
+    _say(
+        f"\nWhat `rota whatif` said in second {forecast.at_s:.0f} of the first round, and what came of it "
+        "(seconds from submission to end)"
+    )
+    typer.echo(tables.forecast_text(forecast, rounds[0]))
+    typer.echo(
+        "Running jobs report what they have left (rota.training).  For waiting ones the forecast takes the\n"
+        "time limit their user stated, here far more than they need, as users do, and so it is late.\n"
+    )
+    _say("Both rounds (seconds; waiting is all time without slots, completion counts from submission)")
+    typer.echo(tables.rounds_text(rounds))
+    (wait_a, jct_a), (wait_b, jct_b) = map(tables.means, rounds)
+    preemptions = [sum(view["preemptions"] for view in played.views.values()) for played in rounds]
+    typer.echo(
+        f"tiresias against fifo in this run: mean completion {jct_b / jct_a:.2f} times, mean waiting "
+        f"{wait_b / wait_a:.2f} times as long,\nwith {preemptions[1]} preemptions against {preemptions[0]}; "
+        "the long jobs pay for the short ones.  Other jobs, other numbers."
+    )
+    ends = [view["state"] for played in rounds for view in played.views.values()]
+    typer.echo(
+        f"The controller was away for {crash.down_s:.1f} s of the first round: {len(crash.kept)} of "
+        f"{len(crash.before)} running jobs went on in the same\nprocesses, and {ends.count('COMPLETED')} of "
+        f"{len(ends)} jobs completed, each once."
+    )
+
+
+def _say(text: str) -> None:
+    typer.secho(text, bold=True)
+
+
+def _type(command: str) -> None:
+    """Show what one would type."""
+    typer.secho(f"  $ rota {command}", fg=typer.colors.CYAN)

@@ -1,0 +1,132 @@
+"""What happens in the middle of the rounds: a question, and a crash."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from rota.cli.demo.cluster import DemoCluster
+from rota.cli.demo.watch import LOOK_S, Round
+from rota.errors import WorldError
+
+MINIMUM_DOWN_S = 1.0
+"""The cluster is without a controller for at least so long, so that one can see jobs run on."""
+FOUND_S = 60.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What `rota whatif` said at a moment of a round."""
+
+    at_s: float
+    """After the round's begin."""
+    policy: str
+    """The other policy."""
+    stayed_s: dict[str, float]
+    """Job -> Unix time of its end if nothing changes."""
+    swapped_s: dict[str, float]
+    """Job -> Unix time of its end under the other policy, from this moment on."""
+    took_s: float
+
+
+def ask(cluster: DemoCluster, played: Round, policy: str) -> Forecast:
+    """Ask what would become of the jobs under `policy` from now on."""
+    question = {"policies": [policy], "duration": "user"}
+    answer = cluster.client.call("POST", "/v1/whatif", question, timeout_s=60.0, idempotent=True)
+    label = next(line["policy"] for line in answer["summary"] if line["policy"] != "now")
+    return Forecast(
+        at_s=time.time() - played.began_s,
+        policy=policy,
+        stayed_s=_ends(answer["rows"], "now"),
+        swapped_s=_ends(answer["rows"], label),
+        took_s=answer["took_s"],
+    )
+
+
+def _ends(rows: list[dict[str, Any]], policy: str) -> dict[str, float]:
+    return {r["job"]: r["finish_s"] for r in rows if r["policy"] == policy and r["finish_s"] is not None}
+
+
+@dataclass(frozen=True)
+class Alive:
+    """A running job: which attempt, which processes, how far."""
+
+    name: str
+    attempt: int
+    processes: tuple[int, ...]
+    steps: int
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A controller that was killed, and what was found when it was back."""
+
+    killed: int
+    """Process id."""
+    down_s: float
+    before: dict[str, Alive]
+    after: dict[str, Alive]
+    """The same jobs, those that ran when it was back."""
+
+    @property
+    def kept(self) -> list[str]:
+        """Jobs that still are the same attempt with the same processes."""
+        return [
+            id
+            for id, was in self.before.items()
+            if (now := self.after.get(id)) and (now.attempt, now.processes) == (was.attempt, was.processes)
+        ]
+
+
+def crash(cluster: DemoCluster, played: Round) -> Crash:
+    """kill -9 of the controller, a moment without any, `rota up`."""
+    before = _alive(cluster, played.running)
+    killed = cluster.kill_controller()
+    began = time.monotonic()
+    time.sleep(MINIMUM_DOWN_S)
+    cluster.up()
+    down_s = time.monotonic() - began
+    after = _progressed(cluster, before)
+    return Crash(killed, down_s, before, after)
+
+
+def _progressed(cluster: DemoCluster, before: dict[str, Alive]) -> dict[str, Alive]:
+    """Those of the jobs that still run, once all of them have done further steps."""
+    until = time.monotonic() + FOUND_S
+    while True:
+        after = _alive(cluster, list(before))
+        if all(now.steps > before[id].steps for id, now in after.items()):
+            return after
+        if time.monotonic() > until:
+            raise WorldError("the jobs that ran when the controller was killed make no progress any more")
+        time.sleep(LOOK_S)
+
+
+def _alive(cluster: DemoCluster, ids: list[str]) -> dict[str, Alive]:
+    found = {}
+    for id, view in cluster.jobs(ids).items():
+        attempt = cluster.attempt(id)
+        if view["state"] == "RUNNING" and attempt:
+            number = int(attempt["number"])
+            steps = int((attempt.get("progress") or {}).get("steps", 0))
+            found[id] = Alive(view["name"], number, tuple(cluster.processes(id, number)), steps)
+    return found
+
+
+def tell(crash: Crash) -> None:
+    """Say what became of the jobs."""
+    typer.echo(
+        f"    the controller, process {crash.killed}, is killed; {crash.down_s:.1f} s later `rota up` is done"
+    )
+    for id, was in crash.before.items():
+        where = f"attempt {was.attempt}, process {'/'.join(map(str, was.processes))}, step {was.steps}"
+        if id in crash.kept:
+            now = f"the same attempt and process, step {crash.after[id].steps}"
+        elif id in crash.after:
+            now = f"attempt {crash.after[id].attempt} now, step {crash.after[id].steps}"
+        else:
+            now = "ended by itself or made room meanwhile"
+        typer.echo(f"    {was.name:<8} was {where}; it is {now}")

@@ -1,0 +1,1 @@
+"""Commands that speak to a running cluster, one module for each subject."""

@@ -1,0 +1,181 @@
+"""How a command reaches the controller: address, token, and one sentence when nobody answers."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import inspect
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import typer
+
+from rota.errors import InputError, RotaError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+
+P = ParamSpec("P")
+R = TypeVar("R")
+BAD_INPUT = frozenset({400, 404, 413, 422})
+"""Answers that mean: what was asked for cannot be (exit 2), rather than: it failed (exit 1)."""
+PANEL = "Connection"
+SOCKET = "controller.sock"
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="ROTA_URL",
+        show_envvar=False,
+        rich_help_panel=PANEL,
+        help="The controller; $ROTA_URL, or the socket in $ROTA_HOME if not given.",
+    ),
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=PANEL,
+        help="Who you are; $ROTA_TOKEN or $ROTA_HOME/tokens/ if not given.",
+    ),
+]
+
+
+def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
+    """`command(client, ...)` as a command that takes --url and --token-file instead of the client."""
+
+    @functools.wraps(command)
+    def connected(*args: Any, url: str | None = None, token_file: Path | None = None, **options: Any) -> R:
+        from rota.client import Refused, Unreachable
+
+        with connect(url, token_file) as client:
+            try:
+                return command(client, *args, **options)
+            except Unreachable:
+                if not url and not _listens(home() / SOCKET) and client.address == str(home() / SOCKET):
+                    raise nobody("nobody listens at its socket any more") from None
+                raise
+            except Refused as refused:
+                if refused.status in BAD_INPUT:
+                    raise InputError(str(refused)) from None
+                raise
+
+    added = parameters_of(_options)
+    found: Callable[..., R] = with_parameters(connected, [*parameters_of(command, skip=1), *added])
+    return found
+
+
+def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
+    """Carries the options that `live` adds."""
+
+
+def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
+    """Its parameters but the first `skip`, whose types may be unknown when the program runs."""
+    found = list(inspect.signature(function).parameters.values())[skip:]
+    names = getattr(function, "__globals__", {})
+    return [
+        one.replace(
+            annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
+        )
+        for one in found
+    ]
+
+
+def with_parameters(function: Any, parameters: list[inspect.Parameter]) -> Any:
+    """`function`, seen from outside as one that takes these parameters by name."""
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    function.__signature__ = inspect.Signature(by_name)
+    function.__annotations__ = {}
+    del function.__wrapped__
+    return function
+
+
+def home() -> Path:
+    """$ROTA_HOME, by default ~/.rota."""
+    return Path(os.environ.get("ROTA_HOME") or "~/.rota").expanduser()
+
+
+def connect(url: str | None = None, token_file: Path | None = None, timeout_s: float = 30.0) -> Client:
+    """A client of the controller that was named, or of the one in $ROTA_HOME.  Raises RotaError."""
+    from rota.client import Client
+
+    token = _given_token(token_file)
+    if url:
+        return Client(url, token or _token_of_home(), timeout_s)
+    path = home() / SOCKET
+    if path.exists():
+        # The kernel tells the controller who is calling; only a token somebody names is sent on top.
+        return Client(str(path), token, timeout_s)
+    if address := _recorded_url():
+        return Client(address, token or _token_of_home(), timeout_s)
+    raise nobody(f"there is no {path}")
+
+
+def nobody(why: str) -> RotaError:
+    """What to say when no controller is there."""
+    return RotaError(f"no rota is running here ({why}); start it with 'rota up'")
+
+
+def _given_token(token_file: Path | None) -> str:
+    if token_file is None:
+        return os.environ.get("ROTA_TOKEN", "").strip()
+    token = token_file.read_text(encoding="ascii", errors="replace").strip()
+    if not token:
+        raise InputError.at("is empty", file=token_file, expected="a token")
+    return token
+
+
+def _token_of_home() -> str:
+    """The token of the user's own name in $ROTA_HOME/tokens, or else the first admin's; may be empty."""
+    try:
+        names = [getpass.getuser(), "admin"]
+    except (KeyError, OSError):
+        names = ["admin"]
+    for name in names:
+        path = home() / "tokens" / name
+        if path.is_file() and os.access(path, os.R_OK):
+            return path.read_text(encoding="ascii", errors="replace").strip()
+    return ""
+
+
+def _recorded_url() -> str:
+    """What the controller wrote of itself, for a $ROTA_HOME whose socket is elsewhere; may be empty."""
+    try:
+        recorded = json.loads((home() / "controller.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(recorded.get("url", "")) if isinstance(recorded, dict) else ""
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody accepts connections at a socket."""
+    from rota.client.http import socket_address
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            with socket_address(path) as address:
+                probe.connect(address)
+        except OSError:
+            return False
+    return True
+
+
+def complete_job(incomplete: str) -> list[tuple[str, str]]:
+    """Numbers and names of live jobs, if a controller answers at once."""
+    from rota.client import route
+
+    try:
+        with connect(os.environ.get("ROTA_URL"), timeout_s=0.5) as client:
+            rows = client.call("GET", route("v1", "jobs"), query={"state": "PENDING,RUNNING,SUSPENDED"})
+    except (RotaError, OSError):
+        return []
+    return [(row["id"], row["name"]) for row in rows if row["id"].startswith(incomplete)]
+
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)]
+JobsArgument = Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job)]

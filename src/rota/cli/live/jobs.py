@@ -1,0 +1,105 @@
+"""`rota ls`: the jobs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.live.connect import live
+from rota.cli.live.tables import count, duration, show_frames, signal_name, table_text
+from rota.cli.shell import JsonFlag, print_json
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.wire.views import JobView
+
+LIVE_STATES = "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
+EVERY_S = 2.0
+Text = str | None
+
+
+@live
+def ls(
+    client: Client,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Those that have ended too.")] = False,
+    state: Annotated[
+        Text, typer.Option(metavar="STATE,...", help="Only those: PENDING, RUNNING, FAILED ....")
+    ] = None,
+    tenant: Annotated[Text, typer.Option(metavar="PATH", help="Only of this tenant and below.")] = None,
+    user: Annotated[Text, typer.Option(metavar="NAME", help="Only of this user.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own.")] = False,
+    name: Annotated[Text, typer.Option(metavar="NAME", help="Only jobs of this name.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="The newest N at most.")
+    ] = 1000,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List jobs: those waiting, running and suspended, or all.
+
+    \b
+    Examples:
+      rota ls
+      rota ls --mine --watch
+      rota ls --all --state FAILED,TIMEOUT --json | jq '.[].cause'
+
+    WHERE OR WHY names the nodes of a job that runs, and for others, in parentheses, what keeps them
+    waiting or how they ended; `rota why JOB` says it in sentences.
+    """
+    if mine:
+        user = client.call("GET", "/v1/whoami")["name"]
+    query = {
+        "state": state.upper() if state else None if everything else LIVE_STATES,
+        "tenant": tenant,
+        "user": user,
+        "name": name,
+        "limit": limit,
+    }
+
+    def rows() -> list[JobView]:
+        from rota.wire.views import JobView
+
+        return [JobView.model_validate(row) for row in client.call("GET", "/v1/jobs", query=query)]
+
+    if as_json:
+        print_json([row.model_dump() for row in rows()])
+    elif watch:
+        show_frames(lambda: jobs_text(rows()), EVERY_S)
+    else:
+        typer.echo(jobs_text(rows()), nl=False)
+
+
+def jobs_text(jobs: Sequence[JobView], columns: int | None = None) -> str:
+    """One line for each job."""
+    heads = "JOB ~NAME ~USER ~TENANT STATE >GPUS >RUN >WAIT >LIMIT ~WHERE_OR_WHY"
+    return table_text(heads, (_row(job) for job in jobs), columns)
+
+
+def _row(job: JobView) -> tuple[str, ...]:
+    limit = duration(job.time_s)
+    times = duration(job.run_s), duration(job.waiting_s), limit
+    return (job.id, job.name, job.user, job.tenant, job.state, gpus(job), *times, where_or_why(job))
+
+
+def gpus(job: JobView) -> str:
+    """`2`, `0.5` of one, or `1/2`: running on another number than was asked for."""
+    if job.gpus_now and job.gpus_now != job.gpus:
+        return f"{job.gpus_now}/{job.gpus}"
+    return count(job.gpus * job.share)
+
+
+def where_or_why(job: JobView) -> str:
+    """Nodes of one that runs; in parentheses what others wait for, or how they ended."""
+    if job.state in ("RUNNING", "COMPLETING") and job.nodes:
+        return ",".join(job.nodes)
+    if job.reason and job.reason != job.state:
+        return f"({job.reason})"
+    if job.end_s is None or job.state == "COMPLETED":
+        return ""
+    if job.signal is not None:
+        return f"({signal_name(job.signal)})"
+    return f"(exit {job.exit_code})" if job.exit_code is not None else ""

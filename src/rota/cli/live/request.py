@@ -1,0 +1,203 @@
+"""The options of `rota submit` and `rota run`, and the job they describe."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import typer
+
+from rota.cli.live.connect import parameters_of, with_parameters
+from rota.errors import InputError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.wire.job import JobSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+PASSED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+PASSED_PREFIXES = ("CONDA_", "LC_")
+"""What of the caller's environment a job gets unasked: what its program needs to be found, and no secrets."""
+NEVER_PASSED = ("ROTA_", "TORCHELASTIC_")
+"""The agent sets these, and one of them is the caller's token."""
+Text = str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user typed."""
+
+    words: list[str]
+    """A job file, a program with its arguments, or the arguments of an sbatch script."""
+    options: dict[str, Any]
+    """Value of each option that names a property of a job, by that name; None if not given."""
+    env: list[str]
+    env_all: bool
+    sbatch: Path | None
+    key: str | None
+
+
+def _option(meta: str, help: str, panel: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=meta, help=help, rich_help_panel=panel)
+
+
+_D, _W, _R, _E = "Devices and memory", "When", "Running and stopping", "Names and environment"
+
+
+def _ask(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB.yaml | -- PROGRAM ARGUMENT", help="What to run.")
+    ] = None,
+    sbatch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Submit an sbatch script; words behind it are its arguments."),
+    ] = None,
+    key: Annotated[
+        Text, typer.Option(metavar="KEY", help="Submit nothing if a job was submitted with this key before.")
+    ] = None,
+    gpus: Annotated[Text, _option("N", "Devices; 1 if not given, 0 for none.", _D)] = None,
+    gpus_range: Annotated[Text, _option("MIN:MAX", "Run on fewer or more, as the program can.", _D)] = None,
+    counts: Annotated[Text, _option("WHICH", "Sizes in the range: any, or 'powers of two'.", _D)] = None,
+    gpu_type: Annotated[Text, _option("TYPE,...", "Types that will do: A100,H100.", _D)] = None,
+    gpu_memory: Annotated[Text, _option("SIZE", "Needed on each device: 16GiB.", _D)] = None,
+    share: Annotated[Text, _option("PART", "Part of one device, such as 0.5.", _D)] = None,
+    cpus: Annotated[Text, _option("N", "Cores in all.", _D)] = None,
+    mem: Annotated[Text, _option("SIZE", "Host memory in all: 8GiB.", _D)] = None,
+    time: Annotated[Text, _option("DURATION", "Run time limit: 3h, 1h30m, 1-12:00:00.", _W)] = None,
+    deadline: Annotated[Text, _option("MOMENT", "To be done by: +2h, 2026-11-22T10:00.", _W)] = None,
+    begin: Annotated[Text, _option("MOMENT", "Not before: +10m, 18:00.", _W)] = None,
+    priority: Annotated[Text, _option("N", "Higher wins; 0 if not given.", _W)] = None,
+    after: Annotated[
+        list[str] | None, _option("JOB[:ok|any|failed]", "When that job has ended so; may be repeated.", _W)
+    ] = None,
+    array: Annotated[Text, _option("INDEXES", "A job for each: 1-20, 1,3,7, 0-100:10, 1-20%4.", _W)] = None,
+    hold: Annotated[bool | None, _option("", "Do not start before `rota release`.", _W, "--hold")] = None,
+    ranks: Annotated[Text, _option("gpu|node", "A process for each device (default) or node.", _R)] = None,
+    workdir: Annotated[Text, _option("DIR", "Where it runs; here if not given.", _R)] = None,
+    grace: Annotated[Text, _option("DURATION", "From SIGTERM to SIGKILL; 120s if not given.", _R)] = None,
+    notice: Annotated[Text, _option("SIGNAL@DURATION", "Signal ahead of SIGTERM: USR1@60s.", _R)] = None,
+    checkpoint: Annotated[
+        Text, _option("auto|own|none", "Whether it saves itself when told to go.", _R)
+    ] = None,
+    requeue_code: Annotated[
+        Text, _option("CODE", "Exit code for: run me again; 85 if not given.", _R)
+    ] = None,
+    retries: Annotated[Text, _option("N", "Attempts after failures of machines; 3 if not given.", _R)] = None,
+    user_retries: Annotated[
+        Text, _option("N", "Attempts after failures of its own; 0 if not given.", _R)
+    ] = None,
+    trial: Annotated[bool | None, _option("", "First a minute on one device.", _R, "--trial")] = None,
+    preemptible: Annotated[
+        bool | None, _option("", "Whether others may take its devices.", _R, "--preempt/--no-preempt")
+    ] = None,
+    self_fence: Annotated[
+        bool | None, _option("", "Stop where the controller is out of reach.", _R, "--self-fence")
+    ] = None,
+    name: Annotated[Text, _option("NAME", "What it is called.", _E)] = None,
+    tenant: Annotated[Text, _option("PATH", "Who it counts for: vision/alice.", _E)] = None,
+    kind: Annotated[Text, _option("KIND", "train (default), opportunistic or service.", _E)] = None,
+    workload: Annotated[Text, _option("NAME", "The program, as profiles know it.", _E)] = None,
+    group: Annotated[Text, _option("NAME", "The recurring series it belongs to.", _E)] = None,
+    batch_size: Annotated[Text, _option("N", "Samples of a step, over all ranks.", _E)] = None,
+    env: Annotated[
+        list[str] | None,
+        _option("NAME[=VALUE]", "Set it, or pass yours on; may be repeated.", _E, "--env", "-e"),
+    ] = None,
+    env_all: Annotated[bool, _option("", "Pass your whole environment on.", _E, "--env-all")] = False,
+    comment: Annotated[Text, _option("TEXT", "For the record.", _E)] = None,
+) -> None:
+    """Carries the options that `describes_job` adds."""
+
+
+def describes_job(command: Callable[Concatenate[Client, Request, P], R]) -> Callable[..., R]:
+    """`command(client, request, ...)` as one that takes every option of a job instead of the request."""
+    theirs = {one.name: one for one in parameters_of(_ask)}
+
+    @functools.wraps(command)
+    def described(client: Client, *args: Any, **given: Any) -> R:
+        asked = {name: given.pop(name) for name in theirs}
+        words, env = asked.pop("words") or [], asked.pop("env") or []
+        rest = {name: asked.pop(name) for name in ("env_all", "sbatch", "key")}
+        return command(client, Request(words=words, options=asked, env=env, **rest), *args, **given)
+
+    client, *_ = inspect.signature(command).parameters.values()
+    words, *others = theirs.values()
+    found: Callable[..., R] = with_parameters(
+        described, [client, words, *parameters_of(command, skip=2), *others]
+    )
+    return found
+
+
+def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[JobSpec, list[str]]:
+    """The job that was asked for, and warnings; `caller` is the environment, `folder` where we are.
+
+    Options come before the file, the file before what is passed on unasked.  Raises InputError.
+    """
+    from rota.client.fields import environment, make_spec, merge, read_fields
+    from rota.client.job_file import is_job_file, read_job_file
+    from rota.client.sbatch import read_sbatch
+
+    words, warnings, passed = request.words, [], pass_on(caller, "ALL" if request.env_all else "")
+    if request.sbatch is not None:
+        script = read_sbatch(request.sbatch, words, folder)
+        warnings, base = script.warnings, script.fields
+        passed = pass_on(caller, "ALL" if request.env_all else script.export)
+    elif words and is_job_file(words[0]):
+        base = read_job_file(words[0], caller)
+        base["command"] = _with_arguments(base.get("command", []), words[1:])
+    elif words:
+        base = {"command": words}
+    else:
+        raise InputError(
+            "there is nothing to run; expected `-- PROGRAM ARGUMENT...`, a job file or --sbatch FILE"
+        )
+    layers = [{"workdir": folder, "env": passed}, base]
+    for name, value in request.options.items():
+        option = "--" + name.replace("_", "-")
+        if name == "after" and value:
+            layers.append(read_fields(name, ",".join(value), option))
+        elif isinstance(value, str):
+            layers.append(read_fields(name, value, option))
+        elif isinstance(value, bool):
+            layers.append({name: value})
+    layers.append({"env": dict(environment(text, "--env", caller) for text in request.env)})
+    fields = merge(*layers)
+    fields["workdir"] = str(Path(folder, fields["workdir"]))
+    return make_spec(fields), warnings
+
+
+def _with_arguments(command: list[str], words: list[str]) -> list[str]:
+    """Arguments behind a job file go to its program; to lines of shell they are `$1` and so on."""
+    if words and command[1:2] == ["-c"]:
+        return [*command, "rota", *words]
+    return [*command, *words]
+
+
+def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
+    """What a job gets of the caller's environment.
+
+    `export` is sbatch's: empty for what programs need to be found, ALL, NONE, or names and NAME=VALUE.
+    """
+    asked = [word.strip() for word in export.split(",") if word.strip()]
+    allowed = {name: value for name, value in caller.items() if not name.startswith(NEVER_PASSED)}
+    if not asked:
+        return {n: v for n, v in allowed.items() if n in PASSED or n.startswith(PASSED_PREFIXES)}
+    found = dict(allowed) if "ALL" in asked else {}
+    for word in asked:
+        name, equals, value = word.partition("=")
+        if equals:
+            found[name] = value
+        elif name in allowed:
+            found[name] = allowed[name]
+    return found
+
+
+def here() -> tuple[dict[str, str], str]:
+    """The caller's environment and folder."""
+    return dict(os.environ), os.getcwd()

@@ -1,0 +1,205 @@
+"""`rota show` and `rota why`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from rota.cli.live.connect import JobArgument, live
+from rota.cli.live.jobs import gpus
+from rota.cli.live.submit import estimate
+from rota.cli.live.tables import (
+    count,
+    duration,
+    ended_by,
+    gib,
+    moment,
+    now_s,
+    pairs_text,
+    plural,
+    share,
+    table_text,
+    wrapped,
+)
+from rota.cli.shell import JsonFlag, print_json
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.wire.job import JobSpec
+    from rota.wire.sync import Capability
+    from rota.wire.views import AttemptView, JobDetail, Why
+
+EVENTS = 10
+
+
+@live
+def show(client: Client, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Show all that is known of a job.
+
+    \b
+    Examples:
+      rota show 17
+      rota show 17 --json | jq .attempts
+
+    What it asked for, what it has now, each attempt with its end, what its program can do, and what
+    happened to it last.
+    """
+    from rota.client import route
+    from rota.wire.views import JobDetail
+
+    answer = client.call("GET", route("v1", "jobs", job))
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(detail_text(JobDetail.model_validate(answer)), nl=False)
+
+
+@live
+def why(client: Client, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Say why a job waits, what would change that, and when it may start.
+
+    \b
+    Examples:
+      rota why 17
+      rota why 17 --json | jq '.reasons[0].code'
+
+    All binding reasons of the last decision, the dominant one first.
+    """
+    from rota.client import route
+    from rota.wire.views import Why
+
+    answer = client.call("GET", route("v1", "jobs", job, "why"))
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(why_text(Why.model_validate(answer)), nl=False)
+
+
+def why_text(why: Why) -> str:
+    """State, reasons with their remedies, estimate."""
+    under = f" under {why.policy}" if why.policy else ""
+    lines = [f"job {why.job} is {why.state.lower()}{under}"]
+    for number, reason in enumerate(why.reasons, start=1):
+        first, next_ = f"{number}. ", " " * len(f"{number}. ")
+        lines.append(wrapped(reason.sentence, first, next_))
+        if reason.detail and reason.detail not in reason.sentence:
+            lines.append(wrapped(reason.detail, next_, next_))
+        if reason.remedy:
+            lines.append(wrapped(f"To change that: {reason.remedy}", next_, next_))
+    if why.start_s is not None or why.basis:
+        lines.append(wrapped(estimate(why.start_s, why.start_from_s, why.start_to_s, why.basis)))
+    return "".join(line + "\n" for line in lines)
+
+
+def detail_text(detail: JobDetail) -> str:
+    """Blocks: the job, what it asked for, its attempts, its program, its last events."""
+    job = detail.job
+    head = [
+        ("job", f"{job.id}  {job.name}".rstrip()),
+        ("user", job.user),
+        ("tenant", job.tenant),
+        ("state", job.state + (f" ({job.reason})" if job.reason not in ("", job.state) else "")),
+        ("because", job.cause),
+        ("devices", ",".join(job.devices)),
+        ("submitted", moment(job.submit_s)),
+        ("first start", "" if job.start_s is None else moment(job.start_s)),
+        ("ended", "" if job.end_s is None else moment(job.end_s)),
+        ("ran, waited", f"{duration(job.run_s)}, {duration(job.waiting_s)}"),
+        ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
+        ("stopped", _stops(job.preemptions, job.failures)),
+    ]
+    parts = [pairs_text(head), pairs_text(_asked(detail.spec, gpus(job)))]
+    if detail.attempts:
+        parts.append(_attempts(detail.attempts))
+    if detail.capability is not None:
+        parts.append(pairs_text(_program(detail.capability)))
+    if detail.events:
+        rows = [(moment(e.at_s), e.who, e.kind, e.text) for e in detail.events[-EVENTS:]]
+        parts.append(table_text("TIME ~BY EVENT ~WHAT", rows))
+    return "\n".join(parts)
+
+
+def _stops(preemptions: int, failures: int) -> str:
+    counted = [
+        plural(number, noun)
+        for number, noun in ((preemptions, "preemption"), (failures, "failure"))
+        if number
+    ]
+    return ", ".join(counted)
+
+
+def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
+    """What differs from the defaults."""
+    import shlex
+
+    low, high = spec.range
+    elastic = f", {low} to {high}" + ("" if spec.counts == "any" else f" ({spec.counts})")
+    yield "command", shlex.join(spec.command)
+    yield "folder", spec.workdir
+    yield "gpus", gpus + (elastic if low != high else "")
+    yield "types", ",".join(spec.gpu_types)
+    yield "gpu memory", f"{gib(spec.gpu_memory_gib)} GiB" if spec.gpu_memory_gib else ""
+    yield "cpus", count(spec.cpus) if spec.cpus else ""
+    yield "memory", f"{gib(spec.memory_gib)} GiB" if spec.memory_gib else ""
+    yield "kind", spec.kind if spec.kind != "train" else ""
+    yield "priority", str(spec.priority) if spec.priority else ""
+    yield "time limit", duration(spec.time_s) if spec.time_s else ""
+    yield "deadline", moment(spec.deadline_s) if spec.deadline_s is not None else ""
+    yield "not before", moment(spec.begin_s) if spec.begin_s is not None else ""
+    yield "after", ", ".join(f"{after.job} ({after.when})" for after in spec.after)
+    yield "array", spec.array
+    yield "group", spec.group
+    yield "workload", spec.workload
+    yield "comment", spec.comment
+
+
+def _attempts(attempts: list[AttemptView]) -> str:
+    rows = [
+        (
+            str(one.number),
+            one.state,
+            ",".join(one.nodes),
+            count(len(one.devices) * one.share),
+            moment(one.start_s),
+            _ran(one),
+            one.end or "-",
+            ended_by(one.exit_code, one.signal),
+            _progress(one),
+        )
+        for one in attempts
+    ]
+    text = table_text(">ATTEMPT ~STATE ~NODES >GPUS START >RAN HOW >EXIT ~PROGRESS", rows)
+    causes = [wrapped(f"attempt {one.number}: {one.cause}", "", "  ") for one in attempts if one.cause]
+    return text + "".join(cause + "\n" for cause in causes)
+
+
+def _ran(attempt: AttemptView) -> str:
+    if attempt.start_s is None:
+        return duration(None)
+    return duration((now_s() if attempt.end_s is None else attempt.end_s) - attempt.start_s)
+
+
+def _progress(attempt: AttemptView) -> str:
+    """`1200/5000 steps, gpu 93%`."""
+    parts = []
+    if (progress := attempt.progress) is not None:
+        total = f"/{progress.total_steps}" if progress.total_steps else ""
+        parts.append(f"{progress.steps}{total} steps")
+    if (usage := attempt.usage) is not None:
+        busy = usage.gpu_utilisation
+        parts.append(f"gpu {share(busy)}" if busy is not None else f"cpu {usage.cpu_cores:.1f}")
+    return ", ".join(parts)
+
+
+def _program(can: Capability) -> Iterator[tuple[str, str]]:
+    able = {
+        "checkpoint": can.checkpoint,
+        "resize": can.resize,
+        "change its batch size": can.batch_size,
+        "move its state to host memory": can.to_host,
+    }
+    yield "speaks", f"rota.training {can.training}" if can.training else "not rota.training"
+    yield "can", ", ".join(what for what, it_can in able.items() if it_can)
+    yield "suspends by", can.suspend.value if can.suspend else ""

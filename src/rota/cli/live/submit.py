@@ -1,0 +1,145 @@
+"""`rota submit` and `rota run`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.live.connect import live
+from rota.cli.live.request import Request, describes_job, here, make_job
+from rota.cli.live.tables import ahead, moment, now_s, plural, warn, wrapped
+from rota.cli.shell import JsonFlag, print_json
+from rota.errors import InputError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.wire.job import JobSpec
+    from rota.wire.views import DryRun
+
+
+@live
+@describes_job
+def submit(
+    client: Client,
+    request: Request,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say whether it can run, when, and why not now.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the number of the job only.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Submit a job: a program, a job file or an sbatch script.
+
+    \b
+    Examples:
+      rota submit --gpus 2 --time 3h -- python train.py --lr 0.1
+      rota submit job.yaml --priority 10
+      rota submit --sbatch train.sh data/
+      rota submit --array 1-20%4 --after 17 -- ./sweep
+      rota submit --dry-run --gpus 8 -- ./train
+
+    Options win over what a file says.  docs/jobs.md says what a job may ask for and what it gets.
+
+    \b
+    The job runs in this folder with PATH, HOME, LANG, VIRTUAL_ENV, PYTHONPATH,
+    LD_LIBRARY_PATH, CONDA_* and LC_* as they are here; --env and --env-all pass
+    more on.
+    """
+    spec, warnings = make_job(request, *here())
+    for warning in warnings:
+        warn(warning)
+    if dry_run:
+        from rota.wire.views import DryRun
+
+        answer = client.call("POST", "/v1/jobs", {"spec": spec.model_dump()}, {"dry_run": True})
+        print_json(answer) if as_json else typer.echo(_dry(DryRun.model_validate(answer)), nl=False)
+        return
+    answer = post(client, spec, request.key)
+    if as_json:
+        print_json(answer)
+    else:
+        ids = [job["id"] for job in answer["jobs"]]
+        typer.echo("\n".join(ids) if quiet else _submitted(ids))
+
+
+@live
+@describes_job
+def run(
+    client: Client,
+    request: Request,
+    all_ranks: Annotated[
+        bool, typer.Option("--all-ranks", help="Show the output of every rank, not of rank 0 only.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's output only.")] = False,
+) -> None:
+    """Submit a job, show its output, and end as it ends.
+
+    \b
+    Examples:
+      rota run --gpus 1 -- python train.py
+      rota run --all-ranks job.yaml
+
+    The exit code is the program's, 128+N if signal N ended it, 124 if its time ran out, 130 if it was
+    cancelled.  Ctrl-C cancels the job; Ctrl-C again leaves it to itself.
+    """
+    from rota.cli.live.following import Follower, follow_to_end
+
+    spec, warnings = make_job(request, *here())
+    for warning in warnings:
+        warn(warning)
+    if spec.array:
+        raise InputError("an array has no one output to show; use `rota submit`, then `rota attach JOB`")
+    id = post(client, spec, request.key)["jobs"][0]["id"]
+    if not quiet:
+        warn(f"submitted job {id}")
+    follower = Follower(client, id, None if all_ranks else [0], quiet=quiet)
+    raise typer.Exit(follow_to_end(follower, cancels=True))
+
+
+def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
+    """Submit; sent twice if the connection broke, which makes one job, since the key is the same."""
+    body = {"spec": spec.model_dump(exclude_unset=True), "key": key or secrets.token_hex(16)}
+    answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    return answer
+
+
+def _submitted(ids: list[str]) -> str:
+    if len(ids) == 1:
+        return f"submitted job {ids[0]}"
+    return f"submitted {plural(len(ids), 'job')}: {ids[0]} to {ids[-1]}"
+
+
+def _dry(found: DryRun) -> str:
+    """Feasible or not, its place, an estimate, and what binds."""
+    lines = [f"warning: {warning}" for warning in found.warnings]
+    if not found.feasible:
+        lines.append("it can never run on this cluster:")
+    elif found.position is None:
+        lines.append("it can run")
+    else:
+        place = (
+            "would be next to start" if found.position == 1 else f"would be number {found.position} to start"
+        )
+        lines.append(f"it can run, and {place}")
+    for reason in found.reasons:
+        lines.append(wrapped(reason.sentence, "  ", "  "))
+        if reason.remedy:
+            lines.append(wrapped(f"To change that: {reason.remedy}", "    ", "    "))
+    if found.feasible:
+        lines.append(wrapped(estimate(found.start_s, None, None, found.basis)))
+    lines.append("nothing was submitted")
+    return "".join(line + "\n" for line in lines)
+
+
+def estimate(start_s: float | None, low_s: float | None, high_s: float | None, basis: str) -> str:
+    """`estimated start: in 5m (2026-11-22T10:05:00), by the time limits of users`."""
+    why = f", {basis}" if basis else ""
+    if start_s is None:
+        return f"estimated start: unknown{why}"
+    now = now_s()
+    text = f"estimated start: {ahead(start_s, now)} ({moment(start_s)})"
+    if low_s is not None and high_s is not None and high_s > low_s:
+        text += f", between {moment(low_s)} and {moment(high_s)}"
+    return text + why

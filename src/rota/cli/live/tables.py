@@ -1,0 +1,167 @@
+"""Plain tables of 100 columns, and the words of times, sizes and counts in them."""
+
+from __future__ import annotations
+
+import shutil
+import signal as signals
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+import typer
+
+from rota.cli.shell import WIDTH
+from rota.model.units import format_duration
+
+GAP = 2
+NARROWEST = 6
+"""Columns that a column keeps when the table is too wide."""
+NONE = "-"
+CLOCK: Callable[[], float] = time.time
+
+
+def now_s() -> float:
+    """Unix seconds; what "ago" and "in" count from."""
+    return CLOCK()
+
+
+def width() -> int:
+    """Columns there are: the terminal's, or 100."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+
+
+def table_text(heads: str, rows: Iterable[Sequence[str]], columns: int | None = None) -> str:
+    """Rows under `heads`, words between blanks: `>` before one aligns right, `~` lets it be cut short.
+
+    No line is longer than `columns` if that can be; `_` in a head is a blank.  Only a last cell is ever
+    empty, so that scripts can count words.
+    """
+    names = [head.lstrip("<>~").replace("_", " ") for head in heads.split()]
+    right = [">" in head for head in heads.split()]
+    loose = [i for i, head in enumerate(heads.split()) if "~" in head]
+    lines = [names, *([one_line(cell) or NONE for cell in row[:-1]] + [one_line(row[-1])] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+    excess = sum(widths) + GAP * (len(names) - 1) - (width() if columns is None else columns)
+    while excess > 0 and loose:
+        widest = max(loose, key=lambda i: widths[i])
+        if widths[widest] <= NARROWEST:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return "".join(_line(line, widths, right) + "\n" for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cut = [
+        cell if len(cell) <= size else cell[: size - 1] + "…"
+        for cell, size in zip(cells, widths, strict=True)
+    ]
+    padded = [
+        f"{cell:>{size}}" if aligned else f"{cell:<{size}}"
+        for cell, size, aligned in zip(cut, widths, right, strict=True)
+    ]
+    return (" " * GAP).join(padded).rstrip()
+
+
+def pairs_text(pairs: Iterable[tuple[str, str]]) -> str:
+    """`key  value` lines; pairs without a value are left out."""
+    kept = [(key, value) for key, value in pairs if value]
+    size = max((len(key) for key, _ in kept), default=0)
+    return "".join(f"{key:<{size}}  {value}\n" for key, value in kept)
+
+
+def one_line(text: str) -> str:
+    """`text` without line ends and other characters that would move the cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def wrapped(text: str, indent: str = "", further: str = "") -> str:
+    """Lines of at most as many columns as there are, the first behind `indent`, the others `further` in."""
+    return textwrap.fill(
+        one_line(text),
+        width(),
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """`1h 5m`, or `-`."""
+    return NONE if seconds is None else format_duration(seconds)
+
+
+def moment(unix_s: float | None) -> str:
+    """`2026-11-22T10:00:00` in local time, or `-`."""
+    if unix_s is None:
+        return NONE
+    return datetime.fromtimestamp(unix_s).isoformat(timespec="seconds")
+
+
+def ahead(unix_s: float | None, now_s: float) -> str:
+    """`in 5m`, `now`, `5m ago`, or `-`."""
+    if unix_s is None:
+        return NONE
+    left_s = unix_s - now_s
+    if abs(left_s) < 1:
+        return "now"
+    return f"in {format_duration(left_s)}" if left_s > 0 else f"{format_duration(-left_s)} ago"
+
+
+def gib(value: float | None) -> str:
+    """`12.5`, or `-` for what is unknown."""
+    return NONE if value is None else f"{value:.1f}"
+
+
+def count(number: float) -> str:
+    """`2`, `0.5`: no more digits than needed."""
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def share(value: float | None) -> str:
+    """`93%`, or `-`."""
+    return NONE if value is None else f"{value:.0%}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`, or `signal 77`."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ended_by(code: int | None, signal: int | None) -> str:
+    """`0`, `3`, `SIGKILL`, or `-` for what has not ended or left no record."""
+    if signal is not None:
+        return signal_name(signal)
+    return NONE if code is None else str(code)
+
+
+def plural(number: float, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
+
+
+def warn(sentence: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"rota: {sentence}", err=True)
+
+
+def show_frames(frame: Callable[[], str], every_s: float) -> None:
+    """`frame()` again and again until Ctrl-C: in place on a terminal, one after the other in a pipe."""
+    if not sys.stdout.isatty():
+        while True:
+            typer.echo(frame())
+            time.sleep(every_s)
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as screen:
+        while True:
+            screen.update(Text(frame(), no_wrap=True, overflow="crop"), refresh=True)
+            time.sleep(every_s)

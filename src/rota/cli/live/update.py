@@ -1,0 +1,61 @@
+"""`rota update`: change what a job asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.live.connect import JobArgument, live
+from rota.cli.shell import JsonFlag, print_json
+from rota.errors import InputError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+
+Text = str | None
+NO_LIMIT = "none"
+
+
+@live
+def update(
+    client: Client,
+    job: JobArgument,
+    priority: Annotated[int | None, typer.Option(metavar="N", help="Higher wins.")] = None,
+    time: Annotated[Text, typer.Option(metavar="DURATION|none", help="Run time limit.")] = None,
+    deadline: Annotated[Text, typer.Option(metavar="MOMENT|none", help="To be done by then.")] = None,
+    begin: Annotated[Text, typer.Option(metavar="MOMENT|none", help="Not before.")] = None,
+    gpus_range: Annotated[Text, typer.Option(metavar="MIN:MAX|none", help="Fewest and most devices.")] = None,
+    name: Annotated[Text, typer.Option(metavar="NAME", help="What it is called.")] = None,
+    comment: Annotated[Text, typer.Option(metavar="TEXT", help="For the record.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Change what a job asks for.
+
+    \b
+    Examples:
+      rota update 17 --priority 10 --deadline +6h
+      rota update 17 --time none
+    """
+    from rota.cli.live.jobs import jobs_text
+    from rota.client import route
+    from rota.client.fields import read_fields
+    from rota.wire.views import JobView
+
+    plain = {"priority": priority, "name": name, "comment": comment}
+    changes: dict[str, Any] = {key: value for key, value in plain.items() if value is not None}
+    limits = {"time": time, "deadline": deadline, "begin": begin, "gpus_range": gpus_range}
+    for key, text in limits.items():
+        if text == NO_LIMIT:
+            changes |= dict.fromkeys(("gpus_min", "gpus_max") if key == "gpus_range" else (f"{key}_s",))
+        elif text is not None:
+            changes |= read_fields(key, text, "--" + key.replace("_", "-"))
+    if not changes:
+        raise InputError(
+            "nothing to change; expected --priority, --time, --deadline or another of the options"
+        )
+    answer = client.call("PATCH", route("v1", "jobs", job), changes, idempotent=True)
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(jobs_text([JobView.model_validate(answer)]), nl=False)

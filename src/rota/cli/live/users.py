@@ -1,0 +1,158 @@
+"""`rota user`: who may use the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.live.connect import live
+from rota.cli.live.tables import table_text
+from rota.cli.shell import JsonFlag, check_folder, print_json
+
+if TYPE_CHECKING:
+    from rota.client import Client
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the token here, for its owner to read only; not printed then."),
+]
+
+
+@app.callback()
+def user() -> None:
+    """Add, list and remove users.
+
+    \b
+    Examples:
+      rota user add alice --tenant vision/alice
+      rota user ls
+    """
+
+
+@app.command("add")
+@live
+def add(
+    client: Client,
+    name: NameArgument,
+    admin: Annotated[bool, typer.Option("--admin", help="May do everything, to all jobs.")] = False,
+    tenant: Annotated[
+        str, typer.Option(metavar="PATH", help="Whose jobs are theirs too; NAME if not given.")
+    ] = "",
+    account: Annotated[
+        str, typer.Option(metavar="LOGIN", help="The machine's account that their programs run as.")
+    ] = "",
+    out: OutOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Add a user and print the token, which is shown only now.
+
+    \b
+    Examples:
+      rota user add alice --tenant vision/alice
+      rota user add bob --account bob --out bob.token
+
+    The user sets ROTA_TOKEN to it, or puts it into a file for --token-file.  Admins only.
+    """
+    if out is not None:
+        check_folder(out.parent)
+    body = {"name": name, "admin": admin, "tenant": tenant, "account": account}
+    _show_token(client.call("POST", "/v1/users", body), out, as_json)
+
+
+@app.command("token")
+@live
+def token(client: Client, name: NameArgument, out: OutOption = None, as_json: JsonFlag = False) -> None:
+    """Make a new token; the user's old ones are worth nothing from then on.
+
+    \b
+    Example:
+      rota user token alice --out alice.token
+
+    Admins, and everybody for themselves.
+    """
+    from rota.client import route
+
+    if out is not None:
+        check_folder(out.parent)
+    _show_token(client.call("POST", route("v1", "users", name, "token")), out, as_json)
+
+
+@app.command("ls")
+@live
+def ls(client: Client, as_json: JsonFlag = False) -> None:
+    """List the users.
+
+    \b
+    Example:
+      rota user ls
+
+    Admins only.
+    """
+    answer = client.call("GET", "/v1/users")
+    if as_json:
+        print_json(answer)
+        return
+    rows = [(u["name"], u["tenant"], "admin" if u["admin"] else "user", u["account"] or "-") for u in answer]
+    typer.echo(table_text("~USER ~TENANT ROLE ~ACCOUNT", rows), nl=False)
+
+
+@app.command("rm")
+@live
+def rm(client: Client, name: NameArgument) -> None:
+    """Remove a user: the tokens are worth nothing from now on, the jobs stay.
+
+    \b
+    Example:
+      rota user rm alice
+
+    Admins only.
+    """
+    from rota.client import route
+
+    client.call("DELETE", route("v1", "users", name))
+    typer.echo(f"user {name} is removed")
+
+
+@app.command("join-token")
+@live
+def join_token(
+    client: Client,
+    valid: Annotated[str, typer.Option(metavar="TIME", help="How long machines may join with it.")] = "1h",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a token with which machines join: rota agent --join URL --token TOKEN.
+
+    \b
+    Example:
+      rota user join-token --valid 10m
+
+    Admins only.
+    """
+    from rota.model.units import parse_duration
+
+    body = {"lifetime_s": parse_duration(valid, "--valid")}
+    answer = client.call("POST", "/v1/agents/token", body)
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(answer["token"])
+
+
+def _show_token(answer: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    """The token once: to a file of its owner, or on standard output."""
+    user = answer["user"]
+    if out is not None:
+        from rota.model.atomic import write_secret
+
+        write_secret(out, answer["token"])
+        answer = {"user": user, "token_file": str(out)}
+    if as_json:
+        print_json(answer)
+        return
+    role = "admin" if user["admin"] else "user"
+    typer.echo(f"{role} {user['name']} of tenant {user['tenant']}", err=out is None)
+    typer.echo(f"token in {out}" if out is not None else answer["token"])

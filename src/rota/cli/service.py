@@ -1,0 +1,299 @@
+"""`rota up`, `down`, `status`, `config`, `agent`: the processes of a live cluster on this machine."""
+
+from __future__ import annotations
+
+import functools
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.background import (
+    AGENT_LOG,
+    CONTROLLER_FILE,
+    CONTROLLER_LOG,
+    Started,
+    agent_pid,
+    answers,
+    controller_pid,
+    make_home,
+    stop,
+)
+from rota.cli.live.connect import connect, home
+from rota.cli.shell import JsonFlag, console, print_json
+from rota.errors import RotaError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.server.config import Config
+
+Text = str | None
+CANCELLERS = 8
+SETTINGS = "Settings"
+
+
+def _setting(flag: str, metavar: str, help: str) -> Any:
+    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=SETTINGS)
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings; $ROTA_HOME/config.yaml if not given."),
+]
+
+
+def up(
+    config: ConfigFile = None,
+    name: Annotated[Text, _setting("--name", "NAME", "Name of the cluster.")] = None,
+    policy: Annotated[Text, _setting("--policy", "SPEC", "Policy at the first start.")] = None,
+    devices: Annotated[
+        Text,
+        _setting("--devices", "SPEC", "This machine's devices: auto, nvidia, cpu:4, or none for no agent."),
+    ] = None,
+    node: Annotated[Text, _setting("--node", "NAME", "Name of this machine's node.")] = None,
+    host: Annotated[Text, _setting("--host", "ADDRESS", "Where to listen; 127.0.0.1 if not given.")] = None,
+    port: Annotated[
+        int | None, _setting("--port", "N", "Port to listen on; a free one if not given.")
+    ] = None,
+    database_url: Annotated[
+        Text, _setting("--database-url", "URL", "Where the state is; SQLite in $ROTA_HOME if not given.")
+    ] = None,
+    knowledge: Annotated[Text, _setting("--knowledge", "KIND=SOURCE", "duration=user or predicted.")] = None,
+    deadline: Annotated[Text, _setting("--deadline", "TIME", "Time a policy may take to decide.")] = None,
+    min_run: Annotated[
+        Text, _setting("--min-run", "TIME", "Time a job may run before it is preempted.")
+    ] = None,
+    lost_after: Annotated[
+        Text, _setting("--lost-after", "TIME", "Silence after which a node is lost.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start the cluster: a controller, and an agent for this machine's devices.
+
+    What runs already is left alone; jobs that run are found again.
+
+    \b
+    Examples:
+      rota up                       every GPU of this machine, or its CPU cores
+      rota up --devices cpu:4       four CPU slots that behave as devices
+      rota up --policy tiresias --min-run 30s
+    """
+    from rota.server.config import choose
+
+    flags = {
+        "name": name, "policy": policy, "devices": devices, "node": node, "host": host, "port": port,
+        "database_url": database_url, "knowledge": knowledge, "deadline": deadline, "min_run": min_run,
+        "lost_after": lost_after,
+    }  # fmt: skip
+    given = {key: value for key, value in flags.items() if value is not None}
+    where = home().absolute()
+    chosen = choose(where, given, None, config).config
+    make_home(where)
+    arguments = ["--home", str(where), "--flags", json.dumps(given)]
+    arguments += ["--config", str(config.absolute())] if config else []
+    started = _ensure_controller(where, arguments)
+    if chosen.devices != "none":
+        _ensure_agent(where, chosen.devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
+    if given and not started:
+        told = ", ".join(f"--{key.replace('_', '-')}" for key in given)
+        typer.echo(f"rota: the controller was up already, without {told}; `rota down` first", err=True)
+    _report(where, started, as_json)
+
+
+def _ensure_controller(where: Path, arguments: list[str]) -> bool:
+    """True if it had to be started."""
+    if controller_pid(where) is not None and answers(where):
+        return False
+    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments)
+    started.wait_for(lambda: answers(where))
+    return True
+
+
+def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory_gib: float) -> None:
+    if agent_pid(where) is not None:
+        return
+    arguments = ["--home", str(where / "agent")]
+    arguments += ["--controller", str(where / "controller.sock"), "--devices", devices]
+    arguments += ["--node", node] if node else []
+    arguments += ["--checkpoints", checkpoints] if checkpoints else []
+    arguments += ["--suspend-memory-gib", str(memory_gib)] if memory_gib else []
+    started = Started("the agent", "rota.agent", where / AGENT_LOG, arguments)
+    try:
+        started.wait_for(lambda: "takes part with" in started.said())
+    except RotaError as error:
+        raise type(error)(f"{error}; the controller runs, `rota down` stops it") from None
+
+
+def _report(where: Path, started: bool, as_json: bool) -> None:
+    with connect() as client:
+        said = client.call("GET", "/v1/status")
+    if as_json:
+        print_json({**said, "home": str(where), "started": started})
+        return
+    address = json.loads((where / CONTROLLER_FILE).read_text())["url"]
+    verb = "is up" if started else "was up already"
+    console().print(
+        f"rota {verb}: {said['nodes']} node{'s' * (said['nodes'] != 1)}, {said['gpus']} devices, "
+        f"policy {said['policy']}"
+    )
+    console().print(f"  API    {address}  (token in {where}/tokens/admin)")
+    console().print(f"  state  {said['store']}")
+    console().print("  next   rota submit --gpus 1 -- python train.py")
+
+
+def down(
+    kill_jobs: Annotated[
+        bool, typer.Option("--kill-jobs", help="End all jobs first; otherwise they run on.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`."""
+    where = home().absolute()
+    ended = _end_all_jobs() if kill_jobs else 0
+    stopped = [
+        name
+        for name, pid in (("agent", agent_pid(where)), ("controller", controller_pid(where)))
+        if pid is not None and stop(pid)
+    ]
+    if as_json:
+        print_json({"stopped": stopped, "cancelled": ended})
+    elif stopped:
+        console().print(f"stopped: {', '.join(stopped)}" + (f"; {ended} jobs cancelled" if ended else ""))
+    else:
+        console().print(f"nothing runs in {where}")
+
+
+def _end_all_jobs() -> int:
+    """Cancel everything, and wait until nothing is left of it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    live = "PENDING,RUNNING,SUSPENDED,COMPLETING"
+    with connect() as client:
+        jobs = client.call("GET", "/v1/jobs", query={"state": live, "limit": 100000})
+        waiting = [job["id"] for job in reversed(jobs) if job["state"] == "PENDING"]
+        others = [job["id"] for job in jobs if job["state"] != "PENDING"]
+        with ThreadPoolExecutor(CANCELLERS) as pool:  # calls at once are carried out at once
+            views: list[dict[str, Any]] = []
+            for ids in (waiting, others):  # in this order nobody starts in the place of one that ends
+                views += pool.map(functools.partial(_cancel, client), ids)
+        for view in views:
+            if view["state"] != "CANCELLED":
+                client.call("GET", f"/v1/jobs/{view['id']}/wait", query={"wait_s": 30}, timeout_s=60)
+    return len(jobs)
+
+
+def _cancel(client: Client, id: str) -> dict[str, Any]:
+    body = {"reason": "rota down", "force": True}
+    view: dict[str, Any] = client.call("POST", f"/v1/jobs/{id}/cancel", body)
+    return view
+
+
+def status(as_json: JsonFlag = False) -> None:
+    """Show what runs here, and what an operator should know."""
+    with connect() as client:
+        said = client.call("GET", "/v1/status")
+    if as_json:
+        print_json(said)
+        return
+    out = console()
+    out.print(f"{said['name']} {said['version']}, policy {said['policy']}")
+    out.print(
+        f"  devices  {said['gpus_used']:g} of {said['gpus']} granted, on {said['nodes']} node"
+        + "s" * (said["nodes"] != 1)
+    )
+    out.print(
+        f"  jobs     {said['running']} running, {said['pending']} pending, "
+        f"{said['suspended']} suspended, {said['finished']} ended"
+    )
+    out.print(f"  state    {said['store']}")
+    for trouble in said["troubles"]:
+        out.print(f"  trouble  {trouble}")
+
+
+def config(
+    file: ConfigFile = None,
+    rules: Annotated[
+        bool, typer.Option("--failures", help="Show the rules of the failure classifier instead.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show every setting, its value and where that comes from: flag, environment, file or default."""
+    from rota.server.config import choose
+
+    chosen = choose(home(), _flags_of_running(home()), None, file)
+    if rules:
+        _show_rules(chosen.config, as_json)
+    elif as_json:
+        print_json({name: {"value": value, "from": source} for name, value, source in chosen.lines()})
+    else:
+        for name, value, source in chosen.lines():
+            typer.echo(f"{name:<20} {value or '-':<32} {source}")
+
+
+def _flags_of_running(where: Path) -> dict[str, Any]:
+    """The flags with which the controller that runs was started; none if none runs."""
+    if controller_pid(where) is None:
+        return {}
+    flags: dict[str, Any] = json.loads((where / CONTROLLER_FILE).read_text()).get("flags", {})
+    return flags
+
+
+def _show_rules(chosen: Config, as_json: bool) -> None:
+    """The failure classifier, in the order in which its rules are tried."""
+    from rota.server.config import rules_of
+
+    rows = [
+        {
+            "name": rule.name,
+            "cause": rule.cause.value,
+            "codes": sorted(rule.codes),
+            "signals": [signal.Signals(number).name for number in sorted(rule.signals)],
+            "log": rule.log,
+        }
+        for rule in rules_of(chosen)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        typer.echo(f"{row['cause']}: {row['name']}")
+        for what in ("codes", "signals", "log"):
+            if row[what]:
+                said = row[what] if what == "log" else ", ".join(map(str, row[what]))
+                typer.echo(f"    {what:<8} {said}")
+
+
+def agent(
+    join: Annotated[str, typer.Option("--join", metavar="URL", help="The controller.")],
+    token: Annotated[
+        Text, typer.Option("--token", envvar="ROTA_JOIN_TOKEN", metavar="TOKEN", help="A join token.")
+    ] = None,
+    devices: Annotated[str, typer.Option(metavar="SPEC", help="auto, nvidia or cpu:4.")] = "auto",
+    node: Annotated[str, typer.Option(metavar="NAME", help="Name of this node.")] = "",
+    address: Annotated[str, typer.Option(metavar="ADDRESS", help="Where other nodes reach its jobs.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option("--home", metavar="DIR", help="The agent's folder; $ROTA_HOME/agent.")
+    ] = None,
+    checkpoints: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for checkpoints that all machines see.")
+    ] = None,
+) -> None:
+    """Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.
+
+    `rota user join-token`, on the controller's machine, makes the token.
+    """
+    from rota.agent.main import Options, run
+
+    options = Options(
+        home=(folder or home() / "agent").absolute(),
+        controller=join,
+        join_token=token or "",
+        devices=devices,
+        node=node,
+        address=address,
+        checkpoints=checkpoints,
+        on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
+    )
+    raise typer.Exit(run(options))

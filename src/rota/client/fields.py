@@ -1,0 +1,224 @@
+"""What people type for one property of a job, as fields of a `JobSpec`.
+
+Options of the command line, keys of a job file and `#ROTA` lines in a script have the same names (with `-` or
+`_`) and the same values: they are all read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from rota.client.times import parse_moment
+from rota.errors import InputError
+from rota.model.units import parse_duration, parse_memory_gib
+from rota.wire.job import JobSpec, array_indexes
+
+Fields = dict[str, Any]
+"""Some fields of a `JobSpec` by name."""
+Parser = Callable[[str, str], Fields]
+"""(text, name of the option or key for messages) -> fields."""
+
+YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+_NAMES = "letters, digits and _ . @ : + / -"
+_PATTERNS = {
+    "notice_signal": "USR1, USR2, HUP, INT, WINCH, URG or CONT",
+    "array": "1-20, 1,3,7, 0-100:10 or 1-20%4",
+}
+
+
+def read_fields(name: str, text: str, field: str) -> Fields:
+    """Fields that `name` = `text` sets.  Raises InputError for an unknown name and for a wrong value."""
+    parser = PARSERS.get(name.replace("-", "_"))
+    if parser is None:
+        raise InputError.at(f"{name!r} is nothing a job has", field=field, expected=", ".join(PARSERS))
+    return parser(text.strip(), field)
+
+
+def merge(*layers: Mapping[str, Any]) -> Fields:
+    """Fields of all layers, the last one first in command; environments are joined.
+
+    A layer that says how many GPUs says all about their number.
+    """
+    merged: Fields = {}
+    for layer in layers:
+        if "gpus" in layer:
+            merged = {name: value for name, value in merged.items() if name not in ("gpus_min", "gpus_max")}
+        env = {**merged.get("env", {}), **layer.get("env", {})}
+        merged |= layer
+        if env:
+            merged["env"] = env
+    return merged
+
+
+def make_spec(fields: Mapping[str, Any]) -> JobSpec:
+    """The job with these fields.  Raises InputError with the first thing that is wrong."""
+    whole = dict(fields)
+    if "gpus" not in whole and whole.get("gpus_min") is not None:
+        whole["gpus"] = whole["gpus_min"]
+    try:
+        spec = JobSpec.model_validate(whole)
+        if spec.array:
+            array_indexes(spec.array)
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return spec
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first problem in words."""
+    first = error.errors(include_url=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    where = ".".join(str(part) for part in first["loc"])
+    if not where:
+        return message
+    if first["type"] in ("missing", "too_short"):
+        return f"the job has no {where}"
+    if first["type"] == "string_pattern_mismatch":
+        message = f"expected {_PATTERNS.get(where, _NAMES)}"
+    else:
+        message = message[:1].lower() + message[1:]
+    return f"{where}={repr(first['input'])[:80]} will not do: {message}"
+
+
+def _text(name: str) -> Parser:
+    return lambda text, field: {name: text}
+
+
+def _number(name: str, kind: type[int] | type[float]) -> Parser:
+    def parse(text: str, field: str) -> Fields:
+        try:
+            return {name: kind(text)}
+        except ValueError:
+            expected = "a whole number" if kind is int else "a number"
+            raise InputError.at(f"{text!r} is no number", field=field, expected=expected) from None
+
+    return parse
+
+
+def _flag(name: str) -> Parser:
+    def parse(text: str, field: str) -> Fields:
+        if text.lower() not in YES + NO:
+            raise InputError.at(f"{text!r} is neither", field=field, expected="yes or no")
+        return {name: text.lower() in YES}
+
+    return parse
+
+
+def _duration(name: str) -> Parser:
+    return lambda text, field: {name: parse_duration(text, field)}
+
+
+def _moment(name: str) -> Parser:
+    return lambda text, field: {name: parse_moment(text, field)}
+
+
+def _memory(name: str) -> Parser:
+    return lambda text, field: {name: parse_memory_gib(text, field)}
+
+
+def _choice(name: str, *choices: str) -> Parser:
+    def parse(text: str, field: str) -> Fields:
+        if text not in choices:
+            raise InputError.at(f"{text!r} is none of them", field=field, expected=" or ".join(choices))
+        return {name: text}
+
+    return parse
+
+
+def _gpus(text: str, field: str) -> Fields:
+    """`2`, or a range such as `1:4`."""
+    if ":" in text:
+        low_high = _gpus_range(text, field)
+        return {"gpus": low_high["gpus_min"], **low_high}
+    if not text.isdecimal():
+        expected = "how many, such as 2, or a range, such as 1:4"
+        raise InputError.at(f"{text!r} is no number of GPUs", field=field, expected=expected)
+    return {"gpus": int(text)}
+
+
+def _gpus_range(text: str, field: str) -> Fields:
+    low, colon, high = text.partition(":")
+    if not (colon and low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
+        raise InputError.at(f"{text!r} is no range", field=field, expected="FEWEST:MOST, such as 1:4")
+    return {"gpus_min": int(low), "gpus_max": int(high)}
+
+
+def _gpu_types(text: str, field: str) -> Fields:
+    types = [part.strip() for part in text.split(",") if part.strip()]
+    if not types:
+        raise InputError.at(f"{text!r} names no type", field=field, expected="A100 or A100,H100")
+    return {"gpu_types": types}
+
+
+def after(text: str, field: str) -> list[dict[str, str]]:
+    """`17`, `17:any`, `17:ok,18_3:failed`, as `After` takes it."""
+    found = []
+    for part in text.split(","):
+        job, _, when = part.strip().partition(":")
+        if not job or when not in ("", "ok", "any", "failed"):
+            expected = "JOB, JOB:ok, JOB:any or JOB:failed"
+            raise InputError.at(f"{part!r} names no job to wait for", field=field, expected=expected)
+        found.append({"job": job, "when": when or "ok"})
+    return found
+
+
+def notice(text: str, field: str) -> Fields:
+    """`USR1@60s`: this signal so long before SIGTERM; `60s` writes the notice file only."""
+    signal, at, ahead = text.rpartition("@")
+    if not at and text and text[0].isalpha():
+        signal, ahead = text, "60s"
+    return {"notice_signal": signal.upper().removeprefix("SIG"), "notice_s": parse_duration(ahead, field)}
+
+
+def environment(text: str, field: str, caller: Mapping[str, str]) -> tuple[str, str]:
+    """Name and value of `K=V`, or of `K`, whose value is the caller's."""
+    name, equals, value = text.partition("=")
+    if not name or (not equals and name not in caller):
+        problem = f"{text!r} sets nothing" if not name else f"{name!r} is not set here"
+        raise InputError.at(
+            problem, field=field, expected="NAME=VALUE, or the NAME of a variable that is set"
+        )
+    return name, value if equals else caller[name]
+
+
+PARSERS: dict[str, Parser] = {
+    "name": _text("name"),
+    "tenant": _text("tenant"),
+    "gpus": _gpus,
+    "gpus_range": _gpus_range,
+    "counts": _choice("counts", "any", "powers of two"),
+    "gpu_type": _gpu_types,
+    "gpu_memory": _memory("gpu_memory_gib"),
+    "share": _number("gpu_share", float),
+    "cpus": _number("cpus", float),
+    "mem": _memory("memory_gib"),
+    "kind": _choice("kind", "train", "opportunistic", "service"),
+    "priority": _number("priority", int),
+    "time": _duration("time_s"),
+    "deadline": _moment("deadline_s"),
+    "begin": _moment("begin_s"),
+    "after": lambda text, field: {"after": after(text, field)},
+    "array": _text("array"),
+    "group": _text("group"),
+    "workload": _text("workload"),
+    "batch_size": _number("batch_size", float),
+    "ranks": _choice("ranks", "gpu", "node"),
+    "workdir": _text("workdir"),
+    "grace": _duration("grace_s"),
+    "notice": notice,
+    "requeue_code": _number("requeue_code", int),
+    "retries": _number("retries", int),
+    "user_retries": _number("user_retries", int),
+    "trial": _flag("trial"),
+    "preemptible": _flag("preemptible"),
+    "checkpoint": _choice("checkpoint", "auto", "own", "none"),
+    "self_fence": _flag("self_fence"),
+    "hold": _flag("hold"),
+    "comment": _text("comment"),
+}
+"""How each property is read, by its name in files (and, with dashes, on the command line)."""

@@ -1,0 +1,299 @@
+"""One controller, reached over TCP or its UNIX socket; standard library only.
+
+A `Client` may be used by many threads at once: each call takes an idle connection or opens one, so that a
+long-poll never stands in the way of another call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from rota.errors import InputError, RotaError
+
+IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "HEAD"})
+MOST_IDLE = 8
+"""Connections kept open while nobody uses them."""
+LONGEST_SOCKET_PATH = 107
+"""Bytes that fit into the address of a UNIX socket."""
+Query = Mapping[str, object]
+
+
+class Unreachable(RotaError):  # noqa: N818
+    """Nobody answered, or whoever did is no controller; whether the call had an effect is unknown."""
+
+
+class Refused(RotaError):  # noqa: N818
+    """The controller answered, and said no."""
+
+    def __init__(self, status: int, sentence: str, retry_after_s: float | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.retry_after_s = retry_after_s
+        """Seconds after which the same call may pass (429, 503)."""
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[int, str, float | None]]:
+        return Refused, (self.status, str(self), self.retry_after_s)
+
+
+class _Stale(Exception):  # noqa: N818
+    """A kept-alive connection turned out to be closed before a byte of the answer came."""
+
+
+class Client:
+    """Calls of one controller, as one user or agent.
+
+    `address` is `http://host:port` (or https, or with a path in front of all routes) or the path of a UNIX
+    socket, with or without `unix:`.  `token` may be empty on a UNIX socket: the controller then asks the
+    kernel who is calling.  Raises InputError for an address or a token that cannot be one.
+    """
+
+    def __init__(self, address: str, token: str = "", timeout_s: float = 30.0) -> None:
+        self.address = str(address)
+        self.timeout_s = timeout_s
+        self._scheme, self._host, self._port, self._base = _parsed(self.address)
+        if not token.isascii() or any(c <= " " for c in token):
+            raise InputError.at("the token holds blanks or letters that no token has", expected="one word")
+        self._headers = {"Accept": "application/json", "User-Agent": "rota"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._idle: list[HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Query | None = None,
+        timeout_s: float | None = None,
+        *,
+        idempotent: bool | None = None,
+    ) -> Any:
+        """Answer of `method path`, parsed from JSON.
+
+        `body` is anything JSON has, or a pydantic model.  `query` leaves out what is None.  `idempotent` says
+        that a call may be sent twice, so that it is repeated once if a kept-alive connection was closed under
+        it; by default GET, PUT and DELETE are.  Raises Unreachable and Refused.
+        """
+        may_repeat = method in IDEMPOTENT if idempotent is None else idempotent
+        response, data = self._exchange(method, path, _encoded(body), query, timeout_s, may_repeat)
+        if response.getheader("Content-Type", "").partition(";")[0].strip() != "application/json":
+            raise self._stranger(f"answered {response.status} with no JSON")
+        try:
+            return json.loads(data)
+        except ValueError:
+            raise self._stranger("answered with broken JSON") from None
+
+    def text(self, path: str, query: Query | None = None, timeout_s: float | None = None) -> str:
+        """Answer of `GET path` as it is: a CSV file, metrics."""
+        return self._exchange("GET", path, None, query, timeout_s, True)[1].decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Close the idle connections; the client may still be used, and opens new ones then."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        query: Query | None,
+        timeout_s: float | None,
+        may_repeat: bool,
+    ) -> tuple[HTTPResponse, bytes]:
+        target = self._base + path + _query(query)
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
+        connection = self._taken(limit_s)
+        try:
+            if connection is not None:
+                try:
+                    response, data = self._once(connection, method, target, body)
+                except _Stale:
+                    if not may_repeat:
+                        raise
+                    connection = None
+            if connection is None:
+                connection = self._opened(limit_s)
+                response, data = self._once(connection, method, target, body)
+        except _Stale:
+            raise Unreachable(
+                f"the controller at {self.address} closed the connection without an answer"
+            ) from None
+        except TimeoutError:
+            raise Unreachable(
+                f"the controller at {self.address} did not answer within {limit_s:g} s"
+            ) from None
+        except (OSError, HTTPException) as error:
+            raise Unreachable(self._unreached(error)) from None
+        self._put_back(connection, response)
+        if not 200 <= response.status < 300:
+            raise self._refusal(response, data)
+        return response, data
+
+    def _once(
+        self, connection: HTTPConnection, method: str, target: str, body: bytes | None
+    ) -> tuple[HTTPResponse, bytes]:
+        """One request and its answer; closes the connection if that fails."""
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+        try:
+            if connection.sock is None:
+                connection.connect()
+            # Who refuses a body may answer and close before all of it was sent: listen all the same.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, target, body=body, headers=headers)
+            response = connection.getresponse()
+            return response, response.read()
+        except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            connection.close()
+            raise _Stale from None
+        except BaseException:
+            connection.close()
+            raise
+
+    def _taken(self, timeout_s: float) -> HTTPConnection | None:
+        """An idle connection that is still open as far as can be seen, or None."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            # An idle connection that can be read has been closed by the other side (or broke the protocol).
+            if connection.sock is not None and not _readable(connection.sock):
+                connection.sock.settimeout(timeout_s)
+                return connection
+            connection.close()
+
+    def _opened(self, timeout_s: float) -> HTTPConnection:
+        if self._scheme == "unix":
+            return _UnixConnection(self._host, timeout_s)
+        kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
+        return kind(self._host, self._port, timeout=timeout_s)
+
+    def _put_back(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        with self._lock:
+            if not response.will_close and connection.sock is not None and len(self._idle) < MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _refusal(self, response: HTTPResponse, data: bytes) -> RotaError:
+        try:
+            sentence = json.loads(data)["error"]
+        except (ValueError, TypeError, KeyError):
+            return self._stranger(f"answered {response.status} {response.reason}")
+        after = response.getheader("Retry-After", "")
+        return Refused(response.status, str(sentence), float(after) if after.isdigit() else None)
+
+    def _unreached(self, error: OSError | HTTPException) -> str:
+        if isinstance(error, HTTPException):
+            return f"{self.address} does not speak HTTP: {type(error).__name__} {error}".rstrip()
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            return f"no controller listens at {self.address}; `rota up` starts one"
+        return f"cannot reach the controller at {self.address}: {error.strerror or error}"
+
+    def _stranger(self, what: str) -> Unreachable:
+        return Unreachable(f"{self.address} {what}: is that a Rota controller?")
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect; the path may be of any length."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.sock.settimeout(self.timeout)
+            with socket_address(Path(self._path)) as address:
+                self.sock.connect(address)
+        except BaseException:
+            self.close()
+            raise
+
+
+@contextlib.contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """What to bind or connect a UNIX socket to so that it is `path`, also if that is too long for an address.
+
+    A long path is reached through the open folder it lies in (`/proc/self/fd`), as long as the block runs.
+    """
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def route(*parts: object) -> str:
+    """Path of an address: `route("v1", "nodes", "a/b", "drain")` is `/v1/nodes/a%2Fb/drain`."""
+    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
+
+
+def _parsed(address: str) -> tuple[str, str, int | None, str]:
+    """Scheme, host or socket path, port, and what stands in front of every route."""
+    if address.startswith(("http://", "https://")):
+        url = urlsplit(address)
+        try:
+            port = url.port
+        except ValueError:
+            raise InputError.at(f"{address!r} has no valid port", expected="http://HOST:PORT") from None
+        if not url.hostname or url.username or url.query or url.fragment:
+            raise InputError.at(f"{address!r} is no address of a controller", expected="http://HOST:PORT")
+        return url.scheme, url.hostname, port, url.path.rstrip("/")
+    path = address.removeprefix("unix:")
+    if "://" in address or not path or "/" not in path:
+        problem = f"{address!r} is no address of a controller"
+        raise InputError.at(problem, expected="http://HOST:PORT or the path of its socket")
+    return "unix", os.path.expanduser(path), None, ""
+
+
+def _encoded(body: object) -> bytes | None:
+    if body is None:
+        return None
+    to_json = getattr(body, "model_dump_json", None)
+    text: str = to_json() if to_json is not None else json.dumps(body, allow_nan=False)
+    return text.encode()
+
+
+def _query(query: Query | None) -> str:
+    pairs = []
+    for name, value in (query or {}).items():
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if value is not None:
+            pairs.append((name, value))
+    return "?" + urlencode(pairs, doseq=True) if pairs else ""
+
+
+def _readable(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN | select.POLLHUP | select.POLLERR)
+    return bool(poll.poll(0))

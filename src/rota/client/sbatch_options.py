@@ -1,0 +1,348 @@
+"""What each option of sbatch asks for, in Rota's terms: a table from option to reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.client.fields import Fields
+from rota.client.times import parse_slurm_duration, parse_slurm_moment
+from rota.errors import InputError
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
+_TO_GIB = {"K": 1 / 1024**2, "M": 1 / 1024, "": 1 / 1024, "G": 1.0, "T": 1024.0}
+_GRES = re.compile(r"gpu(?::([A-Za-z][\w.+-]*))?(?::(\d+))?(?:\(.*\))?")
+_GPUS = re.compile(r"(?:([A-Za-z][\w.+-]*):)?(\d+)")
+_SIGNAL = re.compile(r"(?:([BR]{1,2}):)?(\w+)(?:@(\d+))?")
+_DEPENDENCY = re.compile(r"(after\w*|singleton|expand):?([\w:+]*)")
+_WHEN = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
+_SIGNAL_NUMBERS = {
+    "10": "USR1",
+    "12": "USR2",
+    "1": "HUP",
+    "2": "INT",
+    "28": "WINCH",
+    "23": "URG",
+    "18": "CONT",
+}
+_NOTICES = frozenset(_SIGNAL_NUMBERS.values())
+_NICE = 100
+
+
+class NeverHeard(Exception):  # noqa: N818
+    """The table has no such option."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where an option stands."""
+
+    row: int
+    place: str
+    """What messages about it begin with."""
+
+
+@dataclass
+class Asked:
+    """What the lines of a script ask for, before it is counted together."""
+
+    found: Fields = field(default_factory=dict)
+    """Fields that one option decides."""
+    warnings: list[str] = field(default_factory=list)
+    export: str = ""
+    gpu_types: list[str] = field(default_factory=list)
+    gpus: int | None = None
+    gpus_per_node: int | None = None
+    gpus_per_task: int | None = None
+    nodes: int = 1
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int = 1
+    cpus_per_gpu: int | None = None
+    memory_gib: float = 0.0
+    """For each node."""
+    memory_per_cpu_gib: float = 0.0
+    memory_per_gpu_gib: float = 0.0
+
+    @property
+    def all_tasks(self) -> int:
+        """As Slurm counts them: in all if that is said, otherwise by node, one if nothing is."""
+        return self.tasks or (self.tasks_per_node or 1) * self.nodes
+
+    @property
+    def all_gpus(self) -> int:
+        """In all; a script that names none gets none, as under Slurm."""
+        if self.gpus is not None:
+            return self.gpus
+        if self.gpus_per_node is not None:
+            return self.gpus_per_node * self.nodes
+        return (self.gpus_per_task or 0) * self.all_tasks
+
+    @property
+    def all_cpus(self) -> int:
+        if self.cpus_per_gpu is not None:
+            return self.cpus_per_gpu * self.all_gpus
+        return self.cpus_per_task * self.all_tasks
+
+    def fields(self) -> Fields:
+        """All of it as fields of a job."""
+        memory_gib = (
+            self.memory_gib * self.nodes
+            or self.memory_per_cpu_gib * self.all_cpus
+            or self.memory_per_gpu_gib * self.all_gpus
+        )
+        counted: Fields = {"gpus": self.all_gpus, "cpus": self.all_cpus, "memory_gib": memory_gib}
+        return {**counted, "gpu_types": self.gpu_types, **self.found}
+
+    def environment(self, name: str, folder: str) -> dict[str, str]:
+        """`SLURM_*` variables whose values are known at submission."""
+        values = {
+            "SLURM_JOB_NAME": name,
+            "SLURM_SUBMIT_DIR": folder,
+            "SLURM_NTASKS": str(self.all_tasks),
+            "SLURM_CPUS_PER_TASK": str(self.cpus_per_task),
+        }
+        if self.all_gpus:
+            values["SLURM_GPUS"] = str(self.all_gpus)
+        if self.gpus_per_node is not None:
+            values["SLURM_GPUS_ON_NODE"] = str(self.gpus_per_node)
+        return values
+
+    def warn(self, line: Line, option: str, why: str) -> None:
+        """Note that an option does not count."""
+        self.warnings.append(f"line {line.row}: {option} is ignored: {why}")
+
+
+_Reader = Callable[[Asked, str, Line], None]
+
+
+def read_option(asked: Asked, name: str, value: str | None, line: Line) -> None:
+    """Put one option into `asked`.  Raises NeverHeard and InputError."""
+    name = SHORT.get(name, name)
+    if name in IGNORED:
+        asked.warn(line, name, IGNORED[name])
+    elif name in FLAGS:
+        asked.found |= FLAGS[name]
+    elif name not in READERS:
+        raise NeverHeard(name)
+    elif value is None and name not in _WITHOUT_VALUE:
+        raise InputError(f"{line.place}{name} has no value")
+    else:
+        READERS[name](asked, value or "", line)
+
+
+def _set(name: str, parse: Callable[[str, Line], Any]) -> _Reader:
+    def read(asked: Asked, text: str, line: Line) -> None:
+        asked.found[name] = parse(text, line)
+
+    return read
+
+
+def _keep(name: str, parse: Callable[[str, Line], Any]) -> _Reader:
+    return lambda asked, text, line: setattr(asked, name, parse(text, line))
+
+
+def _text(text: str, line: Line) -> str:
+    return text
+
+
+def _count(text: str, line: Line) -> int:
+    if not text.isdecimal():
+        raise InputError(f"{line.place}{text!r} is no number; expected a whole number")
+    return int(text)
+
+
+def _memory(text: str, line: Line) -> float:
+    """GiB of `16G`, `64000` (MiB), `1.5T`."""
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise InputError(f"{line.place}{text!r} is no amount of memory; expected 16G, 64000M or 64000")
+    return float(match[1]) * _TO_GIB[match[2].upper()]
+
+
+def _moment(text: str, line: Line) -> float:
+    try:
+        return parse_slurm_moment(text, "-")
+    except InputError as error:
+        raise InputError(f"{line.place}{str(error).removeprefix('-: ')}") from None
+
+
+def _duration(text: str, line: Line) -> float | None:
+    try:
+        return parse_slurm_duration(text, "-")
+    except InputError as error:
+        raise InputError(f"{line.place}{str(error).removeprefix('-: ')}") from None
+
+
+def _gpus(name: str) -> _Reader:
+    """`4`, `a100:4`."""
+
+    def read(asked: Asked, text: str, line: Line) -> None:
+        total = 0
+        for part in text.split(","):
+            match = _GPUS.fullmatch(part)
+            if match is None:
+                raise InputError(f"{line.place}{text!r} is no number of GPUs; expected 4 or a100:4")
+            total += int(match[2])
+            _add_type(asked, match[1])
+        setattr(asked, name, total)
+
+    return read
+
+
+def _gres(asked: Asked, text: str, line: Line) -> None:
+    """`gpu:a100:4`, `gpu:4`, `gpu`; other resources are ignored."""
+    total = 0
+    for part in text.split(","):
+        match = _GRES.fullmatch(part)
+        if match is None:
+            asked.warn(line, f"--gres={part}", "Rota hands out GPUs only")
+            continue
+        total += int(match[2] or 1)
+        _add_type(asked, match[1])
+    if total:
+        asked.gpus_per_node = total
+
+
+def _add_type(asked: Asked, type: str | None) -> None:
+    if type and type not in asked.gpu_types:
+        asked.gpu_types.append(type)
+
+
+def _nodes(asked: Asked, text: str, line: Line) -> None:
+    low, dash, _ = text.partition("-")
+    asked.nodes = max(_count(low, line), 1)
+    if dash:
+        asked.warnings.append(
+            f"line {line.row}: --nodes={text} is read as {low}: a script is started at one size"
+        )
+    if asked.nodes > 1:
+        asked.warnings.append(
+            f"line {line.row}: --nodes={low} only multiplies what is asked by node: "
+            "Rota decides over how many nodes the GPUs are spread"
+        )
+
+
+def _nice(asked: Asked, text: str, line: Line) -> None:
+    sign = -1 if text.startswith("-") else 1
+    asked.found["priority"] = -sign * (_count(text.lstrip("-"), line) if text else _NICE)
+
+
+def _priority(asked: Asked, text: str, line: Line) -> None:
+    if text.upper() == "TOP":
+        asked.warn(line, "--priority=TOP", "name a number, higher wins")
+    else:
+        asked.found["priority"] = _count(text, line)
+
+
+def _dependency(asked: Asked, text: str, line: Line) -> None:
+    """`afterok:17:18,afterany:19`.  What Rota cannot wait for is an error: the job would start too early."""
+    after = []
+    for part in text.split(","):
+        match = _DEPENDENCY.fullmatch(part)
+        if match is None or match[1] not in _WHEN or not match[2]:
+            raise InputError(
+                f"{line.place}--dependency={part} is nothing Rota can wait for; "
+                "expected afterok:JOB, afterany:JOB or afternotok:JOB, joined by commas"
+            )
+        after += [{"job": job, "when": _WHEN[match[1]]} for job in match[2].split(":") if job]
+    asked.found["after"] = after
+
+
+def _signal(asked: Asked, text: str, line: Line) -> None:
+    """`[B:]USR1@60`."""
+    match = _SIGNAL.fullmatch(text)
+    if match is None:
+        raise InputError(f"{line.place}{text!r} is no signal; expected USR1@60 or B:USR1@60")
+    name = _SIGNAL_NUMBERS.get(match[2], match[2].upper().removeprefix("SIG"))
+    ahead_s = float(match[3] or 60)
+    if name in ("TERM", "15"):
+        asked.found["grace_s"] = ahead_s
+        return
+    if name not in _NOTICES:
+        asked.warn(line, f"--signal={text}", f"a notice is one of {', '.join(sorted(_NOTICES))}")
+        return
+    asked.found |= {"notice_signal": name, "notice_s": ahead_s}
+
+
+READERS: dict[str, _Reader] = {
+    "--job-name": _set("name", _text),
+    "--account": _set("tenant", _text),
+    "--comment": _set("comment", _text),
+    "--chdir": _set("workdir", _text),
+    "--array": _set("array", _text),
+    "--time": _set("time_s", _duration),
+    "--begin": _set("begin_s", _moment),
+    "--deadline": _set("deadline_s", _moment),
+    "--gres": _gres,
+    "--gpus": _gpus("gpus"),
+    "--gpus-per-node": _gpus("gpus_per_node"),
+    "--gpus-per-task": _gpus("gpus_per_task"),
+    "--nodes": _nodes,
+    "--ntasks": _keep("tasks", _count),
+    "--ntasks-per-node": _keep("tasks_per_node", _count),
+    "--cpus-per-task": _keep("cpus_per_task", _count),
+    "--cpus-per-gpu": _keep("cpus_per_gpu", _count),
+    "--mem": _keep("memory_gib", _memory),
+    "--mem-per-cpu": _keep("memory_per_cpu_gib", _memory),
+    "--mem-per-gpu": _keep("memory_per_gpu_gib", _memory),
+    "--export": _keep("export", _text),
+    "--nice": _nice,
+    "--priority": _priority,
+    "--dependency": _dependency,
+    "--signal": _signal,
+}
+_WITHOUT_VALUE = frozenset({"--nice"})
+FLAGS: dict[str, Fields] = {
+    "--hold": {"hold": True},
+    "--requeue": {"retries": 3},
+    "--no-requeue": {"retries": 0},
+}
+_LOGS = "logs are kept by job, attempt and rank; `rota logs JOB` shows them"
+_MAIL = "Rota sends no mail; `rota attach JOB` waits for a job"
+_NO_TASKS = "the script is started once on each node, and starts its own processes (torchrun, mpirun)"
+IGNORED: dict[str, str] = {
+    "--partition": "there are no partitions; --gpu-type chooses devices, --account the tenant",
+    "--qos": "there are no qualities of service; use --priority",
+    "--time-min": "a job gets its whole --time",
+    "--output": _LOGS,
+    "--error": _LOGS,
+    "--open-mode": _LOGS,
+    "--input": "a job reads /dev/null",
+    "--exclusive": "GPUs are never shared unless a job asks for a --share; whole nodes are not handed out",
+    "--oversubscribe": "use --share to share a GPU",
+    "--constraint": "use --gpu-type",
+    "--nodelist": "a job does not choose its nodes",
+    "--exclude": "a job does not choose its nodes",
+    "--mail-type": _MAIL,
+    "--mail-user": _MAIL,
+    "--ntasks-per-gpu": _NO_TASKS,
+    "--ntasks-per-socket": _NO_TASKS,
+    "--ntasks-per-core": _NO_TASKS,
+    "--distribution": _NO_TASKS,
+    "--overcommit": _NO_TASKS,
+    "--gpu-bind": "each job sees its own GPUs only",
+    "--cpu-bind": "cores are bound by the agent",
+    "--hint": "cores are bound by the agent",
+    "--reservation": "there are no reservations by name",
+    "--licenses": "Rota hands out GPUs, cores and memory only",
+    "--tmp": "disk space is not handed out",
+    "--wait": "`rota run --sbatch` waits",
+    "--parsable": "`rota submit --quiet` prints the number only",
+    "--verbose": "it is for sbatch itself",
+    "--quiet": "it is for sbatch itself",
+    "--get-user-env": "use --export=ALL",
+    "--propagate": "limits are those of the agent",
+    "--kill-on-invalid-dep": "a job whose dependency cannot be met is always cancelled",
+}
+"""Options that do not count, and why, or what does instead."""
+SHORT = {
+    "-J": "--job-name", "-A": "--account", "-D": "--chdir", "-a": "--array", "-t": "--time", "-b": "--begin",
+    "-G": "--gpus", "-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task", "-d": "--dependency",
+    "-H": "--hold", "-p": "--partition", "-q": "--qos", "-o": "--output", "-e": "--error", "-i": "--input",
+    "-C": "--constraint", "-w": "--nodelist", "-x": "--exclude", "-s": "--oversubscribe",
+    "-m": "--distribution", "-O": "--overcommit", "-L": "--licenses", "-W": "--wait",
+    "-v": "--verbose", "-Q": "--quiet",
+}  # fmt: skip

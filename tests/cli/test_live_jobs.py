@@ -1,0 +1,237 @@
+"""What is done to jobs, their logs, and how a command finds its controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_play import NOW_S, Asked, Canned, job, log_of, refusal
+from shell_play import rota, rota_process
+from typer.testing import CliRunner
+
+from rota.cli.commands import LIVE, SECTIONS
+from rota.cli.lazy import load
+from rota.cli.live.connect import complete_job
+from rota.cli.main import app
+from rota.wire.views import JobView
+
+
+@pytest.mark.parametrize(
+    ("command", "call", "body", "line"),
+    [
+        (
+            "cancel 17 --reason x --force",
+            "cancel",
+            {"reason": "x", "force": True},
+            "job 17 cancelled: pending",
+        ),
+        ("hold 17", "hold", {"reason": "", "force": False}, "job 17 held: pending"),
+        ("release 17", "release", {"reason": "", "force": False}, "job 17 released: pending"),
+        ("suspend 17", "suspend", {"reason": "", "force": False}, "job 17 told to suspend: pending"),
+        ("resume 17", "resume", {"reason": "", "force": False}, "job 17 told to resume: pending"),
+        ("requeue 17 --force", "requeue", {"reason": "", "force": True}, "job 17 told to requeue: pending"),
+    ],
+)
+def test_acts(command: str, call: str, body: object, line: str, cluster: Canned) -> None:
+    cluster.replies[f"POST /v1/jobs/17/{call}"] = job("17")
+    assert rota(*command.split()).out == line + "\n"
+    assert cluster.asked[-1].body == body
+    assert json.loads(rota(*command.split(), "--json").out)[0]["id"] == "17"
+
+
+def test_several_jobs(cluster: Canned) -> None:
+    """Those that can be are, the others are named, and the command fails in the end."""
+    cluster.replies["POST /v1/jobs/17/cancel"] = job("17")
+    cluster.replies["POST /v1/jobs/18/cancel"] = refusal(409, "job 18 has ended")
+    cluster.replies["POST /v1/jobs/19_3/cancel"] = job("19_3")
+    done = rota("cancel", "17", "18", "19_3")
+    assert (done.status, done.err) == (1, "rota: job 18 has ended\n")
+    assert done.out == "job 17 cancelled: pending\njob 19_3 cancelled: pending\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ("--priority 10", {"priority": 10}),
+        ("--priority=-3 --name b --comment c", {"priority": -3, "name": "b", "comment": "c"}),
+        ("--time 2h --gpus-range 1:4", {"time_s": 7200.0, "gpus_min": 1, "gpus_max": 4}),
+        ("--time none --deadline none --begin none", {"time_s": None, "deadline_s": None, "begin_s": None}),
+        ("--gpus-range none", {"gpus_min": None, "gpus_max": None}),
+        ("--deadline 1795341600", {"deadline_s": NOW_S}),
+    ],
+)
+def test_update(options: str, changes: object, cluster: Canned) -> None:
+    cluster.replies["PATCH /v1/jobs/17"] = job("17", name="b")
+    assert rota("update", "17", *options.split()).out.startswith("JOB  NAME")
+    assert cluster.asked[-1].body == changes
+
+
+def test_update_of_nothing(cluster: Canned) -> None:
+    done = rota("update", "17")
+    assert (done.status, cluster.asked) == (2, [])
+    assert "nothing to change; expected --priority" in done.err
+
+
+TEXT = "".join(f"line {number}, élan\n" for number in range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("logs 17", TEXT),
+        ("logs 17 -n 3", "".join(TEXT.splitlines(keepends=True)[-3:])),
+        ("logs 17 -n 20000", "".join(TEXT.splitlines(keepends=True)[-20_000:])),
+        ("logs 17 -n 0", ""),
+        ("logs 17 --attempt 1", "first\n"),
+        ("logs 17 -r 1", "other\n"),
+        ("logs 17 -f -n 1", TEXT.splitlines(keepends=True)[-1]),
+        ("logs 17 -f", "first\n" + TEXT),
+        ("attach 17", "".join(TEXT.splitlines(keepends=True)[-10:])),
+        ("attach 17 -r 1 -n 5", "other\n"),
+    ],
+)
+def test_logs(command: str, text: str, cluster: Canned) -> None:
+    """Whole characters, in pieces, from the start or near the end."""
+    cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "first\n", (2, 0): TEXT, (2, 1): "other\n"})
+    cluster.replies["GET /v1/jobs/17/wait"] = job("17", "COMPLETED", attempt=2, end_s=NOW_S, exit_code=0)
+    done = rota(*command.split())
+    assert done.status == 0
+    assert done.out == text
+
+
+def test_no_log(cluster: Canned) -> None:
+    cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): ""})
+    assert rota("logs", "17").out == ""
+    done = rota("logs", "17", "--rank", "7")
+    assert (done.status, done.err) == (1, "rota: there is no log of rank 7 of attempt 1 on this machine\n")
+    done = rota("logs", "17", "-f", "-k", "1")
+    assert done.status == 2
+
+
+def test_attach_ends_as_the_job(cluster: Canned) -> None:
+    cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "x\n"})
+    cluster.replies["GET /v1/jobs/17/wait"] = job("17", "FAILED", attempt=1, end_s=NOW_S, signal=9)
+    done = rota("attach", "17")
+    assert (done.status, done.out, done.err) == (137, "x\n", "rota: job 17 ended: failed by SIGKILL\n")
+
+
+# How the controller is found
+
+
+def test_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, whether there never was a controller or its socket is left over."""
+    monkeypatch.delenv("ROTA_URL", raising=False)
+    monkeypatch.setenv("ROTA_HOME", str(tmp_path))
+    path = tmp_path / "controller.sock"
+    done = rota("ls")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"rota: no rota is running here (there is no {path}); start it with 'rota up'\n"
+    path.touch()
+    done = rota("ls")
+    assert (done.status, done.err) == (
+        1,
+        "rota: no rota is running here (nobody listens at its socket any more); start it with 'rota up'\n",
+    )
+    done = rota("ls", "--url", "http://127.0.0.1:1")
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert "http://127.0.0.1:1" in done.err
+
+
+def test_url_and_tokens(cluster: Canned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--token-file, then $ROTA_TOKEN, then the file of the user's name, then the admin's."""
+    socket = Path(os.environ["ROTA_HOME"]) / "controller.sock"
+    cluster.replies["GET /v1/jobs"] = []
+    monkeypatch.setenv("ROTA_HOME", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "alice")
+
+    def token(*options: object) -> str:
+        assert rota("ls", "--url", f"unix:{socket}", *options).status == 0
+        return cluster.asked[-1].token
+
+    assert token() == ""
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "admin").write_text("id.admin\n")
+    assert token() == "id.admin"
+    (tmp_path / "tokens" / "alice").write_text("id.alice\n")
+    assert token() == "id.alice"
+    monkeypatch.setenv("ROTA_TOKEN", "id.environment")
+    assert token() == "id.environment"
+    file = tmp_path / "mine"
+    file.write_text("id.file\n")
+    assert token("--token-file", file) == "id.file"
+    file.write_text("")
+    done = rota("ls", "--token-file", file)
+    assert (done.status, done.err) == (2, f"rota: {file}: is empty; expected a token\n")
+    monkeypatch.setenv("ROTA_URL", str(socket))
+    assert rota("ls").status == 0
+    monkeypatch.delenv("ROTA_URL")
+    (tmp_path / "controller.json").write_text(json.dumps({"url": f"unix:{socket}", "pid": 1}))
+    assert rota("ls").status == 0
+
+
+def test_the_own_socket_needs_no_token(cluster: Canned) -> None:
+    cluster.replies["GET /v1/jobs"] = []
+    (Path(os.environ["ROTA_HOME"]) / "tokens").mkdir()
+    (Path(os.environ["ROTA_HOME"]) / "tokens" / "admin").write_text("id.admin\n")
+    rota("ls")
+    assert cluster.asked[-1].token == ""
+
+
+def test_completion(cluster: Canned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.replies["GET /v1/jobs"] = [job("17", name="a"), job("18", name="b"), job("170", name="c")]
+    assert complete_job("17") == [("17", "a"), ("170", "c")]
+    monkeypatch.setenv("ROTA_HOME", str(tmp_path))
+    assert complete_job("") == []
+
+
+# The commands as a whole
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_help(name: str) -> None:
+    """The line in the list is the first of the help, which has an example; each has one section."""
+    command = load(LIVE[name].target, name)
+    assert (command.help or "").splitlines()[0] == LIVE[name].summary
+    assert sum(name in names for names in SECTIONS.values()) == 1
+    done = rota(name, "--help")
+    assert done.status == 0
+    assert "Example" in done.out or not LIVE[name].target.startswith("rota.cli.live.")
+
+
+def test_misspelt() -> None:
+    done = rota("submti")
+    assert done.status == 2
+    assert "Did you mean 'submit'" in done.err.replace("\n", " ")
+
+
+def test_nothing_is_imported_for_the_help() -> None:
+    """The list of commands names those of the live cluster without loading them."""
+    done = rota_process("--help")
+    assert done.out.index("\nJobs:\n") < done.out.index("\nCluster:\n") < done.out.index("\nSimulation:\n")
+    code = "import sys; from rota.cli.main import app; from typer.testing import CliRunner as R;"
+    code += "R().invoke(app, ['--help']); print(*[m for m in sys.modules if m.startswith('rota.cli.live')])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "\n"
+    )
+
+
+def test_typer_sees_the_same_command() -> None:
+    """Parameters that decorators add are parsed like others."""
+    result = CliRunner().invoke(app, ["ls", "--limit", "x"], prog_name="rota")
+    assert result.exit_code == 2
+    assert "Invalid value for '--limit'" in result.stderr
+
+
+def test_answers_may_say_more(cluster: Canned) -> None:
+    """A newer controller's extra fields do no harm."""
+
+    def reply(_: Asked) -> list[dict[str, object]]:
+        return [{**job("17").model_dump(mode="json"), "colour": "blue"}]
+
+    cluster.replies["GET /v1/jobs"] = reply
+    assert JobView.model_validate(json.loads(rota("ls", "--json").out)[0]).id == "17"

@@ -1,0 +1,278 @@
+"""Commands that show something: tables against golden files (ROTA_BLESS=1), JSON, what they ask for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from live_play import (
+    DETAIL,
+    ENDED,
+    EVENTS,
+    JOBS,
+    NODES,
+    NOW_S,
+    POLICY,
+    STATUS,
+    WHATIF,
+    WHY,
+    Answer,
+    Canned,
+    job,
+    refusal,
+)
+from shell_play import check_golden, rota
+
+from rota.cli.live.jobs import where_or_why
+from rota.cli.live.show import why_text
+from rota.cli.live.tables import table_text
+from rota.wire.views import JobView, Why
+
+REPLIES = {
+    "GET /v1/jobs": JOBS,
+    "GET /v1/jobs/15": DETAIL,
+    "GET /v1/jobs/17/why": WHY,
+    "GET /v1/nodes": NODES,
+    "GET /v1/status": STATUS,
+    "GET /v1/policy": POLICY,
+    "POST /v1/whatif": WHATIF,
+    "GET /v1/history": ENDED,
+    "GET /v1/events": EVENTS,
+    "GET /v1/whoami": {"name": "alice", "admin": False, "tenant": "vision", "account": ""},
+    "GET /v1/users": [
+        {"name": "alice", "admin": True, "tenant": "vision", "account": "alice"},
+        {"name": "bob", "admin": False, "tenant": "speech", "account": ""},
+    ],
+}
+SHOWS = {
+    "live_ls.txt": "ls",
+    "live_show.txt": "show 15",
+    "live_why.txt": "why 17",
+    "live_nodes.txt": "nodes --devices",
+    "live_top.txt": "top --once",
+    "live_policy.txt": "policy",
+    "live_whatif.txt": "whatif --policy srtf --gpus +16",
+    "live_history.txt": "history",
+    "live_events.txt": "events",
+    "live_users.txt": "user ls",
+}
+
+
+@pytest.fixture
+def shown(cluster: Canned) -> Canned:
+    cluster.replies |= REPLIES
+    return cluster
+
+
+@pytest.mark.parametrize("golden", SHOWS)
+def test_text(golden: str, shown: Canned) -> None:
+    """Plain lines of at most 100 columns."""
+    done = rota(*SHOWS[golden].split())
+    assert (done.status, done.err) == (0, "")
+    assert max(len(line) for line in done.out.splitlines()) <= 100
+    check_golden(golden, done.out)
+
+
+@pytest.mark.parametrize("command", [*SHOWS.values(), "logs 15"])
+def test_json(command: str, shown: Canned) -> None:
+    """The same as JSON, whole."""
+    shown.replies["GET /v1/jobs/15/logs"] = {"id": "x", "offset": 0, "text": "a\n", "size": 2}
+    words = [word for word in command.split() if word != "--once"]
+    done = rota(*words, "--json")
+    assert done.status == 0
+    assert json.loads(done.out)
+
+
+@pytest.mark.parametrize(
+    ("command", "query"),
+    [
+        ("ls", {"state": "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED", "limit": "1000"}),
+        ("ls --all", {"limit": "1000"}),
+        ("ls --state failed", {"state": "FAILED", "limit": "1000"}),
+        (
+            "ls -a --tenant vision --user bob --name x -n 5",
+            {"tenant": "vision", "user": "bob", "name": "x", "limit": "5"},
+        ),
+        ("ls -a --mine", {"user": "alice", "limit": "1000"}),
+    ],
+)
+def test_which_jobs(command: str, query: dict[str, str], shown: Canned) -> None:
+    assert rota(*command.split()).status == 0
+    assert shown.asked[-1].query == query
+
+
+def test_no_jobs(cluster: Canned) -> None:
+    """The head alone, so that scripts find their columns."""
+    cluster.replies["GET /v1/jobs"] = []
+    assert rota("ls").out == "JOB  NAME  USER  TENANT  STATE  GPUS  RUN  WAIT  LIMIT  WHERE OR WHY\n"
+
+
+def test_a_name_with_control_characters(cluster: Canned) -> None:
+    """Nothing a user wrote moves the cursor of another."""
+    cluster.replies["GET /v1/jobs/17/why"] = WHY
+    cluster.replies["GET /v1/events"] = [
+        {"seq": 1, "at_s": NOW_S, "who": "bob", "kind": "cancelled", "text": "a\x1b[2Jb\nc"}
+    ]
+    assert rota("events").out.splitlines()[1].endswith("a [2Jb c")
+
+
+@pytest.mark.parametrize(
+    ("why", "lines"),
+    [
+        (Why(job="1", state="RUNNING", reasons=[]), ["job 1 is running"]),
+        (
+            Why(job="1", state="PENDING", reasons=[], basis="no duration is known"),
+            ["job 1 is pending", "estimated start: unknown, no duration is known"],
+        ),
+    ],
+)
+def test_why(why: Why, lines: list[str]) -> None:
+    assert why_text(why).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        (job("1", "RUNNING", nodes=["a", "b"], reason="Shrunk"), "a,b"),
+        (job("1", reason="Resources"), "(Resources)"),
+        (job("1"), ""),
+        (job("1", "COMPLETED", end_s=NOW_S, exit_code=0, reason="COMPLETED"), ""),
+        (job("1", "FAILED", end_s=NOW_S, exit_code=3, reason="FAILED"), "(exit 3)"),
+        (job("1", "TIMEOUT", end_s=NOW_S, signal=15), "(SIGTERM)"),
+        (job("1", "CANCELLED", end_s=NOW_S, reason="Dependency"), "(Dependency)"),
+        (job("1", "CANCELLED", end_s=NOW_S), ""),
+    ],
+)
+def test_where_or_why(seen: JobView, text: str) -> None:
+    assert where_or_why(seen) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "question"),
+    [
+        ("", {"policies": ["tiresias"], "gpus": 0, "duration": "user", "seed": 0}),
+        (
+            "--policy srtf,las:levels=2 --gpus=-8",
+            {"policies": ["tiresias", "srtf", "las:levels=2"], "gpus": -8},
+        ),
+        ("--policy tiresias --policy srtf --gpus +16", {"policies": ["tiresias", "srtf"], "gpus": 16}),
+        ("--duration history --seed 3", {"duration": "history", "seed": 3}),
+    ],
+)
+def test_whatif_asks(options: str, question: dict[str, object], shown: Canned) -> None:
+    """The policy that decides now stands beside the others."""
+    assert rota("whatif", *options.split()).status == 0
+    (sent,) = shown.bodies("POST", "/v1/whatif")
+    assert {key: sent[key] for key in question} == question
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("whatif --gpus many", "--gpus: 'many' is no number of devices; expected +16 or -8"),
+        (
+            "whatif --duration oracle",
+            "--duration: 'oracle' is none of them; expected user, predicted or history",
+        ),
+        ("history --since yesterday", "--since: 'yesterday' is not a moment; expected 7d (ago)"),
+        ("top --every 2", "--every: '2' is not a duration; expected a unit"),
+    ],
+)
+def test_wrong(command: str, sentence: str, shown: Canned) -> None:
+    done = rota(*command.split())
+    assert done.status == 2
+    assert sentence in done.err
+
+
+def test_history_as_a_trace(shown: Canned, tmp_path: Path) -> None:
+    shown.replies["GET /v1/history"] = Answer(200, "submit_s,gpus,duration_s\n0,1,10\n", "text/csv")
+    file = tmp_path / "jobs.csv"
+    assert rota("history", "--since", "2026-11-01", "--csv", file).out == f"wrote {file}\n"
+    assert file.read_text() == "submit_s,gpus,duration_s\n0,1,10\n"
+    assert shown.asked[-1].query == {"since": "1793491200.0", "format": "csv"}
+    assert rota("history", "--csv", "-").out == file.read_text()
+    assert rota("simulate", file, "--cluster", "1x1", "--quiet").status == 0
+
+
+def test_events_by_the_page(cluster: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pages are read; the last N are shown."""
+    monkeypatch.setattr("rota.cli.live.history.MOST_EVENTS", 2)
+    every = [{"seq": n, "at_s": NOW_S, "who": "a", "kind": "started"} for n in range(1, 6)]
+    cluster.replies["GET /v1/events"] = lambda call: [
+        e for e in every if e["seq"] > int(call.query["since_seq"])
+    ][:2]
+    assert [line.split()[0] for line in rota("events", "-n", "3").out.splitlines()] == ["SEQ", "3", "4", "5"]
+    assert len(json.loads(rota("events", "--since-seq", "1", "--json").out)) == 4
+    assert rota("events", "-n", "0").out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "call", "body"),
+    [
+        ("policy set srtf", "PUT /v1/policy", {"policy": "srtf"}),
+        ("policy shadow las:levels=2", "PUT /v1/policy/shadow", {"policy": "las:levels=2"}),
+        ("policy shadow off", "DELETE /v1/policy/shadow", None),
+        ("drain a/b --reason x", "POST /v1/nodes/a/b/drain", {"reason": "x"}),
+        ("drain a/b --undo", "POST /v1/nodes/a/b/undrain", {"reason": ""}),
+        ("user rm bob", "DELETE /v1/users/bob", None),
+    ],
+)
+def test_administration(command: str, call: str, body: object, cluster: Canned) -> None:
+    cluster.replies[call] = (
+        POLICY if "policy" in command else NODES[1] if "drain" in command else {"ok": True}
+    )
+    assert rota(*command.split()).status == 0
+    assert (f"{cluster.asked[-1].method} {cluster.asked[-1].path}", cluster.asked[-1].body) == (call, body)
+
+
+def test_new_user(cluster: Canned, tmp_path: Path) -> None:
+    """The token alone on standard output, or in a file that only its owner reads."""
+    user = {"name": "bob", "admin": False, "tenant": "speech", "account": "bob"}
+    cluster.replies["POST /v1/users"] = Answer(201, {"user": user, "token": "id.secret"})
+    cluster.replies["POST /v1/users/bob/token"] = Answer(201, {"user": user, "token": "id.new"})
+    done = rota("user", "add", "bob", "--tenant", "speech", "--account", "bob")
+    assert (done.out, done.err) == ("id.secret\n", "user bob of tenant speech\n")
+    assert cluster.asked[-1].body == {"name": "bob", "admin": False, "tenant": "speech", "account": "bob"}
+    file = tmp_path / "bob.token"
+    done = rota("user", "token", "bob", "--out", file)
+    assert done.out == f"user bob of tenant speech\ntoken in {file}\n"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("id.new\n", 0o600)
+    before = len(cluster.asked)
+    assert rota("user", "add", "eve", "--out", file / "x").status == 2
+    assert len(cluster.asked) == before, "no token is made that could not be kept"
+
+
+def test_refusal(cluster: Canned) -> None:
+    """What the controller says is what the user reads; bad input ends with 2, other failures with 1."""
+    cluster.replies["GET /v1/jobs/99"] = refusal(404, "there is no job 99; `rota ls --all` lists them")
+    cluster.replies["PUT /v1/policy"] = refusal(403, "only admins may do that; you are 'alice'")
+    done = rota("show", "99")
+    assert (done.status, done.err) == (2, "rota: there is no job 99; `rota ls --all` lists them\n")
+    done = rota("policy", "set", "fifo")
+    assert (done.status, done.err) == (1, "rota: only admins may do that; you are 'alice'\n")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 100, 200])
+def test_tables_are_no_wider_than_asked(columns: int) -> None:
+    """Columns that may be cut give way, the widest first; those of numbers never do."""
+    text = table_text(
+        "JOB ~NAME >GPUS ~WHY", [("17", "n" * 50, "8", "w" * 90), ("1", "a", "16", "b")], columns
+    )
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= max(columns, 25)
+    assert all(line.split()[2] in ("GPUS", "8", "16") for line in lines)
+
+
+def test_watch_in_a_pipe(cluster: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames follow each other until Ctrl-C."""
+
+    def second_time(_: object) -> object:
+        if len(cluster.asked) > 2:
+            raise KeyboardInterrupt
+        return [job("17")]
+
+    monkeypatch.setattr("rota.cli.live.tables.time.sleep", lambda _: second_time(None))
+    cluster.replies["GET /v1/jobs"] = [job("17")]
+    done = rota("ls", "--watch")
+    assert (done.status, done.out.count("JOB  NAME")) == (130, 3)

@@ -1,0 +1,260 @@
+"""`rota up`, `down`, `status`, `config`, `agent` with real processes, and all that can be in their way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from rota.server.store.store import Store
+
+pytestmark = pytest.mark.slow
+
+
+class Shell:
+    """`rota` in a ROTA_HOME of its own; every process of it is killed at the end."""
+
+    def __init__(self) -> None:
+        self.home = Path(mkdtemp(prefix="rota-service-"))  # short enough for the address of a socket
+        names = [name for name in os.environ if name.startswith("ROTA_")]
+        self.environment = {k: v for k, v in os.environ.items() if k not in names}
+        self.environment["ROTA_HOME"] = str(self.home)
+
+    def rota(self, *words: str, code: int | None = 0, **environment: str) -> str:
+        """What it says; `code` is the exit code it must have."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rota.cli.main", *words],
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert "Traceback" not in said, said
+        assert code is None or done.returncode == code, said
+        return said
+
+    def up(self, *words: str, code: int = 0) -> str:
+        return self.rota("up", "--devices", "cpu:1", *words, code=code)
+
+    def refused(self, *words: str, code: int, **environment: str) -> str:
+        """One sentence."""
+        said = " ".join(self.rota(*words, code=code, **environment).split())
+        assert said.count("Error") <= 1
+        return said
+
+    def pid(self, name: str) -> int:
+        if name == "agent":
+            return int((self.home / "agent/lock").read_text())
+        return int(json.loads((self.home / "controller.json").read_text())["pid"])
+
+    def processes(self) -> list[int]:
+        """All that work for this home, jobs included."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes()
+                around = (folder / "environ").read_bytes()
+                is_dead = (folder / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            except OSError:
+                continue
+            mine = os.fsencode(self.home) in words or b"ROTA_ATTEMPT_DIR=" + os.fsencode(self.home) in around
+            if mine and not is_dead and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+        return found
+
+    def close(self) -> None:
+        until = time.monotonic() + 10
+        while (left := self.processes()) and time.monotonic() < until:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            time.sleep(0.02)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    shell = Shell()
+    yield shell
+    shell.close()
+
+
+def test_a_life(shell: Shell) -> None:
+    """Up; up again; jobs outlive `down`; `up` finds them; `down --kill-jobs` ends them."""
+    said = shell.up("--name", "small")
+    assert "rota is up: 1 node, 1 devices, policy fifo" in said
+    pids = shell.pid("controller"), shell.pid("agent")
+    assert "rota was up already" in shell.up()
+    assert (shell.pid("controller"), shell.pid("agent")) == pids
+    assert "small" in shell.rota("status")
+    assert json.loads(shell.rota("status", "--json"))["gpus"] == 1
+
+    shell.rota("submit", "--", "sleep", "600")
+    assert wait_for(shell, "1", "RUNNING")["attempt"] == 1
+    assert "stopped: agent, controller" in shell.rota("down")
+    assert not (shell.home / "controller.json").exists()
+    assert len(shell.processes()) >= 2, "shim and job run on"
+    assert "nothing runs in" in shell.rota("down")
+    assert "rota up" in shell.refused("status", code=1)
+
+    assert "rota is up" in shell.up()
+    job = wait_for(shell, "1", "RUNNING")
+    assert (job["attempt"], job["preemptions"]) == (1, 0)
+    os.kill(shell.pid("controller"), signal.SIGKILL)
+    until = time.monotonic() + 10
+    while Path(f"/proc/{shell.pid('controller')}/cmdline").read_bytes() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert "rota is up" in shell.up(), "what a killed controller left is in nobody's way"
+    assert wait_for(shell, "1", "RUNNING")["attempt"] == 1
+    assert json.loads(shell.rota("down", "--kill-jobs", "--json"))["cancelled"] == 1
+    until = time.monotonic() + 10
+    while shell.processes() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert shell.processes() == []
+
+
+def wait_for(shell: Shell, id: str, state: str) -> dict[str, object]:
+    until = time.monotonic() + 30
+    job: dict[str, object] = {}
+    while time.monotonic() < until:
+        shown = json.loads(shell.rota("show", id, "--json"))
+        job = shown.get("job", shown)
+        if job["state"] == state:
+            return job
+        time.sleep(0.1)
+    raise AssertionError(f"job {id} is {job}, not {state}")
+
+
+def test_a_number_that_another_process_has_now(shell: Shell) -> None:
+    """Neither `up` nor `down` takes a stranger, or another cluster's controller, for its own."""
+    stranger = subprocess.Popen([sys.executable, "-c", "input()", "rota.server.main"], stdin=subprocess.PIPE)
+    try:
+        note = {"url": "http://127.0.0.1:1", "pid": stranger.pid}
+        (shell.home / "controller.json").write_text(json.dumps(note))
+        (shell.home / "agent").mkdir()
+        (shell.home / "agent/lock").write_text(f"{stranger.pid}\n")
+        assert "nothing runs in" in shell.rota("down")
+        assert "rota is up" in shell.up()
+        shell.rota("down")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+def test_no_agent_is_wanted(shell: Shell) -> None:
+    said = shell.rota("up", "--devices", "none")
+    assert "0 nodes, 0 devices" in said
+
+
+# -- what is in the way ----------------------------------------------------------------------------
+
+
+def nothing_is_left(shell: Shell) -> None:
+    until = time.monotonic() + 5
+    while shell.processes() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert shell.processes() == []
+    assert not (shell.home / "controller.json").exists()
+
+
+def test_a_port_that_is_taken(shell: Shell) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = shell.refused("up", "--devices", "cpu:1", "--port", str(port), code=1)
+    assert f"the controller does not start: cannot listen at 127.0.0.1:{port}" in said
+    nothing_is_left(shell)
+
+
+def test_a_policy_that_does_not_exist(shell: Shell) -> None:
+    said = shell.refused("up", "--devices", "cpu:1", "--policy", "fifoo", code=2)
+    assert "fifoo" in said
+    nothing_is_left(shell)
+    assert "policy srtf" in shell.up("--policy", "srtf"), "the first start is still to come"
+
+
+def test_another_controller_on_the_same_store(shell: Shell) -> None:
+    store = Store.open(None, shell.home)
+    try:
+        said = shell.refused("up", "--devices", "cpu:1", code=1)
+    finally:
+        store.close()
+    assert "the controller does not start" in said
+    assert "rota.db" in said
+    nothing_is_left(shell)
+
+
+def test_a_database_that_is_none(shell: Shell) -> None:
+    (shell.home / "rota.db").write_text("these are no tables, these are only words" * 100)
+    said = shell.refused("up", "--devices", "cpu:1", code=1)
+    assert "the controller does not start" in said
+    assert "rota.db" in said
+    nothing_is_left(shell)
+
+
+def test_a_home_that_cannot_be(shell: Shell) -> None:
+    (shell.home / "file").write_text("")
+    assert "cannot be read" in shell.refused("up", code=2, ROTA_HOME=str(shell.home / "file"))
+    said = shell.refused("up", code=1, ROTA_HOME="/proc/rota")
+    assert "cannot write in /proc/rota" in said
+    assert "let ROTA_HOME name a folder that you may write" in said
+
+
+@pytest.mark.parametrize("devices", ["nvidia", "gpu:7", "cpu:0"])
+def test_devices_that_do_not_exist(shell: Shell, devices: str) -> None:
+    """The controller runs, and the message says so."""
+    if devices == "nvidia" and Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has NVIDIA devices")
+    said = shell.rota("up", "--devices", devices, code=None)
+    assert "the agent does not start" in said
+    assert "the controller runs, `rota down` stops it" in " ".join(said.split())
+    assert "stopped: controller" in shell.rota("down")
+    nothing_is_left(shell)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("polcy: fifo\n", "did you mean 'policy'?"),
+        ("min_run: 30\n", "is not a duration"),
+        (": [", "not YAML"),
+    ],
+)
+def test_a_wrong_file(shell: Shell, text: str, said: str) -> None:
+    (shell.home / "config.yaml").write_text(text)
+    for command in (("up", "--devices", "cpu:1"), ("config",)):
+        assert said in shell.refused(*command, code=2)
+    nothing_is_left(shell)
+
+
+def test_config_shows_values_and_sources(shell: Shell) -> None:
+    (shell.home / "config.yaml").write_text("min_run: 30s\n")
+    shown = json.loads(shell.rota("config", "--json", ROTA_POLICY="las"))
+    assert (shown["min_run"]["value"], shown["min_run"]["from"]) == ("30s", str(shell.home / "config.yaml"))
+    assert (shown["policy"]["value"], shown["policy"]["from"]) == ("las", "ROTA_POLICY")
+    assert "out of memory" in shell.rota("config", "--failures")
+
+
+def test_an_agent_joins_over_the_network(shell: Shell) -> None:
+    said = shell.refused("agent", "--join", "http://127.0.0.1:9", "--devices", "cpu:1", code=2)
+    assert "join token" in said
+    said = shell.refused(
+        "agent", "--join", "http://127.0.0.1:9", "--token", "a.b", "--devices", "cpu:1", code=1
+    )
+    assert "127.0.0.1:9" in said

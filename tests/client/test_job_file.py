@@ -1,0 +1,226 @@
+"""Job files: every key, the dialects of others, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.client.fields import PARSERS, make_spec, merge
+from rota.client.job_file import is_job_file, parse_job, read_job_file
+from rota.errors import InputError
+
+CALLER = {"HOME": "/home/alice"}
+
+
+def job(text: str) -> dict[str, Any]:
+    return parse_job(text, "job.yaml", CALLER)
+
+
+def test_a_whole_job() -> None:
+    """Every key of a full file becomes a field, and the job is valid."""
+    fields = job(
+        """
+        name: resnet
+        tenant: vision/alice
+        command: [python, train.py, --lr, 0.1]
+        gpus: 2
+        gpus_range: 1:4
+        counts: powers of two
+        gpu-type: [A100, H100]
+        gpu_memory: 16GiB
+        cpus: 8
+        mem: 64GiB
+        kind: train
+        priority: -5
+        time: 3h
+        deadline: 2026-11-23T10:00:00
+        begin: 1795341600
+        after: ["17", "18:any"]
+        array: 1-20%4
+        group: sweep
+        workload: resnet50
+        batch_size: 256
+        ranks: node
+        workdir: /data
+        env: {A: 1, B: yes}
+        grace: 30s
+        notice: USR1@60s
+        requeue_code: 99
+        retries: 5
+        user_retries: 1
+        trial: yes
+        preemptible: no
+        checkpoint: own
+        self_fence: true
+        hold: off
+        comment: "a note: with a colon"
+        """
+    )
+    spec = make_spec(fields)
+    assert spec.command == ["python", "train.py", "--lr", "0.1"]
+    assert (spec.gpus, spec.gpus_min, spec.gpus_max, spec.counts) == (2, 1, 4, "powers of two")
+    assert (spec.gpu_types, spec.gpu_memory_gib, spec.cpus, spec.memory_gib) == (["A100", "H100"], 16, 8, 64)
+    assert (spec.time_s, spec.begin_s, spec.priority, spec.array) == (10800, 1795341600, -5, "1-20%4")
+    assert [(a.job, a.when) for a in spec.after] == [("17", "ok"), ("18", "any")]
+    assert spec.env == {"A": "1", "B": "yes"}
+    assert (spec.notice_signal, spec.notice_s, spec.grace_s) == ("USR1", 60, 30)
+    assert (spec.trial, spec.preemptible, spec.self_fence, spec.hold) == (True, False, True, False)
+    named = {"share"} | {line.split(":")[0].strip().replace("-", "_") for line in _lines_of(fields)}
+    assert set(PARSERS) - named == set(), "a key of its own for each property"
+
+
+def _lines_of(fields: dict[str, Any]) -> list[str]:
+    """Names of the properties that the fields came from."""
+    renamed = {
+        "gpu_types": "gpu_type",
+        "gpu_memory_gib": "gpu_memory",
+        "memory_gib": "mem",
+        "notice_signal": "notice",
+    }
+    names = [renamed.get(name, name.removesuffix("_s")) for name in fields]
+    return [*names, "gpus_range"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # what YAML would read as something else
+        ("gpus: 1:4", {"gpus": 1, "gpus_min": 1, "gpus_max": 4}),
+        ("time: 12:00:00", {"time_s": 43200.0}),
+        ("name: no", {"name": "no"}),
+        ("name: 007", {"name": "007"}),
+        ("deadline:", {}),
+        ("deadline: null", {}),
+        # a count and a range, in any order
+        ("gpus_range: 1:4\ngpus: 2", {"gpus": 2, "gpus_min": 1, "gpus_max": 4}),
+        # what to run
+        ("command: python train.py --name 'a b'", {"command": ["python", "train.py", "--name", "a b"]}),
+        ("run: |\n  cd x\n  ./go\n", {"command": ["/bin/sh", "-c", "cd x\n./go\n"]}),
+        ("commands:\n  - cd x\n  - ./go", {"command": ["/bin/sh", "-c", "set -e\ncd x\n./go"]}),
+        # environments
+        ("env: [HOME, B=2]", {"env": {"HOME": "/home/alice", "B": "2"}}),
+        ("envs: {B: 2}", {"env": {"B": "2"}}),
+        # other tools' words
+        ("resources: {gpu: 4}", {"gpus": 4}),
+        ("resources: {gpu: H100}", {"gpus": 1, "gpu_types": ["H100"]}),
+        (
+            "resources: {gpu: 'H100:1..2'}",
+            {"gpus": 1, "gpus_min": 1, "gpus_max": 2, "gpu_types": ["H100"]},
+        ),
+        ("resources:\n  accelerators: A100:8\n  cpus: 32+", {"gpus": 8, "gpu_types": ["A100"], "cpus": 32.0}),
+        ("resources: {memory: 32GiB..}", {"memory_gib": 32.0}),
+        ("max_duration: 2h", {"time_s": 7200.0}),
+        ("working_dir: /x", {"workdir": "/x"}),
+        # JSON
+        ('{"gpus": 2, "trial": true}', {"gpus": 2, "trial": True}),
+    ],
+)
+def test_keys(text: str, expected: dict[str, Any]) -> None:
+    assert job(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("gpu: 2", "job.yaml, row 1, column 'gpu': is nothing a job has; expected after, array"),
+        ("name: a\ntime: 90", "job.yaml, row 2, column 'time': '90' is not a duration; expected a unit"),
+        ("gpus: two", "job.yaml, row 1, column 'gpus': 'two' is no number of GPUs; expected how many"),
+        ("gpus_range: 4:1", "job.yaml, row 1, column 'gpus_range': '4:1' is no range; expected FEWEST:MOST"),
+        ("gpus: [1, 2]", "job.yaml, row 1, column 'gpus': holds more than one value; expected one value"),
+        ("gpus: 1\ngpus: 2", "job.yaml, row 2, column 'gpus': stands twice"),
+        ("time: 1h\nmax_duration: 2h", "row 2, column 'max_duration': 'max_duration' says again what 'time'"),
+        ("command: a\nrun: b", "job.yaml: says twice what to run; expected one of command, run, commands"),
+        ("command: python 'a", "row 1, column 'command': no closing quotation; expected a line with closed"),
+        ("env: [NOT_SET]", "row 1, column 'env': 'NOT_SET' is not set here; expected NAME=VALUE"),
+        ("trial: perhaps", "row 1, column 'trial': 'perhaps' is neither; expected yes or no"),
+        ("kind: batch", "column 'kind': 'batch' is none of them; expected train or opportunistic or service"),
+        ("after: '17:never'", "column 'after': '17:never' names no job to wait for; expected JOB, JOB:ok"),
+        ("resources: {disk: 1TB}", "column 'resources.disk': is nothing a job asks for; expected gpu, cpus"),
+        ("resources: {gpu: many GPUs}", "column 'resources.gpu': 'many GPUs' names no GPUs; expected 2"),
+        ("- a\n- b", "job.yaml: is no job; expected lines such as"),
+        ("name: [a", "job.yaml, row 1: is no YAML"),
+        ("", "job.yaml: is no job"),
+    ],
+)
+def test_wrong(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        job(text)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "the job has no command"),
+        ({"command": []}, "the job has no command"),
+        ({"command": ["a"], "gpus": 4, "gpus_max": 2}, "gpus=4 is outside the range 4:2"),
+        ({"command": ["a"], "gpus": 2, "gpu_share": 0.5}, "gpu_share=0.5 goes with gpus=1; got 2:2"),
+        (
+            {"command": ["a"], "name": "a b"},
+            "name='a b' will not do: expected letters, digits and _ . @ : + / -",
+        ),
+        ({"command": ["a"], "notice_signal": "KILL"}, "expected USR1, USR2, HUP, INT, WINCH, URG or CONT"),
+        ({"command": ["a"], "array": "1-"}, "array='1-' will not do: expected 1-20, 1,3,7"),
+        ({"command": ["a"], "array": "9-1"}, "array '9-1': '9-1' is no range"),
+        (
+            {"command": ["a"], "cpus": -1.0},
+            "cpus=-1.0 will not do: input should be greater than or equal to 0",
+        ),
+    ],
+)
+def test_no_job(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_spec(fields)
+    assert sentence in str(caught.value)
+
+
+def test_layers() -> None:
+    """What comes last counts; environments are joined; a count takes away a range below it."""
+    file = {"gpus": 2, "gpus_min": 1, "gpus_max": 4, "env": {"A": "1", "B": "1"}, "name": "a"}
+    assert merge(file, {"gpus": 8, "env": {"B": "2"}}) == {
+        "gpus": 8,
+        "env": {"A": "1", "B": "2"},
+        "name": "a",
+    }
+    assert make_spec({"command": ["a"], "gpus_min": 2, "gpus_max": 4}).gpus == 2
+
+
+def test_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("command: ./go\n")
+    assert read_job_file(path, {}) == {"command": ["./go"]}
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is no text"):
+        read_job_file(path, {})
+    path.write_bytes(b"#" * (1 << 20) + b"#")
+    with pytest.raises(InputError, match="is too large"):
+        read_job_file(path, {})
+
+
+def test_which_words_are_files() -> None:
+    assert [is_job_file(word) for word in ("job.yaml", "a/b.yml", "job.json", "python", "train.py")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_job_or_a_sentence(text: str) -> None:
+    try:
+        outcome: object = make_spec(job(text))
+    except InputError as error:
+        outcome = str(error)
+    assert outcome
+
+
+def test_the_page_names_every_property() -> None:
+    """docs/jobs.md says what each means."""
+    page = (Path(__file__).parents[2] / "docs/jobs.md").read_text(encoding="utf-8")
+    assert [name for name in PARSERS if f"\n| `{name}` |" not in page] == []
