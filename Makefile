@@ -16,10 +16,10 @@ DATA    ?= $(SHARED)/reference
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test lint check fast bench fidelity bless docs clean
+.PHONY: help setup demo test soak lint check fast bench bench-live agree fidelity bless docs clean
 
 help:  ## list the verbs
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: $(STAMP)  ## make .venv with everything in it, .venv/bin/rota included
 
@@ -30,11 +30,19 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,fast]'
 	@touch $@
 
-demo: setup  ## compare policies on a Philly-like month, or on TRACE=file; the report lands in out/demo
+TORCH := $(VENV)/.torch
+
+# For the tests of rota.training: exactly this version, so that no CUDA packages come along.
+$(TORCH): $(STAMP)
+	$(BIN)/pip install --quiet torch==2.13.0
+	@touch $@
+
+demo: setup  ## compare policies on a simulated month (or TRACE=file), report in out/demo; then run real jobs
 ifeq ($(TRACE),)
 	@mkdir -p $(OUT)
 	$(BIN)/rota trace generate --jobs $(DEMO_JOBS) --load 0.9 --cluster $(DEMO_CLUSTER) --seed 2 --out $(OUT)/trace.csv
 	$(BIN)/rota simulate $(OUT)/trace.csv --cluster $(DEMO_CLUSTER) --policy $(POLICY) --out $(OUT)
+	$(BIN)/rota demo
 else
 	$(BIN)/rota simulate $(TRACE) --cluster $(or $(CLUSTER),auto) --policy $(POLICY) --out $(OUT)
 endif
@@ -42,8 +50,11 @@ endif
 DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
 DEMO_JOBS    := 3000
 
-test: setup  ## run the tests; those that need public traces are skipped without them
-	$(BIN)/pytest -q -n $(WORKERS)
+test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
+	$(BIN)/pytest -q -n $(WORKERS) -m "not soak"
+
+soak: setup $(TORCH)  ## the tests that take minutes: hundreds of kills under load
+	$(BIN)/pytest -q -m soak
 
 lint: setup  ## ruff, formatting and strict types
 	$(BIN)/ruff check .
@@ -62,6 +73,13 @@ build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py')
 bench: setup fast  ## how fast the engine is, interpreted and compiled
 	$(BIN)/python benchmarks/speed.py --data "$(SHARED)"
 	PYTHONPATH=build/fast $(BIN)/python benchmarks/speed.py --data "$(SHARED)" --million
+
+agree: setup  ## the same jobs live and simulated with measured costs; the tables land in docs/agreement.md
+	$(BIN)/python benchmarks/agreement.py --write docs/agreement.md
+
+bench-live: setup $(TORCH)  ## how fast the live world is, and Slurm beside it where it is installed
+	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/slurm.py
 
 fidelity: setup  ## ours against the authors' own simulators; DATA names the folder of their results
 	@if [ -d "$(DATA)" ]; then \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -49,21 +51,27 @@ def test_every_page_is_listed() -> None:
     assert {path.name for path in (ROOT / "docs").glob("*.md")} == listed | {"README.md"}
 
 
+@pytest.mark.slow
 def test_tour(tmp_path: Path) -> None:
     """The commands of the README, in their order, in one folder; then its Python."""
+    environment = {**os.environ, "ROTA_HOME": str(tmp_path / "home")}
+
+    def rota(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rota.cli.main", *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
     blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines() if line.startswith("rota ")]
-    assert len(commands) >= 8
-    for command in commands:
-        arguments = command.split()[1:]
-        done = subprocess.run(
-            [sys.executable, "-m", "rota.cli.main", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert len(commands) >= 20
+    try:
+        for command in commands:
+            done = rota(*shlex.split(command)[1:])
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+    finally:
+        left = rota("down", "--kill-jobs")
+    assert "no rota is running" in left.stderr, "the tour takes down what it started"
     python = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     for block in python:
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True)

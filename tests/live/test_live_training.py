@@ -1,0 +1,157 @@
+"""Programs that import `rota.training` on a real cluster: sent away, restored, resized; with any Python."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_cluster import LiveCluster
+from shared import attempts, detail, emptied, log_of, python, written
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
+PACED = [sys.executable, str(EXAMPLES / "paced.py")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    with LiveCluster(tmp_path_factory.mktemp("training"), devices="cpu:2", back_off=0.2) as live:
+        yield live
+
+
+@pytest.fixture
+def live(cluster: LiveCluster) -> Iterator[LiveCluster]:
+    yield from emptied(cluster)
+
+
+def steps(live: LiveCluster, id: str) -> int:
+    """Steps of the newest attempt, as it says itself."""
+    folder = live.agent_home() / "attempts" / str(live.job(id)["row"])
+    newest = max((int(path.name) for path in folder.glob("[0-9]*")), default=0)
+    return max((state.step for state in states(folder / str(newest) / "training")), default=0)
+
+
+def states(folder: Path) -> list[Any]:
+    """What the ranks of an attempt last said."""
+    from rota.training import protocol
+
+    return list(protocol.ranks(folder).values()) if folder.exists() else []
+
+
+@pytest.mark.parametrize(
+    "program", [[sys.executable, "-S"], ["/usr/bin/python3", "-I", "-S"]], ids=["S", "system"]
+)
+def test_a_python_without_rota_can_import_it(live: LiveCluster, program: list[str]) -> None:
+    if not Path(program[0]).exists():
+        pytest.skip(f"{program[0]} is not on this machine")
+    program = [flag for flag in program if flag != "-I"]  # isolated: it would not look at PYTHONPATH
+    code = "import rota.training as t, os; print(t.VERSION, t.__file__.startswith(os.environ['PYTHONPATH']))"
+    id = live.submit(*program, "-c", code)
+    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+    assert log_of(live, id) == "1 True\n"
+
+
+def test_a_program_sent_away_goes_on_from_its_checkpoint(live: LiveCluster) -> None:
+    """Told to go it checkpoints and leaves with 85; the next attempt restores it: no step is done twice."""
+    id = live.submit(*PACED, "--steps", "60", "--step-s", "0.05", ranks="node")
+    live.until(lambda: steps(live, id) >= 5, "some steps")
+    live.until(
+        lambda: (detail(live, id)["capability"] or {}).get("checkpoint"), "it says that it can do that"
+    )
+    live.act(id, "requeue")
+    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+    first, second = attempts(live, id)
+    assert (first["exit_code"], first["end"]) == (85, "preempted"), first
+    assert second["end_s"] - second["start_s"] < 60 * 0.05, "it began anew"
+    assert log_of(live, id, attempt=2).endswith("60 steps of 0.05 s\n")
+
+
+def test_a_suspended_program_goes_on_in_memory(live: LiveCluster) -> None:
+    id = live.submit(*PACED, "--steps", "60", "--step-s", "0.05", ranks="node")
+    live.until(lambda: steps(live, id) >= 5, "some steps")
+    live.act(id, "suspend")
+    live.reaches(id, "SUSPENDED")
+    at = steps(live, id)
+    until_s = time.monotonic() + 0.3
+    live.until(lambda: time.monotonic() > until_s, "some time")
+    assert steps(live, id) <= at + 1
+    live.act(id, "resume")
+    assert live.wait(id)["state"] == "COMPLETED"
+    assert len(attempts(live, id)) == 1
+
+
+def test_two_jobs_take_turns_on_one_slot(tmp_path: Path) -> None:
+    """Preempted in memory, again and again, both come to their end in one attempt each."""
+    with LiveCluster(tmp_path, devices="cpu:1", policy="las:quantum=0.4") as live:
+        ids = [live.submit(*PACED, "--steps", "30", "--step-s", "0.05", ranks="node") for _ in range(2)]
+        for id in ids:
+            assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+        assert sum(live.job(id)["preemptions"] for id in ids) >= 2
+        for id in ids:
+            assert log_of(live, id).endswith("30 steps of 0.05 s\n")
+
+
+@pytest.mark.slow
+def test_a_job_is_resized_and_uses_each_sample_once(tmp_path: Path) -> None:
+    """Two workers become one when another job needs room; the epoch goes on where it was."""
+    pytest.importorskip("torch")
+    program = [sys.executable, str(EXAMPLES / "ddp_elastic.py"), "--epochs", "2", "--samples", "48"]
+    program += ["--batch-size", "8", "--step-s", "0.15", "--used", str(tmp_path / "used")]
+    with LiveCluster(tmp_path, devices="cpu:2", policy="afs") as live:
+        id = live.submit(*program, gpus=2, gpus_min=1, gpus_max=2, batch_size=8.0)
+        live.until(
+            lambda: (detail(live, id)["capability"] or {}).get("resize"), "it says that it can do that"
+        )
+        live.until(lambda: steps(live, id) >= 2, "some steps")
+        other = live.submit("sleep", "600")
+        live.reaches(other, "RUNNING")
+        live.until(lambda: live.job(id)["gpus_now"] == 1, "one worker")
+        live.act(other, "cancel", force=True)
+        assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+        ends = [attempt["end"] for attempt in attempts(live, id)]
+        assert "resized" in ends, attempts(live, id)
+    used: dict[int, list[int]] = {0: [], 1: []}
+    for file in tmp_path.glob("used.*"):
+        for line in file.read_text().splitlines():
+            epoch, _, *numbers = map(int, line.split())
+            used[epoch] += numbers
+    assert [sorted(numbers) for numbers in used.values()] == [list(range(48))] * 2
+
+
+def test_a_checkpoint_that_is_spoilt_is_passed_over(live: LiveCluster, tmp_path: Path) -> None:
+    code = """
+import rota.training as rota
+job = rota.attach(state={"x": 1}, checkpoint_every_steps=2)
+for step in job.steps(30):
+    time.sleep(0.05)
+    open(sys.argv[1], "a").write(f"{os.environ['ROTA_ATTEMPT']} {step}\\n")
+    job.step(samples=1)
+"""
+    id = live.submit(*python(code, tmp_path / "said"), ranks="node", retries=3)
+    written(live, tmp_path / "said", "1 9\n")
+    folder = live.agent_home() / "checkpoints" / str(live.job(id)["row"]) / "1"
+    live.act(id, "suspend")
+    live.reaches(id, "SUSPENDED")
+    complete = sorted(path for path in folder.rglob("*") if path.is_file())
+    newest = max(complete, key=lambda path: path.stat().st_mtime)
+    newest.write_bytes(newest.read_bytes()[:-7] + b"garbage")
+    for shim in _shims(live):
+        shim.kill()
+    live.act(id, "resume")
+    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+    began = [line for line in (tmp_path / "said").read_text().splitlines() if line.startswith("2 ")]
+    assert began[0] != "2 0", "the checkpoint before the spoilt one was used"
+
+
+def _shims(live: LiveCluster) -> list[Any]:
+    import psutil
+
+    ours = str(live.home)
+    return [
+        one
+        for one in psutil.process_iter(["name", "cmdline"])
+        if one.info["name"] == "rota-shim" and any(ours in word for word in one.info["cmdline"] or ())
+    ]
