@@ -58,8 +58,6 @@ def main() -> None:
                     file.write(f"{epoch} {job.step_count} {line}\n")
             job.step(loss=loss)
     print(f"rank {job.rank} of {job.world_size}: {job.step_count} steps, loss {loss.item():.4f}", flush=True)
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

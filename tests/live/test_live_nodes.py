@@ -78,9 +78,11 @@ dist.init_process_group("gloo")
 number = torch.tensor(1.0 + dist.get_rank())
 dist.all_reduce(number)
 print(number.item())
+dist.destroy_process_group()  # without it torch now and then aborts the rank that ends last
 """
     id = live.submit(*python(code), gpus=2)
-    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+    job = live.wait(id)
+    assert job["state"] == "COMPLETED", (job, log_of(live, id, rank=0), log_of(live, id, rank=1))
     assert [log_of(live, id, rank=rank) for rank in (0, 1)] == ["3.0\n", "3.0\n"]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import hashlib
 import random
+import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from rota.training import protocol, torch_state
-from training_kit import EXAMPLES, Gang
+from training_kit import EXAMPLES, Gang, until
 
 torch = pytest.importorskip("torch")
 ENDLESS = ["--epochs", "100000", "--samples", "53", "--batch-size", "8", "--step-s", "0.002"]
@@ -117,6 +121,45 @@ def test_a_suspension_leaves_before_collectives_time_out(tmp_path: Path) -> None
         assert gang.wait() == [85, 85], gang.log()
         assert time.monotonic() - began < 20
         assert gang.states()[0].checkpoint_step == gang.states()[1].step
+
+
+LAST_WORD = """
+import torch, rota.training as rota
+model = rota.ddp(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.randn(3, 4)).sum().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("gangs", [2, pytest.param(18, marks=pytest.mark.soak)])
+def test_a_program_may_end_right_after_its_last_collective(gangs: int, tmp_path: Path) -> None:
+    """Three gangs at once on low priority: nobody is aborted by threads that torch leaves behind."""
+    program = tmp_path / "last_word.py"
+    program.write_text(LAST_WORD)
+    late = ("nice", "-n", "19", sys.executable)
+    for first in range(0, gangs, 3):
+        with contextlib.ExitStack() as stack:
+            numbers = range(first, min(first + 3, gangs))
+            started = [
+                stack.enter_context(Gang(tmp_path / str(number), [program], 2, python=late))
+                for number in numbers
+            ]
+            for gang in started:
+                assert gang.wait() == [0, 0], gang.log()
+
+
+def test_other_threads_are_seen_at_work() -> None:
+    """A thread that computes without the interpreter's lock is at work; one that waits is not."""
+    until(torch_state._others_sleep, lambda: "the other threads to sleep")
+    work = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"rota", b"salt", 3_000_000))
+    work.start()
+    seen = set()
+    while work.is_alive():
+        seen.add(torch_state._others_sleep())
+        time.sleep(0.001)
+    assert False in seen
+    until(torch_state._others_sleep, lambda: "the other threads to sleep")
 
 
 def test_storages_leave_and_come_back() -> None:

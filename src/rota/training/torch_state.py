@@ -10,9 +10,13 @@ to None before `job.step`.  CUDA graphs keep addresses: drop them before a suspe
 
 from __future__ import annotations
 
+import atexit
 import gc
+import glob
 import os
 import sys
+import threading
+import time
 from typing import Any
 
 DEFAULT_TIMEOUT_S = 1800.0
@@ -204,8 +208,9 @@ def group_if_there() -> Group | None:
 def ddp(model: Any, timeout_s: float = DEFAULT_TIMEOUT_S, **options: Any) -> Any:
     """The model, ready for as many ranks as the environment names: on its device, wrapped by DDP if > 1.
 
-    Makes the process group from the environment (NCCL where CUDA is, else gloo).  With one rank there is
-    none, and the model comes back as it is.  `options` go to DistributedDataParallel.
+    Makes the process group from the environment (NCCL where CUDA is, else gloo), and takes it apart when the
+    program ends.  With one rank there is none, and the model comes back as it is.  `options` go to
+    DistributedDataParallel.
     """
     import datetime
 
@@ -222,8 +227,46 @@ def ddp(model: Any, timeout_s: float = DEFAULT_TIMEOUT_S, **options: Any) -> Any
         torch.distributed.init_process_group(
             "nccl" if cuda else "gloo", timeout=datetime.timedelta(seconds=timeout_s)
         )
+        atexit.register(_end_group)
     options.setdefault("gradient_as_bucket_view", True)
     return torch.nn.parallel.DistributedDataParallel(model, device_ids=[device] if cuda else None, **options)
+
+
+def _end_group() -> None:
+    """Take the process group apart before the interpreter is: torch's threads otherwise abort the program.
+
+    Not after an exception: the other ranks may be waiting in a collective, and NCCL would wait for them.
+    """
+    distributed = sys.modules["torch"].distributed
+    if distributed.is_initialized() and getattr(sys, "last_type", None) is None:
+        distributed.destroy_process_group()
+        _let_threads_rest()
+
+
+def _let_threads_rest(within_s: float = 2.0, looks: int = 3) -> None:
+    """Wait until no thread but this one has work, as some looks in a row find.
+
+    DDP's buckets keep gloo's threads alive beyond their group; one that still drops its last collective asks
+    for the interpreter's lock, and asking for it while the interpreter ends is fatal in C++ (before 3.14).
+    """
+    until, resting = time.monotonic() + within_s, 0
+    while resting < looks and time.monotonic() < until:
+        time.sleep(0.002)  # without the lock: who waits for it gets it
+        resting = resting + 1 if _others_sleep() else 0
+
+
+def _others_sleep() -> bool:
+    """Whether the kernel has all other threads of this process asleep; so taken where it does not tell."""
+    own = str(threading.get_native_id())
+    for path in glob.glob("/proc/self/task/*/stat"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue  # it has ended
+        if state != "S" and path.split("/")[4] != own:
+            return False
+    return True
 
 
 def _device_index(count: int) -> int:
