@@ -309,6 +309,20 @@ def test_run_through_a_restart_of_the_controller(desk: Canned, monkeypatch: pyte
     assert done.err == "rota: the store is away; job 17 goes on, trying again\n"
 
 
+@pytest.mark.parametrize(("state", "code"), [("TIMEOUT", 124), ("CANCELLED", 130)])
+def test_run_waits_for_the_grace_of_a_job(state: str, code: int, desk: Canned) -> None:
+    """What was told to end has an end on record at once, and writes on until its processes have gone."""
+    desk.replies["GET /v1/jobs/17/wait"] = story(
+        job("17", "RUNNING", attempt=1),
+        job("17", "COMPLETING", attempt=1, end_s=NOW_S, cause="it has to go"),
+        job("17", state, attempt=1, end_s=NOW_S, cause="it has to go"),
+    )
+    desk.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "saved\n"})
+    done = rota("run", "--quiet", "--", "a")
+    assert done.status == code
+    assert done.err == f"rota: job 17 ended: {state.lower()}, it has to go\n"
+
+
 def test_run_refuses_arrays(desk: Canned) -> None:
     done = rota("run", "--array", "1-3", "--", "a")
     assert done.status == 2

@@ -95,7 +95,8 @@ class Follower:
         for number in range(first, job.attempt + 1):
             self.finish()
             if self._attempt and not self._quiet:
-                warn(f"job {self.id}: attempt {number} begins{_because(job)}")
+                why = "" if has_ended(job) else _because(job)  # by then it is the cause of its end
+                warn(f"job {self.id}: attempt {number} begins{why}")
             self._attempt, self._offsets = number, {}
             self._processes = self._processes_of(number)
             if number == first == job.attempt and self._from_end is not None:
@@ -155,7 +156,7 @@ class Follower:
     def _tell(self, job: JobView) -> None:
         """Say when it begins to wait, is suspended, or goes on."""
         state, self._state = self._state, job.state
-        if self._quiet or job.state == state or job.end_s is not None:
+        if self._quiet or job.state == state or has_ended(job):
             return
         if job.state == "SUSPENDED":
             warn(f"job {self.id} is suspended" + _because(job))
@@ -165,6 +166,11 @@ class Follower:
             warn(f"job {self.id} was stopped and waits" + _because(job))
         elif not state and job.state in ("PENDING", "REQUEUED"):
             warn(f"job {self.id} waits" + _because(job) + f"; `rota why {self.id}` says more")
+
+
+def has_ended(job: JobView) -> bool:
+    """Whether nothing of it is left: one that is told to end may still write, and has no exit code yet."""
+    return job.end_s is not None and job.state != "COMPLETING"
 
 
 def _because(job: JobView) -> str:
@@ -248,7 +254,7 @@ def _until_ended(follower: Follower, interrupts: Interrupts) -> JobView:
             time.sleep(SLOW_S)
             continue
         away_since = None
-        if job.end_s is not None:
+        if has_ended(job):
             follower.finish()
             return job
         pause_s = QUICK_S if new else min(pause_s * 1.5, SLOW_S)
