@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +43,25 @@ def sent_again(live: LiveCluster) -> str:
 
 def healthy(live: LiveCluster) -> bool:
     return not live.client.call("GET", "/v1/status")["troubles"]
+
+
+def test_a_job_that_ended_while_no_controller_was_there_has_ended_then(tmp_path: Path) -> None:
+    with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
+        id = live.submit(*python(FINISHES, tmp_path / "go"))
+        live.reaches(id, "RUNNING")
+        live.kill_controller()
+        (tmp_path / "go").touch()
+        record = live.agent_home() / "attempts" / "0" / "1" / "exit.json"
+        live.until(record.exists, "an exit record")
+        ended_s = json.loads(record.read_text())["ended_s"]
+        back_s = time.time()
+        live.start_controller()
+        assert live.wait(id)["end_s"] == pytest.approx(ended_s, abs=1e-3)
+        (attempt,) = attempts(live, id)
+        assert attempt["end_s"] == pytest.approx(ended_s, abs=1e-3)
+        (past,) = live.client.call("GET", "/v1/history")
+        assert past["start_s"] + past["run_s"] == pytest.approx(ended_s, abs=1e-3)
+        assert ended_s <= back_s
 
 
 def test_a_database_that_is_locked_for_a_while(tmp_path: Path) -> None:

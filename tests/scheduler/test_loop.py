@@ -137,6 +137,18 @@ def test_a_policy_is_woken_as_it_asked(wake: Wake, calls: int, why: str) -> None
     assert len(policy.seen) == calls, why
 
 
+@pytest.mark.parametrize(("at_s", "ran_s"), [(None, 8.0), (5.0, 4.0), (0.5, 0.0), (99.0, 8.0)])
+def test_what_a_job_held_after_its_end_is_not_counted(at_s: float | None, ran_s: float) -> None:
+    """The end is heard of at 9 s; the job ran from 1 s on, and not longer than until then."""
+    ended = Ended(0, How.FINISHED, Phase.COMPLETED, at_s)
+    world = recording("A 2x2", "1x2", Batch(1.0, ARRIVAL, [0]), Batch(9.0, END, ended=[ended]))
+    loop, _ = loop_on(world, Scripted({"grants": [Grant(0, (0, 1))]}, *[{}] * 9))
+    loop.run()
+    assert loop.state.now == 9.0
+    assert loop.state.ran_s(0) == ran_s
+    assert loop.state.service_gpu_s(0) == 2 * ran_s
+
+
 def test_a_wake_up_in_the_past_is_an_error() -> None:
     world = recording("A 1x2", "1x1", Batch(4.0, ARRIVAL, [0]))
     loop, _ = loop_on(world, Scripted({"wake": Wake(at_s=4.0)}))

@@ -184,7 +184,8 @@ class Twins:
             self.state.preemptions[row] += 1  # as the loop counts them
         if phase is Phase.FAILED:
             self.state.failures[row] += 1
-        self.state.stop(row, phase)
+        since = self.state.since_s.item(row)
+        self.state.stop(row, phase, self.rng.choice([None, since, (since + self.state.now) / 2]))
 
     def withdraw(self) -> None:
         row = self.pick([*self.state.waiting.sorted().tolist(), *self.state.held])

@@ -41,10 +41,15 @@ def test_a_job_that_ended_while_nobody_was_there_did_not_take_too_long(tmp_path:
         site.turn()
     site.time.now += 3.0
     site.machines["n0"].happen()
+    ended_s = site.time.now
     site.time.now += 60.0
     site.kill_controller()
     site.run()
-    assert site.store.job(row).now.state == "COMPLETED"  # type: ignore[union-attr]
+    job = site.store.job(row)
+    assert job is not None
+    assert job.now.state == "COMPLETED"
+    assert job.now.finish_s == pytest.approx(ended_s)
+    assert job.now.run_s == pytest.approx(ended_s, abs=0.1)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -18,6 +18,7 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.mirror import traced_state
 from rota.scheduler.state import Phase
 from rota.server.stepping import StepRecorder, word
+from rota.server.store.rows import IntervalRow
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
     Capability,
@@ -78,6 +79,7 @@ class Stage:
         self.inbox = PassingInbox(self)
         self.desk = Desk("controller")
         self.news: list[News] = []
+        self.intervals: list[IntervalRow] = []
         self.recorder = StepRecorder()
         self.world = LiveWorld(
             self.table,
@@ -219,7 +221,7 @@ class Stage:
         """One pass of the loop; its orders are published as if they had been stored."""
         self.loop.step(until_s)
         self.news.append(self.world.take_news())
-        self.recorder.take()
+        self.intervals += self.recorder.take()[0]
         self.desk.publish()
 
     # -- what there is ---------------------------------------------------------------------------

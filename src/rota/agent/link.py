@@ -146,17 +146,18 @@ class Link:
 
     def _ask(self, asked: Asked, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
         """One question and its answer."""
+        asked_s = time.time()
         request = SyncRequest(
             incarnation=self._incarnation,
             seen=asked.seen,
             controller=asked.controller,
             wait_s=wait_s,
+            sent_s=asked_s,
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,
             pieces=parcel.pieces,
         )
-        asked_s = time.time()
         answer = self._transport.call(
             "POST", self._path, request, timeout_s=wait_s + ANSWER_S, idempotent=True
         )

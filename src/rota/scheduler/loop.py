@@ -165,19 +165,20 @@ class Loop:
         row, state = ended.row, self.state
         if ended.how is _FAILED:
             state.failures[row] += 1
-        self._stop(row, ended.how, ended.phase)
+        self._stop(row, ended.how, ended.phase, ended.at_s)
         if self._learning and ended.phase is Phase.COMPLETED:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
-    def _stop(self, row: int, how: How, phase: Phase) -> Grant:
-        """The job gives everything back; its interval is recorded."""
+    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> Grant:
+        """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
         state = self.state
         start = state.since_s.item(row)
+        end = state.now if at_s is None else min(state.now, max(start, at_s))
         lost = self.world.stopped(row, how)
         state.free(row)
-        grant = state.stop(row, phase)
-        self.recorder.interval(grant, start, state.now, how, lost)
+        grant = state.stop(row, phase, end)
+        self.recorder.interval(grant, start, end, how, lost)
         if phase is not _PENDING:
             self.recorder.left(row, phase, state.now)
         return grant

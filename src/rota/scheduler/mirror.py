@@ -98,9 +98,9 @@ class TracedState(State):
         self._note("free", row)
         super().free(row)
 
-    def stop(self, row: int, phase: Phase = Phase.PENDING) -> Grant:
-        self._note("stop", self.now, row, int(phase))
-        return super().stop(row, phase)
+    def stop(self, row: int, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
+        self._note("stop", self.now, row, int(phase), at_s)
+        return super().stop(row, phase, at_s)
 
     def withdraw(self, row: int, phase: Phase) -> None:
         self._note("withdraw", row, int(phase))
@@ -212,9 +212,9 @@ class Mirror:
         self.state.now = now
         self.state.change(own(grant))
 
-    def stop(self, now: float, row: int, phase: int) -> None:
+    def stop(self, now: float, row: int, phase: int, at_s: float | None) -> None:
         self.state.now = now
-        self.state.stop(row, Phase(phase))
+        self.state.stop(row, Phase(phase), at_s)
 
     def take_back(self, now: float, row: int, has_run: bool) -> None:
         self.state.now = now

@@ -193,7 +193,7 @@ class State:
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
         old = self.grants[grant.job]
-        self._accrue(grant.job)
+        self._accrue(grant.job, self.now)
         self.log.append(grant.job)
         self._take(grant)
         return old
@@ -209,15 +209,15 @@ class State:
         self.since_s[row] = self.now
         self.service_rate[row] = len(grant.devices) * grant.share
 
-    def _accrue(self, row: int) -> None:
-        elapsed = self.now - self.since_s.item(row)
+    def _accrue(self, row: int, until_s: float) -> None:
+        elapsed = until_s - self.since_s.item(row)
         self.run_s[row] = self.run_s.item(row) + elapsed
         self.service[row] = self.service.item(row) + self.service_rate.item(row) * elapsed
 
-    def stop(self, row: int, phase: Phase = Phase.PENDING) -> Grant:
-        """`row`, whose devices are free already, holds nothing from now on."""
+    def stop(self, row: int, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
+        """`row`, whose devices are free already, holds nothing from now on; it ran until `at_s`, or now."""
         grant = self.grants.pop(row)
-        self._accrue(row)
+        self._accrue(row, self.now if at_s is None else at_s)
         self.service_rate[row] = 0.0
         self.running.remove(row)
         if phase == _PENDING:

@@ -34,6 +34,8 @@ class Ended(NamedTuple):
     how: How
     phase: Phase
     """PENDING if it is to be tried again."""
+    at_s: float | None = None
+    """When it stopped, if that became known later: what it held since then was of no use to it."""
 
 
 @dataclass(slots=True)

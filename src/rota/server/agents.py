@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.server.auth import mint
+from rota.server.clocks import by_our_clock
 from rota.server.facade import Forbidden, Identity
 from rota.server.roster import token_row
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
@@ -45,7 +46,8 @@ class Agents:
         if is_new and not request.complete:
             return self._reply(node, 0, lost_after_s).model_copy(update={"parts": [], "version": 0})
         if request.reports or request.complete or request.devices is not None:
-            controller.inbox.put(Told(node, request))
+            now_unix_s = controller.epoch_s + controller.now
+            controller.inbox.put(Told(node, by_our_clock(request, now_unix_s)))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, lost_after_s / 3)
         with controller.bells.listen(("node", node)) as bell:

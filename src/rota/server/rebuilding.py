@@ -236,6 +236,7 @@ def _place(plain: dict[str, Any]) -> Place:
         status=None if plain["status"] is None else Status(plain["status"]),
         end=None if plain["end"] is None else Exit(**plain["end"]),
         why=plain["why"],
+        over_s=plain.get("over_s"),
         suspended_gib=plain["suspended_gib"],
     )
 

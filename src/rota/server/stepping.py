@@ -190,6 +190,7 @@ def _plain_place(place: Place) -> dict[str, Any]:
         "status": None if place.status is None else place.status.value,
         "end": None if place.end is None else place.end.model_dump(mode="json"),
         "why": place.why,
+        "over_s": place.over_s,
         "suspended_gib": place.suspended_gib,
     }
 

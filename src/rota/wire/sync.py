@@ -269,6 +269,8 @@ class SyncRequest(BaseModel):
     controller: str
     """Incarnation of the controller that `seen` is about; empty at first."""
     wait_s: float = 20.0
+    sent_s: float | None = None
+    """Unix time on the agent's clock; what else it says of moments is told by the same clock."""
     reports: list[Report] = []
     complete: bool = False
     """True if `reports` names every part the agent knows: said in the first call to each controller."""

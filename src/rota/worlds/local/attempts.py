@@ -29,6 +29,8 @@ class Place:
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
+    over_s: float | None = None
+    """When its last process was gone, as its agent said; seconds since the epoch."""
     suspended_gib: float = 0.0
     looked_s: float | None = None
     """When its agent last told what it uses."""
@@ -85,6 +87,19 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         return self.end_s is not None
+
+    def until_s(self, now: float) -> float:
+        """The moment up to which it has existed."""
+        return now if self.end_s is None else self.end_s
+
+    def gone_s(self, now: float) -> float:
+        """When the last of its processes was gone, as agents say: not before it began, not after `now`.
+
+        A clock that went wrong makes no times below zero.
+        """
+        began_s = self.wanted_s if self.start_s is None else max(self.wanted_s, self.start_s)
+        said_s = [place.over_s for place in self.places if place.over_s is not None]
+        return min(now, max([began_s, *said_s]))
 
     @property
     def is_suspended(self) -> bool:

@@ -32,9 +32,9 @@ class Moment:
     notable: bool = False
     """True if something has to be recorded, though no policy need know."""
 
-    def end(self, row: int, how: How, phase: Phase) -> None:
-        """The running job `row` holds nothing any more."""
-        self.ended.append(Ended(row, how, phase))
+    def end(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> None:
+        """The running job `row` holds nothing any more, and has been of no use to it since `at_s`."""
+        self.ended.append(Ended(row, how, phase, at_s))
         self.touched.add(row)
         self.cause |= Event.FAILURE if phase is Phase.PENDING else Event.END
 

@@ -132,7 +132,7 @@ def settle(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
     busy, first = _busy_now(attempt), attempt.places[0]
     if busy is None or attempt.ready_s is None or not _is_alone(world, job, attempt):
         return
-    now = world.state.now
+    now = attempt.until_s(world.state.now)
     seconds = now - max(attempt.ready_s, -math.inf if first.looked_s is None else first.looked_s)
     if seconds > EVERY_S + SETTLED_S:
         first.looked_s = now

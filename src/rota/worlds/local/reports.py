@@ -124,7 +124,7 @@ def _note(world: LiveWorld, node: str, job: LiveJob, attempt: Attempt, report: R
     """What changes nobody's plans: times, progress, usage, costs, capabilities."""
     world.news.attempts[job.row, attempt.number] = attempt
     if report.started_s is not None and attempt.start_s is None:
-        attempt.start_s = report.started_s - world.epoch_unix_s
+        attempt.start_s = min(world.state.now, max(attempt.wanted_s, report.started_s - world.epoch_unix_s))
         world.news.jobs[job.row] = job
         if attempt.number == 1:
             world.news.started.append((world.jobs.submit_s.item(job.row), attempt.start_s))
@@ -154,6 +154,9 @@ def _change(
     """The status of a part is another one."""
     place.status, place.end, place.why = report.status, report.end or place.end, report.why or place.why
     place.suspended_gib = report.suspended_gib
+    if place.is_over:
+        over_s = report.since_s if place.end is None else place.end.ended_s
+        place.over_s = over_s - world.epoch_unix_s
     if report.status is Status.RUNNING and all(p.status is Status.RUNNING for p in attempt.places):
         if attempt.ready_s is None:
             attempt.ready_s = moment.now
@@ -204,7 +207,7 @@ def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment
         lost = _NEVER_BEGAN
     _measure_step(world, job, attempt)
     verdict = judge(end, lost, job.spec.requeue_code, world.settings.rules)
-    attempt.end_s, attempt.exit, attempt.cause = moment.now, end, verdict.sentence
+    attempt.end_s, attempt.exit, attempt.cause = attempt.gone_s(moment.now), end, verdict.sentence
     world.news.jobs[job.row] = job
     world.news.attempts[job.row, attempt.number] = attempt
     for place in attempt.places:
@@ -256,9 +259,9 @@ def _finish(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, 
     newest = job.attempt
     if newest is not None and newest is not attempt and not newest.is_over:
         world.withdraw_attempt(job, newest)
-    world.over(job, Phase.COMPLETED, "COMPLETED", verdict.sentence)
+    world.over(job, Phase.COMPLETED, "COMPLETED", verdict.sentence, attempt.end_s)
     if job.row in world.state.running:
-        moment.end(job.row, How.FINISHED, Phase.COMPLETED)
+        moment.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
     else:
         moment.settle(job.row, Phase.COMPLETED)
 
@@ -281,7 +284,7 @@ def _gone_as_told(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Ver
 def _wait_again(world: LiveWorld, job: LiveJob, attempt: Attempt, how: How, moment: Moment) -> None:
     """The job waits for devices again, if it did not do so already."""
     if job.row in world.state.running and job.attempt is attempt:
-        moment.end(job.row, how, Phase.PENDING)
+        moment.end(job.row, how, Phase.PENDING, attempt.end_s)
 
 
 def _slow_down(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment) -> None:
@@ -290,8 +293,9 @@ def _slow_down(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment)
     pause_s = world.settings.back_off.first_s
     before = job.attempts[-2] if len(job.attempts) > 1 else None
     is_again = before is not None and before.told is None and before.how == How.PREEMPTED
-    if is_again and moment.now - began_s < pause_s:
-        text = f"asked to be run again after {moment.now - began_s:.1f} s"
+    ran_s = attempt.until_s(moment.now) - began_s
+    if is_again and ran_s < pause_s:
+        text = f"asked to be run again after {ran_s:.1f} s"
         world.hold(job, Hold(BACK_OFF, text, moment.now + pause_s), moment)
 
 
@@ -314,14 +318,15 @@ def _fail(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, mo
     is_running = job.row in world.state.running
     if failures > most:
         job.exit = attempt.exit
-        world.over(job, Phase.FAILED, _STATE_OF.get(verdict.cause, "FAILED"), sentence)
+        state = _STATE_OF.get(verdict.cause, "FAILED")
+        world.over(job, Phase.FAILED, state, sentence, attempt.end_s)
         if is_running:
-            moment.end(job.row, How.FAILED, Phase.FAILED)
+            moment.end(job.row, How.FAILED, Phase.FAILED, attempt.end_s)
         else:
             moment.settle(job.row, Phase.FAILED)
         return
     pause_s = world.settings.back_off.after(failures)
     if is_running:
-        moment.end(job.row, how, Phase.PENDING)
+        moment.end(job.row, how, Phase.PENDING, attempt.end_s)
     text = f"{sentence}; try {failures + 1} of {most + 1}"
     world.hold(job, Hold(BACK_OFF, text, moment.now + pause_s), moment)

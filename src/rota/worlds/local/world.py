@@ -124,20 +124,20 @@ class LiveWorld:
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""
-        now, job = self.state.now, self.live[row]
-        self.progress.stop(row, now)
+        job, now = self.live[row], self.state.now
+        attempt = job.attempt
+        end = now if attempt is None else attempt.until_s(now)
+        self.progress.stop(row, end)
         self.note_progress(row)
         self._how[row] = how
         self.news.jobs[row] = job
-        attempt = job.attempt
         if attempt is None or how is How.RUNNING:
             return Lost()
         settle(self, job, attempt)
-        ready = now if attempt.ready_s is None else attempt.ready_s
-        overhead = max(0.0, ready - self.state.since_s.item(row))
+        ready = end if attempt.ready_s is None else min(end, attempt.ready_s)
         if how is How.LOST and not attempt.is_over:
             self.void(job, attempt, f"node {self._lost_name(attempt)} is not heard of")
-        return Lost(overhead_s=overhead)
+        return Lost(overhead_s=max(0.0, ready - self.state.since_s.item(row)))
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -339,10 +339,10 @@ class LiveWorld:
 
     # -- endings ---------------------------------------------------------------------------------
 
-    def over(self, job: LiveJob, phase: Phase, state: str, cause: str) -> None:
-        """`job` has ended as `phase`; processes of it may still be on their way out."""
+    def over(self, job: LiveJob, phase: Phase, state: str, cause: str, at_s: float | None = None) -> None:
+        """`job` has ended as `phase`, at `at_s` or now; processes of it may still be on their way out."""
         job.is_over, job.state, job.cause = True, state, cause
-        job.finish_s = self.state.now
+        job.finish_s = self.state.now if at_s is None else at_s
         job.holds.clear()
         self.news.jobs[job.row] = job
         for dependent in self.dependents.get(job.row, ()):
@@ -370,7 +370,7 @@ class LiveWorld:
         """What remains of the work of `attempt` once its processes have gone."""
         progress = self.progress
         if attempt is job.attempt:
-            progress.stop(job.row, self.state.now)  # the loop hears of the end only after this
+            progress.stop(job.row, attempt.until_s(self.state.now))  # the loop hears of the end after this
         done = progress.base.item(job.row)
         progress.base[job.row] = saved_work(job, attempt, done, completely=completely)
         self.note_progress(job.row)

@@ -1,0 +1,31 @@
+"""Clocks of machines that do not agree: what an agent says is told by the controller's clock from here on."""
+
+from __future__ import annotations
+
+from rota.wire.sync import Report, SyncRequest
+
+AGREE_S = 1.0
+"""Clocks that differ by less agree: the rest is the time a request took."""
+
+
+def by_our_clock(request: SyncRequest, now_unix_s: float) -> SyncRequest:
+    """`request`, which came at `now_unix_s`, with all its moments as the clock here would have told them."""
+    behind_s = 0.0 if request.sent_s is None else now_unix_s - request.sent_s
+    if abs(behind_s) < AGREE_S:
+        return request
+    reports = [_later(report, behind_s) for report in request.reports]
+    return request.model_copy(update={"reports": reports, "sent_s": now_unix_s})
+
+
+def _later(report: Report, by_s: float) -> Report:
+    """All moments of `report` moved by `by_s` seconds."""
+    moved: dict[str, object] = {"since_s": report.since_s + by_s}
+    if report.started_s is not None:
+        moved["started_s"] = report.started_s + by_s
+    if report.end is not None:
+        moved["end"] = report.end.model_copy(update={"ended_s": report.end.ended_s + by_s})
+    if report.progress is not None:
+        moved["progress"] = report.progress.model_copy(update={"at_s": report.progress.at_s + by_s})
+    if report.usage is not None:
+        moved["usage"] = report.usage.model_copy(update={"at_s": report.usage.at_s + by_s})
+    return report.model_copy(update=moved)
