@@ -20,6 +20,7 @@ import select
 import signal
 import sys
 import time
+import warnings  # noqa: F401  exec by PATH imports it, when the user may no longer read the library
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest
 if TYPE_CHECKING:
@@ -382,8 +383,7 @@ def oom_kills() -> int:
 def read(path: str) -> Json:
     """A JSON file."""
     with open(path, encoding="utf-8") as stream:
-        value: Json = json.load(stream)
-    return value
+        return dict(json.load(stream))
 
 
 def tell(pipe: int, what: bytes) -> None:
