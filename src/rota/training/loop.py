@@ -101,6 +101,8 @@ class Job:
         self._samplers = [one for one in objects.values() if isinstance(one, Sampler)]
         self._asked = self._samplers[0].batch_size if self._samplers else batch_size
         self._batch = self._asked
+        self._epochs: int | None = None
+        """How many there are in all, where `total_steps` follows from it."""
         self._noise: GradientNoise | None = None
         self._suspension: torch_state.Suspension | None = None
         self._frozen: Any = None
@@ -140,7 +142,9 @@ class Job:
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs left of `count`; a restored one continues where its samplers stand."""
-        self._expect_epochs(count)
+        if self.status.total_steps is None:
+            self._epochs = count
+            self._expect_steps()
         while self.epoch < count:
             for sampler in self._samplers:
                 sampler.set_epoch(self.epoch)
@@ -267,6 +271,7 @@ class Job:
         old, self._batch = self._batch, samples
         for sampler in self._samplers:
             sampler.batch_size = samples
+        self._expect_steps()
         if self._noise is not None:
             self._noise.local_batch = float(self.local_batch_size or 0)
         if old is not None and old != samples:
@@ -331,7 +336,9 @@ class Job:
         self.status.checkpoint_step = int(facts["step"])
         if self.rank == 0:
             say(f"continues at step {facts['step']} (epoch {self.epoch}) on {self.world_size} workers")
-        return int(facts["step"]), float(facts["samples"])
+        # What is stored is rank 0's own count; each of as many ranks as there are now takes an equal part.
+        samples = float(facts["samples"]) * int(facts["world_size"]) / self.world_size
+        return int(facts["step"]), samples
 
     def _give(self, states: dict[str, Any]) -> None:
         missing, extra = self._objects.keys() - states.keys(), states.keys() - self._objects.keys()
@@ -363,12 +370,13 @@ class Job:
             if sampler.consumed:
                 sampler.before_first = lambda: state.set_random_states(own)
 
-    def _expect_epochs(self, count: int) -> None:
-        if self.status.total_steps is not None or not self._samplers:
+    def _expect_steps(self) -> None:
+        """Total steps from the epochs that are left, at the present batch size."""
+        if self._epochs is None or not self._samplers:
             return
         sampler = self._samplers[0]
         in_epoch = -(-sampler.samples // sampler.batch_size)
-        self.status.total_steps = self.step_count + len(sampler) + (count - self.epoch - 1) * in_epoch
+        self.status.total_steps = self.step_count + len(sampler) + (self._epochs - self.epoch - 1) * in_epoch
 
     def _flat_objects(self) -> list[Any]:
         flat: list[Any] = []
