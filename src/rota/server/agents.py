@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
 from rota.server.auth import mint
 from rota.server.clocks import by_our_clock
-from rota.server.facade import Forbidden, Identity
+from rota.server.facade import Conflict, Forbidden, Identity
 from rota.server.roster import token_row
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
 from rota.worlds.local.inbox import Changed, Told
@@ -21,12 +22,22 @@ class Agents:
 
     def __init__(self, controller: LiveController) -> None:
         self.controller = controller
+        self._talked: dict[str, float] = {}
+        """When the agent of each node last said something to this controller."""
 
     def join(self, who: Identity, info: NodeInfo) -> Joined:
-        """A machine joins, or comes back with other devices."""
+        """A machine joins, or comes back with other devices.
+
+        Raises Conflict if the agent of another machine takes part by that name: with two of them each would
+        put the other out, and both would lose their jobs.
+        """
         controller = self.controller
         if who.node and who.node != info.name:
             raise Forbidden(f"this is the token of node {who.node!r}, not of {info.name!r}")
+        if not who.node and self._takes_part(info.name):
+            raise Conflict(
+                f"an agent takes part as node {info.name!r} already; give this one another name with --node"
+            )
         token, record = mint("agent", info.name)
         known = {node.name: node for node in controller.store.nodes()}
         controller.store.join(info, token_row(record))
@@ -36,11 +47,16 @@ class Agents:
             controller.inbox.put(Changed(f"node {info.name} has joined"))
         return Joined(node=info.name, token=token)
 
+    def _takes_part(self, node: str) -> bool:
+        """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
+        silent_s = self.controller.now - self._talked.get(node, -math.inf)
+        return silent_s < self.controller.scheduler.settings.live.lost_after_s
+
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
         controller = self.controller
         lost_after_s = controller.scheduler.settings.live.lost_after_s
-        controller.heard[node] = controller.now
+        controller.heard[node] = self._talked[node] = controller.now
         controller.pieces.take(node, request.pieces)
         is_new = request.controller != controller.desk.incarnation
         if is_new and not request.complete:
@@ -56,7 +72,7 @@ class Agents:
                 left = until - time.monotonic()
                 is_over = left <= 0 or controller.desk.incarnation != request.controller
                 if reply.parts or reply.fetch or is_over:
-                    controller.heard[node] = controller.now
+                    controller.heard[node] = self._talked[node] = controller.now
                     return reply
                 await bell.wait(left)
 

@@ -1,0 +1,58 @@
+"""Machines join by name: one that is taken by a living agent is refused, one that has fallen silent is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import LiveCluster
+from shared import log_of, python, written
+
+LOST_AFTER_S = 5.0
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveCluster]:
+    with LiveCluster(tmp_path / "cluster", devices="cpu:1", lost_after=LOST_AFTER_S) as cluster:
+        yield cluster
+
+
+def join(live: LiveCluster, home: Path, node: str) -> subprocess.Popen[str]:
+    """An agent of an empty folder that joins over TCP."""
+    url = json.loads((live.home / "controller.json").read_text())["url"]
+    token = live.client.call("POST", "/v1/agents/token", {})["token"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rota.agent", "--home", str(home), "--node", node]
+        + ["--controller", url, "--devices", "cpu:1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "ROTA_JOIN_TOKEN": token},
+    )
+
+
+def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveCluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    loop = "open(sys.argv[1], 'w').write('here')\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.02)"
+    id = live.submit(*python(loop, tmp_path / "began", go))
+    written(live, tmp_path / "began", "here")
+    said, _ = (second := join(live, tmp_path / "second", "n1")).communicate(timeout=60)
+    assert second.returncode == 1
+    assert "an agent takes part as node 'n1' already; give this one another name with --node" in said
+    go.touch()
+    job = live.wait(id)
+    assert (job["state"], job["attempt"]) == ("COMPLETED", 1), log_of(live, id)
+
+    live.kill_agent("n1")
+    live.until(lambda: live.node_state("n1") == "lost", "n1 is lost")
+    heir = join(live, tmp_path / "heir", "n1")
+    try:
+        live.until(lambda: live.node_state("n1") == "up", "another machine goes on as n1")
+    finally:
+        heir.terminate()
+        heir.communicate(timeout=30)
