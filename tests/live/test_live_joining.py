@@ -1,4 +1,4 @@
-"""Machines join by name: one that is taken by a living agent is refused, one that has fallen silent is not."""
+"""Machines join by name: a living agent keeps its own, one that has fallen silent has an heir."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def join(live: LiveCluster, home: Path, node: str) -> subprocess.Popen[str]:
     """An agent of an empty folder that joins over TCP."""
     url = json.loads((live.home / "controller.json").read_text())["url"]
     token = live.client.call("POST", "/v1/agents/token", {})["token"]
+    arguments = [sys.executable, "-m", "rota.agent", "--home", str(home), "--node", node]
+    arguments += ["--controller", url, "--devices", "cpu:1"]
     return subprocess.Popen(
-        [sys.executable, "-m", "rota.agent", "--home", str(home), "--node", node]
-        + ["--controller", url, "--devices", "cpu:1"],
+        arguments,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rota.wire.sync import Exit
-from rota.worlds.local.endings import RULES, BackOff, Cause, Rule, judge, words
+from rota.worlds.local.endings import RULES, BackOff, Cause, Rule, judge, parting, words
 
 PYTHON = "Traceback (most recent call last):\n  File 'train.py', line 3\n"
 TABLE: list[tuple[str, dict[str, Any], Cause, str]] = [
@@ -105,6 +105,32 @@ def test_sentences_name_rank_and_reason() -> None:
     assert words(Exit(ended_s=0, signal=99)) == "rank 0 was ended by signal 99"
     verdict = judge(Exit(ended_s=0, code=127, error="train.py: no such file"), "", 85)
     assert verdict.sentence == "rank 0 exited with code 127: train.py: no such file"
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence"),
+    [
+        ({"signal": signal.SIGTERM}, "ended by SIGTERM"),
+        ({"code": 143}, "ended by SIGTERM"),
+        ({"signal": signal.SIGKILL, "rank": 2}, "rank 2 did not end by itself: SIGKILL"),
+        (
+            {"signal": signal.SIGKILL, "oom": True},
+            "rank 0 was ended by SIGKILL: the kernel killed it for memory",
+        ),
+        ({"code": 3}, "rank 0 exited with code 3"),
+        ({"code": 0}, "finished"),
+        ({"code": 85}, "left a checkpoint and asked to be run again (85)"),
+        ({"error": "stopped before it began"}, "stopped before it began"),
+    ],
+)
+def test_who_was_told_to_go_has_not_failed(end: dict[str, Any], sentence: str) -> None:
+    """Our own signals are no kill from outside, and what a program makes of them is no error."""
+    record = Exit(ended_s=0, **end)
+    assert parting(record, judge(record, "", 85)) == sentence
+
+
+def test_who_was_told_to_go_and_left_no_record_is_lost() -> None:
+    assert parting(None, judge(None, "its shim was killed", 85)) == "its shim was killed"
 
 
 def test_pauses_double_up_to_a_bound() -> None:

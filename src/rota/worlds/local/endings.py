@@ -114,6 +114,17 @@ def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] 
     return Verdict(cause, name, f"{words(end)}: {end.error or name}")
 
 
+def parting(end: Exit | None, verdict: Verdict) -> str:
+    """How an attempt went that was told to go: what our own signals did to it is nobody's failure."""
+    if end is None or end.oom or verdict.cause in (Cause.FINISHED, Cause.REQUEUE):
+        return verdict.sentence
+    if signal.SIGKILL in (end.signal, (end.code or 0) - 128):
+        return f"rank {end.rank} did not end by itself: SIGKILL"
+    if signal.SIGTERM in (end.signal, (end.code or 0) - 128):
+        return "ended by SIGTERM"
+    return verdict.sentence if end.code is None and end.signal is None else words(end)
+
+
 def words(end: Exit) -> str:
     """`rank 1 exited with code 3`, `rank 0 was ended by SIGSEGV`."""
     if end.signal is not None:
