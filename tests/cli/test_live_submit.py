@@ -272,6 +272,7 @@ def test_run(desk: Canned) -> None:
         job("17", "RUNNING", attempt=2),
         job("17", "FAILED", attempt=2, end_s=NOW_S, exit_code=3, cause="rank 0 exited with code 3"),
     )
+    desk.replies["GET /v1/jobs/17"] = DETAIL
     desk.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "one\n", (2, 0): "twö\nno end"})
     done = rota("run", "--", "a")
     assert (done.status, done.out) == (3, "one\ntwö\nno end")
@@ -281,7 +282,7 @@ def test_run(desk: Canned) -> None:
         "rota: job 17 is suspended: suspended for job 18",
         "rota: job 17 runs again",
         "rota: job 17 was stopped and waits: preempted for job 18",
-        "rota: job 17: attempt 2 begins",
+        "rota: job 17: attempt 2 begins: preempted for job 14",
         "rota: job 17 ended: failed, rank 0 exited with code 3",
     ]
 
@@ -362,7 +363,7 @@ def test_interrupts(times: int, desk: Canned) -> None:
     assert said == ["rota: submitted job 17\n", "rota: cancelling job 17; Ctrl-C again leaves it to itself\n"]
     if times == 2:
         process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert gone or times == 2
     if times == 1:

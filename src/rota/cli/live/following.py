@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.live.tables import signal_name, warn
@@ -14,7 +14,7 @@ from rota.cli.live.tables import signal_name, warn
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.sync import Piece
-    from rota.wire.views import JobView
+    from rota.wire.views import AttemptView, JobView
 
 TIMED_OUT, CANCELLED = 124, 130
 PIECE_BYTES = 1 << 18
@@ -52,6 +52,7 @@ class Follower:
         self._offsets: dict[int, int] = {}
         self._begun: dict[int, str] = {}
         self._processes: Sequence[int] = ()
+        self._is_by_gpu = True
         self.id = id
 
     def look(self, wait_s: float) -> tuple[JobView, bool]:
@@ -92,13 +93,15 @@ class Follower:
         wrote = bool(self._attempt) and self._drain()
         # With `from_end`, who joins late does not want to read all earlier attempts.
         first = job.attempt if self._attempt == 0 and self._from_end is not None else self._attempt + 1
+        attempts = self._attempts() if self._ranks is None or self._attempt else {}
         for number in range(first, job.attempt + 1):
             self.finish()
             if self._attempt and not self._quiet:
-                why = "" if has_ended(job) else _because(job)  # by then it is the cause of its end
+                before = attempts.get(number - 1)
+                why = f": {before.cause}" if before is not None and before.cause else ""
                 warn(f"job {self.id}: attempt {number} begins{why}")
             self._attempt, self._offsets = number, {}
-            self._processes = self._processes_of(number)
+            self._processes = self._processes_of(attempts.get(number))
             if number == first == job.attempt and self._from_end is not None:
                 self._begin_near_end(self._from_end)
             elif number < job.attempt:
@@ -111,18 +114,22 @@ class Follower:
             text, self._offsets[rank] = tail(self._client, self.id, self._attempt, rank, lines)
             self._put(rank, text)
 
-    def _processes_of(self, number: int) -> Sequence[int]:
-        """The ranks to read: those asked for, or all of that attempt."""
+    def _attempts(self) -> Mapping[int, AttemptView]:
+        """All attempts so far, by number."""
         from rota.client import route
         from rota.wire.views import JobDetail
 
+        detail = JobDetail.model_validate(self._client.call("GET", route("v1", "jobs", self.id)))
+        self._is_by_gpu = detail.spec.ranks == "gpu"
+        return {attempt.number: attempt for attempt in detail.attempts}
+
+    def _processes_of(self, attempt: AttemptView | None) -> Sequence[int]:
+        """The ranks to read: those asked for, or all of that attempt."""
         if self._ranks is not None:
             return self._ranks
-        detail = JobDetail.model_validate(self._client.call("GET", route("v1", "jobs", self.id)))
-        attempt = next((one for one in detail.attempts if one.number == number), None)
         if attempt is None:
             return [0]
-        by_gpu = detail.spec.ranks == "gpu" and attempt.devices
+        by_gpu = self._is_by_gpu and attempt.devices
         return range(len(attempt.devices) if by_gpu else max(len(attempt.nodes), 1))
 
     def _drain(self) -> bool:
