@@ -189,6 +189,21 @@ open(sys.argv[1] + os.environ["ROTA_ARRAY_INDEX"], "w").write(os.environ["ROTA_A
     assert [(tmp_path / f"said{index}").read_text() for index in (3, 4, 5, 6)] == [first] * 4
 
 
+def test_a_job_after_an_array(live: LiveCluster, tmp_path: Path) -> None:
+    """And what is asked of an array that is not there is refused."""
+    work = f"until [ -e {tmp_path / 'go'} ]; do sleep 0.02; done; [ $ROTA_ARRAY_INDEX != 2 ]"
+    array = live.submit("sh", "-c", work, array="1-3").partition("_")[0]
+    finished, ended = (live.submit("true", after=[{"job": array, "when": when}]) for when in ("ok", "any"))
+    assert "waits for 3 of the 3 jobs" in live.why(ended)["reasons"][0]["sentence"]
+    (tmp_path / "go").touch()
+    assert (live.wait(finished)["state"], live.wait(ended)["state"]) == ("CANCELLED", "COMPLETED")
+    last_s = max(live.job(f"{array}_{index}")["end_s"] for index in (1, 2, 3))
+    assert live.job(ended)["start_s"] >= last_s - 0.05
+    spec = {"command": ["true"], "after": [{"job": "99999"}]}
+    error = refused(live, "POST", "/v1/jobs", {"spec": spec})
+    assert "there is no job '99999'" in str(error)
+
+
 def test_a_trial_catches_what_fails_at_once(live: LiveCluster, tmp_path: Path) -> None:
     code = "open(sys.argv[1], 'a').write(os.environ['WORLD_SIZE'] + '\\n'); sys.exit(4)"
     job = live.wait(live.submit(*python(code, tmp_path / "said"), gpus=2, trial=True))

@@ -429,12 +429,22 @@ class Site:
     def submit(
         self, work_s: float, *, gpus: int = 1, ends: str = "ok", saves: bool = True, **spec: Any
     ) -> int:
-        """A job; its row.  As the API does it: on record, then in the inbox."""
+        """A job; its row."""
         full = JobSpec(command=["work"], gpus=gpus, **spec)
-        row = self.store.add_jobs("u", "t", [NewJob(full)], self.time.now)[0]
-        self.programs[row.row] = Program(work_s, ends, saves)
-        self.inbox.put(Arrived([(live_job(row, full, (), {}), asked_job(row, full), ())]))
-        return row.row
+        return self._add(full, [NewJob(full)], [Program(work_s, ends, saves)])[0]
+
+    def submit_array(self, *ends: str, work_s: float = 1.0, **spec: Any) -> list[int]:
+        """An array of jobs that end so; their rows."""
+        full = JobSpec(command=["work"], array=f"1-{len(ends)}", **spec)
+        jobs = [NewJob(full, index) for index in range(1, len(ends) + 1)]
+        return self._add(full, jobs, [Program(work_s, how) for how in ends])
+
+    def _add(self, spec: JobSpec, jobs: list[NewJob], programs: list[Program]) -> list[int]:
+        """As the API does it: on record, then in the inbox."""
+        rows = self.store.add_jobs("u", "t", jobs, self.time.now)
+        self.programs.update({row.row: program for row, program in zip(rows, programs, strict=True)})
+        self.inbox.put(Arrived([(live_job(row, spec, (), {}), asked_job(row, spec), ()) for row in rows]))
+        return [row.row for row in rows]
 
     def command(self, kind: str, row: int | None = None, **args: Any) -> None:
         """Something a user wants."""

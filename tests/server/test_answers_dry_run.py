@@ -68,7 +68,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         ({"tenant": "small", "gpus": 2}, "tenant small would use 2 devices; its quota is 1"),
         (
             {"after": [{"job": "1", "when": "failed"}]},
-            "would be cancelled: job 1, which it is to run after, is COMPLETED",
+            "would be cancelled: job 1, which it is to run after, did not end as asked (failed)",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from rota.server.store.rows import CostRow
 from rota.wire.job import After, JobSpec
 from rota.wire.sync import Progress, Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob
+from rota.worlds.local.dependencies import Names
 from rota.worlds.local.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
 
 
@@ -51,7 +52,7 @@ def test_waits_say_what_has_to_happen() -> None:
         job(4, Hold(INFEASIBLE, requested=9, provided=2)),
         *array,
     ]
-    waits = waits_of(jobs, {"1": 0})
+    waits = waits_of(jobs, Names(["1"]))
     assert set(waits) == {1, 2, 3, 4, 6}
     assert (waits[1].is_held, waits[1].why) == (True, "by ann")
     assert waits[2].after == (0,)

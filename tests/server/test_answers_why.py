@@ -130,6 +130,20 @@ def after_two(s: AskedSite) -> int:
     return next_one(s, after=after)
 
 
+TWO_OF_THREE = "waits for 2 of the 3 jobs of array 1 to end"
+
+
+def after_an_array(when: str) -> Callable[[AskedSite], int]:
+    def make(s: AskedSite) -> int:
+        """The first job of the array, which fails, has ended."""
+        first = s.submit_array("fail", "ok", "ok", gpus=2)[0]
+        row = next_one(s, after=[{"job": str(first + 1), "when": when}])
+        s.until(first, "FAILED")
+        return row
+
+    return make
+
+
 def with_command(verb: str, *, running: bool) -> Callable[[AskedSite], int]:
     def make(s: AskedSite) -> int:
         row = full(s)
@@ -322,6 +336,8 @@ SITUATIONS = [
         remedy="Repair device n1:1.",
     ),
     Situation("dependency", after_two, ["waits for jobs 1 and 2 to complete"]),
+    Situation("after an array", after_an_array("any"), [TWO_OF_THREE]),
+    Situation("after failures in an array", after_an_array("failed"), [TWO_OF_THREE]),
     Situation(
         "held",
         with_command("hold", running=False),

@@ -105,15 +105,18 @@ class Stage:
         """A job's row."""
         return self.submit_all([spec], settle=settle)[0]
 
-    def submit_all(self, specs: Sequence[dict[str, Any]], settle: bool = True, most: int = 0) -> list[int]:
-        """Rows of jobs that arrive together; an array with at most `most` at once if that is given."""
+    def submit_all(
+        self, specs: Sequence[dict[str, Any]], settle: bool = True, most: int = 0, array: bool = False
+    ) -> list[int]:
+        """Rows of jobs that arrive together: an array if `array`, or if at most `most` may run at once."""
         first = self.table.filled
         jobs = []
         for row, spec in enumerate(specs, start=first):
             full = JobSpec(command=["work"], **spec)
             low, high = full.range
             live = LiveJob(row, str(row + 1), "u", full)
-            if most:
+            if most or array:
+                live.id = f"{first + 1}_{row - first}"
                 live.array_index, live.array_first, live.array_most = row - first, first, most
             on_one = live.needs_trial
             asked = Job(

@@ -85,6 +85,61 @@ def test_a_job_that_never_was() -> None:
     )
 
 
+WELL, BADLY = "ok", "failed"
+
+
+@pytest.mark.parametrize(
+    ("when", "ends", "becomes"),
+    [
+        ("ok", [WELL, WELL, WELL], "PENDING"),
+        ("ok", [WELL, BADLY], "CANCELLED"),
+        ("any", [WELL, BADLY, "cancelled"], "PENDING"),
+        ("failed", [WELL, WELL, WELL], "CANCELLED"),
+        ("failed", [BADLY, WELL, WELL], "PENDING"),
+    ],
+)
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "afterwards"])
+def test_a_whole_array(when: str, ends: list[str], becomes: str, is_late: bool) -> None:
+    """Nothing is known before its last job has ended, unless one that was to end well did not."""
+    stage = Stage(n0=2)
+    rows = stage.submit_all([{}] * 3, array=True)
+    second = None if is_late else after(stage, rows[0], when)
+    for row, how in zip(rows, ends, strict=False):
+        if second is not None:
+            assert stage.holds(second) == [DEPENDENCY]
+        finish(stage, row, how)
+        stage.wait(2)
+    second = after(stage, rows[0], when) if second is None else second
+    stage.wait(2)
+    assert (stage.holds(second), stage.state(second)) == ([], becomes)
+    if becomes == "CANCELLED":
+        assert stage.job(second).cause == f"job 1, which it was to run after, did not end as asked ({when})"
+
+
+def test_one_job_of_an_array() -> None:
+    stage = Stage(n0=2)
+    rows = stage.submit_all([{}] * 3, array=True)
+    follower = stage.submit(after=[{"job": "1_1"}])
+    finish(stage, rows[0], BADLY)
+    stage.wait(2)
+    assert stage.holds(follower) == [DEPENDENCY]
+    finish(stage, rows[1], WELL)
+    stage.wait(2)
+    assert stage.holds(follower) == []
+    assert stage.state(follower) == "PENDING"
+
+
+def test_an_array_after_an_array() -> None:
+    stage = Stage(n0=2)
+    first = stage.submit_all([{}] * 2, array=True)
+    second = stage.submit_all([{"after": [{"job": "1"}]}] * 2, array=True)
+    for row in first:
+        assert [stage.holds(other) for other in second] == [[DEPENDENCY]] * 2
+        finish(stage, row, WELL)
+        stage.wait(2)
+    assert [stage.holds(other) for other in second] == [[], []]
+
+
 def test_all_of_several() -> None:
     stage = Stage(n0=2)
     first, second = stage.submit(), stage.submit()

@@ -163,8 +163,10 @@ class LiveController:
                 f"{who.user!r} belongs to tenant {who.tenant or who.user!r} and may not submit for {tenant!r}"
             )
         for before in spec.after:
-            if self.store.job_of_id(before.job) is None:
-                raise InputError(f"after: there is no job {before.job!r}; expected the id of a job")
+            if not self.store.phases(before.job):
+                raise InputError(
+                    f"after: there is no job {before.job!r}; expected the id of a job or of an array"
+                )
         return spec
 
     def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:

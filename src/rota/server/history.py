@@ -19,7 +19,7 @@ from io import StringIO
 
 from rota.model.jobs import Counts, Kind
 from rota.server.store.rows import History, IntervalRow, JobRow
-from rota.wire.job import JobSpec
+from rota.wire.job import JobSpec, array_of
 
 COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "tenant", "group", "workload", "priority", "kind",
@@ -38,13 +38,17 @@ def history_csv(history: History, specs: Mapping[int, JobSpec], epoch_s: float) 
     intervals: dict[int, list[IntervalRow]] = {}
     for interval in history.intervals:
         intervals.setdefault(interval.row, []).append(interval)
-    named = {job.id for job in jobs}
+    named: dict[str, list[str]] = {}
+    for job in jobs:
+        for name in {job.id, array_of(job.id)}:
+            named.setdefault(name, []).append(job.id)
     out = StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for job in sorted(jobs, key=lambda job: (begun[job.row], job.row)):
         spec = specs.get(job.row)
-        after = [before.job for before in spec.after if before.job in named] if spec is not None else []
+        befores = spec.after if spec is not None else ()
+        after = [id for before in befores for id in named.get(before.job, ())]
         line = _line(job, intervals.get(job.row, ()), zero_s)
         writer.writerow({**line, "submit_s": _rounded(begun[job.row] - zero_s), "after": ";".join(after)})
     return out.getvalue()

@@ -22,7 +22,7 @@ class After(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     job: Name
-    """Id of the other job."""
+    """Id of the other job, or number of an array: all of its jobs."""
     when: Literal["ok", "any", "failed"] = "ok"
     """How it has to end; if it ends otherwise, this job is cancelled."""
 
@@ -116,6 +116,11 @@ class JobSpec(BaseModel):
         low = self.gpus if self.gpus_min is None else self.gpus_min
         high = self.gpus if self.gpus_max is None else self.gpus_max
         return low, high
+
+
+def array_of(job_id: str) -> str:
+    """Number of the array of a job: `17` of `17_3`."""
+    return job_id.partition("_")[0]
 
 
 def array_indexes(text: str) -> tuple[list[int], int]:

@@ -17,7 +17,7 @@ from rota.server.store.rows import JobRow
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
 from rota.worlds.local.attempts import LiveJob
-from rota.worlds.local.dependencies import impossible
+from rota.worlds.local.dependencies import impossible, is_met
 from rota.worlds.local.holds import BEGIN, DEPENDENCY, USER, Hold
 
 if TYPE_CHECKING:
@@ -81,12 +81,9 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
         if tenant.hard and least > tenant.quota_gpus:
             found.append(Constraint(Code.QUOTA, least, tenant.quota_gpus, tenant.path))
     for before in spec.after:
-        other = store.job_of_id(before.job)
-        if other is None or other.now.finish_s is None or before.when == "any":
-            continue
-        if (other.now.state == "COMPLETED") != (before.when == "ok"):
-            ended = f"would be cancelled: job {before.job}, which it is to run after, is {other.now.state}"
-            found.append(Constraint(Code.POLICY, detail=ended))
+        if is_met(store.phases(before.job), before.when) is False:
+            ended = f"which it is to run after, did not end as asked ({before.when})"
+            found.append(Constraint(Code.POLICY, detail=f"would be cancelled: job {before.job}, {ended}"))
     return found
 
 
@@ -96,9 +93,7 @@ def _holds(
     """What would hide it from its policy at first."""
     now, epoch_s = scheduler.clock(), scheduler.clock.epoch_unix_s
     holds = [Hold(USER, user)] if spec.hold else []
-    open_ = [
-        b.job for b in spec.after if (o := store.job_of_id(b.job)) is not None and o.now.finish_s is None
-    ]
+    open_ = [before.job for before in spec.after if not is_met(store.phases(before.job), before.when)]
     if open_:
         holds.append(Hold(DEPENDENCY, ", ".join(open_)))
     if spec.begin_s is not None and spec.begin_s - epoch_s > now:

@@ -11,6 +11,7 @@ from rota.server.facade import Busy
 from rota.server.measured import cost_views
 from rota.server.store.rows import CostRow
 from rota.worlds.local.attempts import Attempt, LiveJob
+from rota.worlds.local.dependencies import Names
 from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, Hold, dominant
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured import measured_costs
@@ -37,7 +38,7 @@ def gather(scheduler: Scheduler) -> Moment:
         frozen=frozen,
         past=past,
         costs=costs_of(scheduler.store.costs(limit=MEASURED)),
-        waits=waits_of(live, world.row_of),
+        waits=waits_of(live, world.names),
         left_s={job.row: left for job in live if (left := left_s(job)) is not None},
         wake=loop.wake,
         min_run_s=scheduler.settings.min_run_s,
@@ -53,20 +54,20 @@ def costs_of(measured: Iterable[CostRow]) -> Costs:
     return measured_costs(views, "this cluster")
 
 
-def waits_of(live: Iterable[LiveJob], row_of: Mapping[str, int]) -> dict[int, Wait]:
+def waits_of(live: Iterable[LiveJob], names: Names) -> dict[int, Wait]:
     """What each held job waits for, as the simulated world knows it."""
     jobs = list(live)
     arrays: dict[int, list[int]] = {}
     for job in jobs:
         if job.array_first is not None:
             arrays.setdefault(job.array_first, []).append(job.row)
-    return {job.row: _wait(job, row_of, arrays) for job in jobs if job.holds and not job.is_over}
+    return {job.row: _wait(job, names, arrays) for job in jobs if job.holds and not job.is_over}
 
 
-def _wait(job: LiveJob, row_of: Mapping[str, int], arrays: Mapping[int, list[int]]) -> Wait:
+def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
     holds = dict(job.holds)
     until = [hold.until_s for hold in holds.values() if hold.until_s is not None]
-    named = [row_of[before.job] for before in job.spec.after if before.job in row_of]
+    named = [row for before in job.spec.after for row in names.rows(before.job)]
     in_array = ARRAY in holds and job.array_first is not None
     return Wait(
         why=_by_whom(dominant(holds)),

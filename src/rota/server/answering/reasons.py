@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
+from rota.scheduler.state import Phase
 from rota.server.store.rows import JobRow
 from rota.wire.job import After
 from rota.wire.views import ReasonView
@@ -90,20 +91,36 @@ def hold_views(
         elif hold.kind == SUSPENDED:
             view.remedy = f"Let it go on with `rota resume {row.id}`."
         elif hold.kind == DEPENDENCY:
-            view.sentence = _dependency(after, store) or view.sentence
+            ends = _dependencies(after, store)
+            if ends:
+                view.sentence = f"waits for {', and for '.join(ends)}"
         found.append(view)
     return found
 
 
-def _dependency(after: Iterable[After], store: Store) -> str:
-    """`waits for jobs 3 and 5 to complete, and for job 6 to end`: those that have not ended."""
+def _dependencies(after: Iterable[After], store: Store) -> list[str]:
+    """`jobs 3 and 5 to complete`, `2 of the 9 jobs of array 6 to end`: those that have not ended."""
     wanted: dict[str, list[str]] = {}
+    arrays = []
     for before in after:
-        other = store.job_of_id(before.job)
-        if other is not None and other.now.finish_s is None:
+        phases = store.phases(before.job)
+        if all(phase >= Phase.COMPLETED for phase in phases):
+            continue
+        if store.job_of_id(before.job) is None:
+            arrays.append(_array(before, phases))
+        else:
             wanted.setdefault(before.when, []).append(before.job)
-    parts = [f"for {listed(', '.join(ids))} to {_ENDS[when]}" for when, ids in wanted.items()]
-    return f"waits {', and '.join(parts)}" if parts else ""
+    return [f"{listed(', '.join(ids))} to {_ENDS[when]}" for when, ids in wanted.items()] + arrays
+
+
+def _array(before: After, phases: Mapping[int, int]) -> str:
+    """`12 of the 20 jobs of array 17 to complete`."""
+    left = sum(count for phase, count in phases.items() if phase < Phase.COMPLETED)
+    jobs = f"{left:,} of the {sum(phases.values()):,} jobs of array {before.job}"
+    if before.when != "failed":
+        return f"{jobs} to {_ENDS[before.when]}"
+    has_failed = any(phase > Phase.COMPLETED for phase in phases)
+    return f"{jobs} to end" + ("" if has_failed else ", at least one of them by failing")
 
 
 def from_reply(packed: Iterable[Sequence[Any]]) -> list[Constraint]:

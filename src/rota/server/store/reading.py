@@ -65,6 +65,16 @@ def _conditions(which: JobFilter) -> list[ColumnElement[bool]]:
     return wanted
 
 
+def phases(connection: Connection, name: str) -> dict[int, int]:
+    """See `Store.phases`."""
+    c = t.jobs.c
+    meant = c.id == clean(name)
+    if name.isascii() and name.isdecimal() and not name.startswith("0"):
+        meant = or_(meant, c.array_first == bounded(int(name) - 1))
+    counted = select(c.phase, func.count()).where(meant).group_by(c.phase)
+    return {row[0]: row[1] for row in connection.execute(counted)}
+
+
 def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
     """See `Store.specs`."""
     joined = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs)

@@ -194,6 +194,11 @@ class Store:
         with self._db.reading() as connection:
             return reading.jobs(connection, which or JobFilter())
 
+    def phases(self, name: str) -> Mapping[int, int]:
+        """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
+        with self._db.reading() as connection:
+            return reading.phases(connection, name)
+
     def spec(self, row: int) -> JobSpec | None:
         """What the user submitted, with all changes since."""
         return self.specs([row]).get(row)

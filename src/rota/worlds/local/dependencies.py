@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
-from rota.wire.job import After, JobSpec
+from rota.wire.job import JobSpec, array_of
 from rota.worlds.local.attempts import LiveJob
 from rota.worlds.local.holds import ARRAY, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
 from rota.worlds.local.moment import Moment
@@ -18,12 +18,41 @@ if TYPE_CHECKING:
     from rota.worlds.local.world import LiveWorld
 
 
+class Names:
+    """What `after` may name: a job by its id, or all jobs of an array by its number."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._rows: dict[str, int] = {}
+        self._arrays: dict[str, list[int]] = {}
+        for row, job_id in enumerate(ids):
+            self.add(job_id, row)
+
+    def add(self, job_id: str, row: int) -> None:
+        """The job of `row` has this id."""
+        self._rows[job_id] = row
+        if "_" in job_id:
+            self._arrays.setdefault(array_of(job_id), []).append(row)
+
+    def rows(self, name: str) -> Sequence[int]:
+        """Rows of the jobs that `name` stands for; none if it stands for nothing."""
+        if name in self._arrays:
+            return self._arrays[name]
+        return (self._rows[name],) if name in self._rows else ()
+
+
+def expect(world: LiveWorld, job: LiveJob) -> None:
+    """`job` is to be looked at whenever one of those that it is to run after ends."""
+    for before in job.spec.after:
+        for row in world.names.rows(before.job):
+            world.dependents.setdefault(row, set()).add(job.row)
+
+
 def derived_holds(world: LiveWorld, job: LiveJob, now: float) -> Iterator[Hold]:
     """The holds of a job that has just arrived."""
     spec = job.spec
     if spec.hold:
         yield Hold(USER, job.user)
-    waits = [before for before in spec.after if not _is_satisfied(world, before)]
+    waits = [before for before in spec.after if not is_met(_phases(world, before.job), before.when)]
     if waits:
         yield Hold(DEPENDENCY, ", ".join(before.job for before in waits))
     begin = begins(spec, world.epoch_unix_s, now)
@@ -44,13 +73,9 @@ def begins(spec: JobSpec, epoch_unix_s: float, now: float) -> Hold | None:
     return Hold(BEGIN, when, spec.begin_s - epoch_unix_s)
 
 
-def _is_satisfied(world: LiveWorld, before: After) -> bool:
-    """Also true if it can never be: `look` finds that out and ends the job."""
-    row = world.row_of.get(before.job)
-    if row is None:
-        return False
-    phase = _phase(world, row)
-    return phase >= Phase.COMPLETED and not _never(phase, before)
+def _phases(world: LiveWorld, name: str) -> set[int]:
+    """Where the jobs that `name` stands for are; empty if there are none."""
+    return {_phase(world, row) for row in world.names.rows(name)}
 
 
 def _phase(world: LiveWorld, row: int) -> int:
@@ -61,11 +86,20 @@ def _phase(world: LiveWorld, row: int) -> int:
     return world.state.phase.item(row) if row < world.state.submitted else Phase.ABSENT
 
 
-def _never(phase: int, before: After) -> bool:
-    """True if a job that has ended as `phase` did not end as it had to."""
-    if phase < Phase.COMPLETED or before.when == "any":
+def is_met(phases: Collection[int], when: str) -> bool | None:
+    """True once jobs in these phases have ended as they had to, False if they never will have, else None.
+
+    `ok`: all of them well; `any`: all of them; `failed`: all of them, and one at least not well.  No jobs
+    never end.
+    """
+    if not phases:
         return False
-    return (phase == Phase.COMPLETED) != (before.when == "ok")
+    is_bad = any(phase > Phase.COMPLETED for phase in phases)
+    if when == "ok" and is_bad:
+        return False
+    if any(phase < Phase.COMPLETED for phase in phases):
+        return None
+    return is_bad if when == "failed" else True
 
 
 def impossible(world: LiveWorld, job: LiveJob) -> Hold | None:
@@ -113,21 +147,26 @@ def wake_array(world: LiveWorld, job: LiveJob) -> None:
 def look(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
     """See whether what the held `job` waits for has come, or never will."""
     if DEPENDENCY in job.holds:
+        are_met = []
         for before in job.spec.after:
-            row = world.row_of.get(before.job, -1)
-            if row < 0 or _never(_phase(world, row), before):
-                ended = "does not exist" if row < 0 else f"did not end as asked ({before.when})"
-                world.over(
-                    job, Phase.CANCELLED, "CANCELLED", f"job {before.job}, which it was to run after, {ended}"
-                )
-                moment.settle(job.row, Phase.CANCELLED)
-                for attempt in job.living:
-                    world.send_away(job, attempt, How.CANCELLED, "cancelled", job.cause)
-                world.drop_if_gone(job)
+            phases = _phases(world, before.job)
+            are_met.append(is_met(phases, before.when))
+            if are_met[-1] is False:
+                ended = f"did not end as asked ({before.when})" if phases else "does not exist"
+                _give_up(world, job, f"job {before.job}, which it was to run after, {ended}", moment)
                 return
-        if all(_is_satisfied(world, before) for before in job.spec.after):
+        if all(are_met):
             world.unhold(job, DEPENDENCY, moment)
     if INFEASIBLE in job.holds and impossible(world, job) is None:
         world.unhold(job, INFEASIBLE, moment)
     if ARRAY in job.holds and not array_is_full(world, job):
         world.unhold(job, ARRAY, moment)
+
+
+def _give_up(world: LiveWorld, job: LiveJob, why: str, moment: Moment) -> None:
+    """What the held `job` waits for will never come."""
+    world.over(job, Phase.CANCELLED, "CANCELLED", why)
+    moment.settle(job.row, Phase.CANCELLED)
+    for attempt in job.living:
+        world.send_away(job, attempt, How.CANCELLED, "cancelled", job.cause)
+    world.drop_if_gone(job)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.grants import Grant, Role
 from rota.scheduler.world import How
+from rota.wire.job import array_of
 from rota.wire.sync import Part
 from rota.worlds.local.attempts import Attempt, LiveJob, Place
 from rota.worlds.local.orders import ranks_of
@@ -37,7 +38,7 @@ def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> P
     env = dict(spec.env)
     if job.array_index is not None:
         env["ROTA_ARRAY_INDEX"] = str(job.array_index)
-        env["ROTA_ARRAY_JOB_ID"] = job.id.partition("_")[0]
+        env["ROTA_ARRAY_JOB_ID"] = array_of(job.id)
     address = world.nodes[first.node].info.address
     return Part(
         row=job.row,

@@ -23,7 +23,7 @@ from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.wire.sync import Capability, Notice, Part, Status, Wanted
 from rota.worlds.local.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.local.commands import obey
-from rota.worlds.local.dependencies import array_is_full, derived_holds, wake_array
+from rota.worlds.local.dependencies import Names, array_is_full, derived_holds, expect, wake_array
 from rota.worlds.local.holds import ARRAY, DEPENDENCY, Hold, dominant
 from rota.worlds.local.inbox import Arrived, Asked, Begun, Changed, Event, Inbox, Told
 from rota.worlds.local.leaving import saved_work
@@ -66,7 +66,7 @@ class LiveWorld:
         self.nodes = list(nodes)
         self.position = {node.name: node.position for node in nodes}
         self.live = {job.row: job for job in jobs}
-        self.row_of = {job_id: row for row, job_id in enumerate(table.jobs.ids)}
+        self.names = Names(table.jobs.ids)
         self.dependents: dict[int, set[int]] = {}
         self.inbox = inbox
         self.desk = desk
@@ -91,8 +91,7 @@ class LiveWorld:
         self.state = state
         self.progress = state.progress
         for job in self.live.values():
-            for before in job.spec.after:
-                self.dependents.setdefault(self.row_of.get(before.job, -1), set()).add(job.row)
+            expect(self, job)
             for attempt in job.living:
                 self.order(job, attempt)
             self.timers.set_for(self, job)
@@ -183,9 +182,8 @@ class LiveWorld:
     def _arrive(self, job: LiveJob, asked: Job, types: tuple[str, ...], moment: Moment) -> None:
         row = self.enter(asked, types)
         self.live[row] = job
-        self.row_of[job.id] = row
-        for before in job.spec.after:
-            self.dependents.setdefault(self.row_of.get(before.job, -1), set()).add(row)
+        self.names.add(job.id, row)
+        expect(self, job)
         moment.arrived.append(row)
         moment.touched.add(row)
         self.find_holds(job, moment.now)
