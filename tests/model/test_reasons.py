@@ -37,13 +37,25 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         (
             Constraint(Code.HOST, 1, 0, "CPU cores"),
             "needs 1 CPU core on one node; the most free on one is 0",
-            "Ask for 0 CPU cores or less, or wait until a node has more.",
+            "Ask for less, or wait until a node has 1 CPU core free.",
         ),
         (Constraint(Code.DEPENDENCY, detail="3"), "waits for job 3 to end", "Job 3 would have to end."),
         (
             Constraint(Code.NODE, detail="n1, n2"),
             "would fit if nodes n1 and n2 took new jobs",
-            "Open nodes n1 and n2 again, with `rota undrain` if it is drained.",
+            "Open nodes n1 and n2 again: `rota drain NODE --undo` ends a drain, `rota up` or `rota agent` "
+            "brings back what is lost.",
+        ),
+        (
+            Constraint(Code.QUOTA, 11, 0),
+            "the tenants without a quota of their own would use 11 GPUs together; their quota is 0",
+            "The job would have to ask for 11 GPUs less, those tenants to give back as many, "
+            "or the quota to be 11.",
+        ),
+        (
+            Constraint(Code.RESERVATION, 1, 0, "3 (for another 9s), 4"),
+            "needs 1 GPU; 0 are free, the rest is reserved for jobs 3 (for another 9s) and 4",
+            "Jobs 3 and 4 would have to start.",
         ),
         (
             Constraint(Code.PREEMPTED, 1, detail="4, 5, 6"),

@@ -119,6 +119,19 @@ SCENES = [
         cluster=HOSTS, running=(alone(0, 0), alone(1, 4)), columns={"cpus": [6.0, 6.0, 4.0]},
     ),
     Scene(
+        "more CPU cores than any node has, for a gang, and no room", "A 8x9 B 2x9",
+        [
+            (Code.HOST, 32, 8, "needs 32 CPU cores on one node; the most free on one is 8"),
+            (Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free"),
+        ],
+        cluster=HOSTS, running=(alone(0, *range(8)),), columns={"cpus": [0.0, 64.0]},
+    ),
+    Scene(
+        "memory for a gang of which each half would find some", "A 1x9 B 4x9",
+        [(Code.HOST, 96, 64, "needs 96 GiB of host memory on one node; the most free on one is 64")],
+        cluster=HOSTS, running=(alone(0, 0),), columns={"memory_gib": [0.0, 96.0]},
+    ),
+    Scene(
         "a CPU job wants memory", "A 0x9 B 0x9 C 0x9",
         [(Code.HOST, 40, 24, "needs 40 GiB of host memory on one node; the most free on one is 24")],
         cluster=HOSTS, running=(Grant(0, (), node=0), Grant(1, (), node=1)), columns={"memory_gib": 40.0},

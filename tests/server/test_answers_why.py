@@ -239,7 +239,8 @@ SITUATIONS = [
         ["tenant t would use 4 devices; its quota is 3"],
         nodes={"n1": 4},
         tenants=Tenants.of(Tenant("t", quota_gpus=3, hard=True)),
-        remedy="Tenant t would have to give back 1 device, or get a quota of 4.",
+        remedy="The job would have to ask for 1 device less, tenant t to give back as many, "
+        "or the quota to be 4.",
     ),
     Situation(
         "gang larger than the cluster",
@@ -327,7 +328,8 @@ SITUATIONS = [
         drained,
         ["would fit if node n2 took new jobs: n2 was drained by u (new fans)", NEEDS_2],
         nodes=TWO_NODES,
-        remedy="Open node n2 again, with `rota undrain` if it is drained.",
+        remedy="Open node n2 again: `rota drain NODE --undo` ends a drain, `rota up` or `rota agent` brings "
+        "back what is lost.",
     ),
     Situation(
         "unhealthy device",
@@ -335,7 +337,12 @@ SITUATIONS = [
         ["would fit if device n1:1 was healthy: n1:1 reports Xid 79", NEEDS_1],
         remedy="Repair device n1:1.",
     ),
-    Situation("dependency", after_two, ["waits for jobs 1 and 2 to complete"]),
+    Situation(
+        "dependency",
+        after_two,
+        ["waits for jobs 1 and 2 to complete"],
+        remedy="Jobs 1 and 2 would have to complete.",
+    ),
     Situation("after an array", after_an_array("any"), [TWO_OF_THREE]),
     Situation("after failures in an array", after_an_array("failed"), [TWO_OF_THREE]),
     Situation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
@@ -125,10 +126,20 @@ def _type(c: Constraint, device: str) -> str:
 
 
 def _host(c: Constraint, device: str) -> str:
+    return f"needs {_host_need(c)} on one node; the most free on one is {number(c.provided)}"
+
+
+def _host_need(c: Constraint) -> str:
+    """`1 CPU core`, `8 GiB of host memory`."""
     need = f"{number(c.requested)} {c.detail}"
-    if c.requested == 1:
-        need = need.replace("cores", "core")
-    return f"needs {need} on one node; the most free on one is {number(c.provided)}"
+    return need.replace("cores", "core") if c.requested == 1 else need
+
+
+def _quota(c: Constraint, device: str) -> str:
+    uses, quota = f"would use {plural(c.requested, device)}", f"quota is {number(c.provided)}"
+    if c.detail:
+        return f"tenant {c.detail} {uses}; its {quota}"
+    return f"the tenants without a quota of their own {uses} together; their {quota}"
 
 
 def _back_off(c: Constraint, device: str) -> str:
@@ -207,9 +218,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
         f"belongs to tenant {c.detail}, which holds {plural(c.requested, d)} and has a share of "
         f"{number(c.provided)}: tenants with less go first"
     ),
-    Code.QUOTA: lambda c, d: (
-        f"tenant {c.detail} would use {plural(c.requested, d)}; its quota is {number(c.provided)}"
-    ),
+    Code.QUOTA: _quota,
     Code.RESERVATION: lambda c, d: (
         f"needs {plural(c.requested, d)}; {number(c.provided)} {_are(c.provided)} free, "
         f"the rest is reserved for {listed(c.detail)}"
@@ -253,6 +262,7 @@ def _missing(c: Constraint, device: str) -> str:
     return plural(c.requested - c.provided, f"more {device}")
 
 
+_BRACKETS = re.compile(r" \([^)]*\)")
 _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     Code.RESOURCES: _more,
     Code.GPU_TYPE: lambda c, d: (
@@ -271,10 +281,11 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     Code.MEMORY: lambda c, d: (
         f"Ask for {number(c.provided)} GiB or less, or wait until a device has more left."
     ),
-    Code.HOST: lambda c, d: (
-        f"Ask for {number(c.provided)} {c.detail} or less, or wait until a node has more."
+    Code.HOST: lambda c, d: f"Ask for less, or wait until a node has {_host_need(c)} free.",
+    Code.NODE: lambda c, d: (
+        f"Open {listed(c.detail, 'node')} again: `rota drain NODE --undo` ends a drain, `rota up` or "
+        "`rota agent` brings back what is lost."
     ),
-    Code.NODE: lambda c, d: f"Open {listed(c.detail, 'node')} again, with `rota undrain` if it is drained.",
     Code.UNHEALTHY: lambda c, d: f"Repair {listed(c.detail, 'device')}.",
     Code.PRIORITY: lambda c, d: "Those jobs would have to start or end, or the job get more priority.",
     Code.EARLIER: lambda c, d: "Those jobs would have to start or end.",
@@ -284,10 +295,11 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
         "or the others to want less."
     ),
     Code.QUOTA: lambda c, d: (
-        f"Tenant {c.detail} would have to give back {plural(c.requested - c.provided, d)}, "
-        f"or get a quota of {number(c.requested)}."
+        f"The job would have to ask for {plural(c.requested - c.provided, d)} less, "
+        f"{f'tenant {c.detail}' if c.detail else 'those tenants'} to give back as many, "
+        f"or the quota to be {number(c.requested)}."
     ),
-    Code.RESERVATION: lambda c, d: f"{_first(listed(c.detail))} would have to start.",
+    Code.RESERVATION: lambda c, d: f"{_first(listed(_BRACKETS.sub('', c.detail)))} would have to start.",
     Code.DEPENDENCY: lambda c, d: f"{_first(listed(c.detail))} would have to end.",
     Code.LOCALITY: lambda c, d: "Running jobs would have to leave devices that are close together.",
     Code.BEGIN: lambda c, d: "Let it begin earlier with `rota update --begin`.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from rota.model.columns import Floats
 from rota.model.grants import Reservation
 from rota.model.reasons import Code, Constraint, names_of
 from rota.model.units import format_duration
@@ -162,7 +163,7 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
         never = _never(snapshot, standing, row)
         if never:
             return closed + never
-        lacking = _quota(snapshot, after, row) + (_host(after, row) or _room(snapshot, after, row))
+        lacking = _quota(snapshot, after, row) + _host(snapshot, after, row) + _room(snapshot, after, row)
         reserved = [] if lacking else _reserved(snapshot, decision, after, row)
         return closed + (lacking or reserved or [_scattered(snapshot, after, row)])
     if standing.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
@@ -283,22 +284,40 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     return found
 
 
-def _host(after: Occupancy, row: int) -> list[Constraint]:
-    """CPU cores or host memory that no healthy node has left, for a job on a single node."""
+def _host(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
+    """CPU cores or host memory that the nodes lack for the devices of the job that they could give."""
     jobs, cluster = after.jobs, after.cluster
-    if jobs.gpus.item(row) > 1:
-        return []
-    found = []
-    for need, capacity, used, what in (
-        (jobs.cpus.item(row), cluster.node_cpus, after.cpus_used, "CPU cores"),
-        (jobs.memory_gib.item(row), cluster.node_memory_gib, after.memory_used, "GiB of host memory"),
-    ):
-        healthy = [node for node in range(cluster.nodes) if node not in after.down_nodes]
-        limited = bool(healthy) and all(capacity.item(node) for node in healthy)
-        most = max((capacity.item(node) - used[node] for node in healthy), default=0.0)
-        if limited and need > most + EPSILON:
-            found.append(Constraint(Code.HOST, need, most, what))
-    return found
+    return [
+        found
+        for need, capacity, used, what in (
+            (jobs.cpus.item(row), cluster.node_cpus, after.cpus_used, "CPU cores"),
+            (jobs.memory_gib.item(row), cluster.node_memory_gib, after.memory_used, "GiB of host memory"),
+        )
+        if need and (found := _short(snapshot, after, row, (need, capacity, used, what))) is not None
+    ]
+
+
+def _short(
+    snapshot: Snapshot, after: Occupancy, row: int, resource: tuple[float, Floats, list[float], str]
+) -> Constraint | None:
+    """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
+    (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
+    codes, kinds = set(_acceptable(snapshot, row)), after.cluster.node_type
+    lacking, room, free_there = [], 0, 0
+    for node in range(after.cluster.nodes):
+        if node in after.down_nodes or (gpus and int(kinds[node]) not in codes):
+            continue
+        free = after.free.count[node]
+        part = min(max(gpus, 1), max(free, 1)) / max(gpus, 1)
+        left = capacity.item(node) - used[node]
+        if capacity.item(node) and part * need > left + EPSILON:
+            lacking.append(Constraint(Code.HOST, part * need, left, what))
+            free_there += free
+        else:
+            room += free if gpus > 1 else max(free, 1)
+    if not lacking or room >= max(gpus, 1) or 0 < room + free_there < gpus:
+        return None
+    return max(lacking, key=lambda one: (one.provided, one.requested))
 
 
 def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:

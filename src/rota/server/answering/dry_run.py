@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rota.errors import RotaError
+from rota.model.cluster import Cluster
 from rota.model.reasons import Code, Constraint
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
@@ -76,6 +79,8 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
     hold = None if world is None else impossible(world, LiveJob(row.row, NEW, row.user, spec))
     if hold is not None:
         found.append(hold.constraint())
+    if world is not None:
+        found += _beyond_nodes(world.cluster, spec)
     for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
         least = spec.range[0] * spec.gpu_share
         if tenant.hard and least > tenant.quota_gpus:
@@ -84,6 +89,23 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
         if is_met(store.phases(before.job), before.when) is False:
             ended = f"which it is to run after, did not end as asked ({before.when})"
             found.append(Constraint(Code.POLICY, detail=f"would be cancelled: job {before.job}, {ended}"))
+    return found
+
+
+def _beyond_nodes(cluster: Cluster, spec: JobSpec) -> list[Constraint]:
+    """CPU cores or host memory that no node has, or too few of them for all devices of the job."""
+    least, found = spec.range[0], []
+    for need, capacity, what in (
+        (spec.cpus, cluster.node_cpus, "CPU cores"),
+        (spec.memory_gib, cluster.node_memory_gib, "GiB of host memory"),
+    ):
+        if not need or not capacity.all():  # a capacity of 0 is unlimited
+            continue
+        of_each, most = need / max(spec.gpus, 1), float(capacity.max(initial=0.0))
+        fed = np.minimum(cluster.node_gpus, capacity // of_each).sum()
+        if of_each > most or fed < least:
+            on_one = of_each * max(min(least, int(cluster.node_gpus.max(initial=0))), 1)
+            found.append(Constraint(Code.HOST, on_one, most, what))
     return found
 
 
@@ -99,7 +121,13 @@ def _holds(
     if spec.begin_s is not None and spec.begin_s - epoch_s > now:
         holds.append(Hold(BEGIN, utc(spec.begin_s), spec.begin_s - epoch_s))
     held = replace(row, now=replace(row.now, hold=[hold.plain() for hold in holds]))
-    return hold_views(words, held, now, spec.after, store)
+    views = hold_views(words, held, now, spec.after, store)
+    for view in views:
+        if view.code == Code.HELD:
+            view.remedy = "Submit it without a hold, or release it afterwards."
+        elif view.code == Code.BEGIN:
+            view.remedy = "Submit it with an earlier moment to begin."
+    return views
 
 
 def warnings(spec: JobSpec, now_s: float) -> list[str]:

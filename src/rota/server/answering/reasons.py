@@ -94,6 +94,7 @@ def hold_views(
             ends = _dependencies(after, store)
             if ends:
                 view.sentence = f"waits for {', and for '.join(ends)}"
+                view.remedy = f"{_first(', and '.join(ends)).replace(' to ', ' would have to ')}."
         found.append(view)
     return found
 
@@ -121,6 +122,10 @@ def _array(before: After, phases: Mapping[int, int]) -> str:
         return f"{jobs} to {_ENDS[before.when]}"
     has_failed = any(phase > Phase.COMPLETED for phase in phases)
     return f"{jobs} to end" + ("" if has_failed else ", at least one of them by failing")
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def from_reply(packed: Iterable[Sequence[Any]]) -> list[Constraint]:
