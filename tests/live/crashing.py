@@ -66,11 +66,14 @@ class Load:
         self.before = {one["id"] for one in persistently(live, "GET", "/v1/jobs")}
         """Jobs that are none of ours."""
 
-    def submit(self, kind: str = "", steps: int = 0) -> str:
-        """One more job, asked for again and again until somebody says yes; its id."""
+    def submit(self, kind: str = "", steps: int | None = None) -> str:
+        """One more job, asked for again and again until somebody says yes; its id.
+
+        With 0 steps it does not end before `let_go`.
+        """
         chooser = self.chooser
         kind = kind or chooser.choice(["plain", "cooperative"])
-        steps, step_s = steps or chooser.randint(5, 30), 0.05
+        steps, step_s = chooser.randint(5, 30) if steps is None else steps, 0.05
         spec = {
             "command": [sys.executable, str(WITNESS), str(self.evidence), kind, str(steps), str(step_s)],
             "gpus": chooser.choice([1, 1, 2]),
@@ -81,6 +84,10 @@ class Load:
         body = {"spec": spec, "key": f"{self.evidence}-{len(self.ids)}"}
         self.ids.append(persistently(self.live, "POST", "/v1/jobs", body)["jobs"][0]["id"])
         return self.ids[-1]
+
+    def let_go(self) -> None:
+        """Whatever waits for it may end."""
+        (self.evidence / "go").touch()
 
     def unfinished(self) -> int:
         """How many have not come to their end, as they say themselves."""
@@ -142,7 +149,7 @@ def killed(pid: int) -> bool:
     return True
 
 
-def drain(live: Tended, load: Load, patience_s: float = 90.0) -> None:
+def drain(live: Tended, load: Load, patience_s: float = 300.0) -> None:
     """Let everything that was submitted come to its end."""
     end_s = time.monotonic() + patience_s
     left: list[str] = list(load.ids)

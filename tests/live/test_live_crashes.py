@@ -93,7 +93,7 @@ POINTS = [f"{name}:{n}" for name in CONTROLLER for n in (1, 4, 12)] + ["store-co
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
     """A cluster that dies in one test and lives again in the next."""
     with Tended(
-        tmp_path_factory.mktemp("points"), devices="cpu:2", policy="fifo:skip=yes", **SETTINGS
+        tmp_path_factory.mktemp("points"), devices="cpu:3", policy="fifo:skip=yes", **SETTINGS
     ) as live:
         yield live
 
@@ -109,14 +109,15 @@ def test_a_kill_at_every_named_point(crashed: Tended, tmp_path: Path, point: str
     live.respawn({"ROTA_CRASH_AT": point})
     victims = [one for one in (live.controller, *live.agents.values()) if one is not None]
     for kind in ("plain", "plain", "cooperative"):
-        load.submit(kind, steps=20)
+        load.submit(kind, steps=0)
     suspended, requeued, robbed = load.ids
     eventually(live, lambda: load.words().keys() >= {suspended, requeued} or point in SHIM)
     act(live, suspended, "suspend")
     act(live, requeued, "requeue")
     eventually(live, lambda: left(live, suspended) or point in SHIM)
     act(live, suspended, "resume")
-    eventually(live, lambda: any(map(killed, live.shims(robbed))) or over(live, load) or point in SHIM)
+    eventually(live, lambda: any(map(killed, live.shims(robbed))) or point in SHIM)
+    load.let_go()
     eventually(live, lambda: over(live, load) or point in SHIM or any(one.poll() == -9 for one in victims))
     if point in SHIM:
         eventually(live, lambda: any(one["end_s"] for id in load.ids for one in attempts_of(live, id)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_cluster import LiveCluster
@@ -93,12 +94,10 @@ time.sleep(600)
 """
 
 
-def test_the_time_limit_ends_a_job_with_notice(live: LiveCluster, tmp_path: Path) -> None:
-    id = live.submit(*python(GOES, tmp_path / "said"), time_s=1.0)
-    job = live.wait(id)
+def test_the_time_limit_ends_a_job(live: LiveCluster) -> None:
+    job = live.wait(live.submit("sleep", "600", time_s=1.0))
     assert job["state"] == "TIMEOUT"
     assert job["cause"] == "reached its time limit of 1 s"
-    assert 'SIGTERM {"reason": "timeout"' in (tmp_path / "said").read_text()
 
 
 def test_the_notice_signal_comes_before_sigterm(live: LiveCluster, tmp_path: Path) -> None:
@@ -119,16 +118,16 @@ def test_grace_is_the_time_between_sigterm_and_sigkill(live: LiveCluster, tmp_pa
     written(live, tmp_path / "said", "ready")
     began = time.monotonic()
     live.act(id, "cancel")
-    assert live.job(id)["state"] == "COMPLETING"
     job = live.wait(id)
     assert (job["state"], job["signal"]) == ("CANCELLED", 9)
-    assert 0.7 <= time.monotonic() - began < 10
+    assert time.monotonic() - began >= 0.7
 
 
 def test_force_knows_no_grace(live: LiveCluster, tmp_path: Path) -> None:
     id = live.submit(*python(DEAF, tmp_path / "said"), grace_s=600)
     written(live, tmp_path / "said", "ready")
     live.act(id, "cancel")
+    assert live.job(id)["state"] == "COMPLETING"
     live.act(id, "cancel", force=True)
     assert live.wait(id)["signal"] == 9
 
@@ -163,11 +162,13 @@ FOLLOWERS = {
 
 
 @pytest.mark.parametrize("how", FOLLOWERS)
-def test_a_job_after_another(live: LiveCluster, how: str) -> None:
+def test_a_job_after_another(live: LiveCluster, tmp_path: Path, how: str) -> None:
     program, when, state = FOLLOWERS[how]
-    first = live.submit("sh", "-c", f"sleep 0.3; {program}")
+    first = live.submit("sh", "-c", f"until [ -e {tmp_path / 'go'} ]; do sleep 0.02; done; {program}")
     second = live.submit("true", after=[{"job": first, "when": when}])
+    live.reaches(first, "RUNNING")
     assert live.job(second)["state"] == "PENDING"
+    (tmp_path / "go").touch()
     job = live.wait(second)
     assert job["state"] == state
     if state == "CANCELLED":
@@ -221,11 +222,13 @@ def test_who_passes_the_trial_gets_what_it_asked_for(live: LiveCluster) -> None:
 # -- changes ---------------------------------------------------------------------------------------
 
 
-def test_a_running_job_gets_another_limit(live: LiveCluster) -> None:
-    id = live.submit("sleep", "600")
-    live.reaches(id, "RUNNING")
+def test_a_running_job_gets_another_limit(live: LiveCluster, tmp_path: Path) -> None:
+    """It hears why it has to go."""
+    id = live.submit(*python(GOES, tmp_path / "said"))
+    written(live, tmp_path / "said", "ready")
     live.client.call("PATCH", f"/v1/jobs/{id}", {"time_s": 0.5, "comment": "shorter"})
     assert live.wait(id)["state"] == "TIMEOUT"
+    assert 'SIGTERM {"reason": "timeout"' in (tmp_path / "said").read_text()
     assert detail(live, id)["spec"]["comment"] == "shorter"
     assert len(attempts(live, id)) == 1
 
@@ -327,11 +330,10 @@ while not os.path.exists(sys.argv[1]): time.sleep(0.02)
 print("two", flush=True)
 """
     id = live.submit(*python(code, tmp_path / "go"))
-    first = live.client.call("GET", f"/v1/jobs/{id}/logs?offset=0&wait_s=20")
+    first = followed(live, id, 0)
     assert first["text"] == "one\n"
     (tmp_path / "go").touch()
-    after = first["offset"] + len(first["text"])
-    assert live.client.call("GET", f"/v1/jobs/{id}/logs?offset={after}&wait_s=20")["text"] == "two\n"
+    assert followed(live, id, first["offset"] + len(first["text"]))["text"] == "two\n"
     live.wait(id)
     assert log_of(live, id) == "one\ntwo\n"
     assert "it has no rank" in str(
@@ -339,11 +341,18 @@ print("two", flush=True)
     ) or "has no rank 5" in str(refused(live, "GET", f"/v1/jobs/{id}/logs?rank=5"))
 
 
+def followed(live: LiveCluster, id: str, offset: int) -> dict[str, Any]:
+    """A piece of a log, as soon as there is one."""
+    path = f"/v1/jobs/{id}/logs?offset={offset}&wait_s=60"
+    piece: dict[str, Any] = live.client.call("GET", path, timeout_s=90.0)
+    return piece
+
+
 def test_wait_returns_when_a_job_ends(live: LiveCluster) -> None:
     id = live.submit("sleep", "0.3")
     began = time.monotonic()
-    assert live.client.call("GET", f"/v1/jobs/{id}/wait?wait_s=20")["state"] == "COMPLETED"
-    assert time.monotonic() - began < 15
+    assert live.client.call("GET", f"/v1/jobs/{id}/wait?wait_s=60", timeout_s=90.0)["state"] == "COMPLETED"
+    assert time.monotonic() - began < 55, "not only when its patience is over"
 
 
 # -- preemption ------------------------------------------------------------------------------------
@@ -360,10 +369,10 @@ signal.signal(signal.SIGTERM, go)
 open(sys.argv[1], "a").write("began\\n")
 time.sleep(600)
 """
-    with LiveCluster(tmp_path, devices="cpu:1", policy="las:quantum=0.3") as live:
-        first = live.submit(*python(slow, tmp_path / "said"), checkpoint="own")
+    with LiveCluster(tmp_path, devices="cpu:1", policy="srtf", knowledge="duration=user") as live:
+        first = live.submit(*python(slow, tmp_path / "said"), checkpoint="own", time_s=600.0)
         written(live, tmp_path / "said", "began")
-        second = live.submit("sh", "-c", f"echo second >> {tmp_path / 'said'}")
+        second = live.submit("sh", "-c", f"echo second >> {tmp_path / 'said'}", time_s=60.0)
         assert live.wait(second)["state"] == "COMPLETED"
         assert (tmp_path / "said").read_text().splitlines()[:3] == ["began", "left", "second"]
         live.until(lambda: len(attempts(live, first)) == 2, "a second attempt")

@@ -1,5 +1,7 @@
 """Jobs that leave evidence: python witness.py FOLDER plain|cooperative STEPS STEP_S
 
+With 0 steps it goes on until there is a file FOLDER/go.
+
 Each job has one file, FOLDER/JOB.txt, to which its attempts append one line at a time: `START attempt pid`,
 `END attempt`; `TWICE attempt` if another attempt of the same job runs beside this one, which a lock tells for
 certain; and `AGAIN attempt` if an earlier attempt had come to its end and nobody knew.
@@ -30,20 +32,29 @@ def main() -> None:
         sys.exit(3)
     say("START", f" {os.getpid()}")
     if kind == "plain":
-        for _ in range(steps):
+        done = 0
+        while goes_on(folder, steps, done):
             time.sleep(step_s)
+            done += 1
     else:
-        train(steps, step_s)
+        train(folder, steps, step_s)
     ended = any(line.startswith("END") for line in (folder / f"{job}.txt").read_text().splitlines())
     say("AGAIN" if ended else "END")
 
 
-def train(steps: int, step_s: float) -> None:
+def goes_on(folder: Path, steps: int, done: int) -> bool:
+    return done < steps if steps else not (folder / "go").exists()
+
+
+def train(folder: Path, steps: int, step_s: float) -> None:
     """A loop that can be suspended, sent away and restored."""
     import rota.training as rota
 
     job = rota.attach(state={"loss": 1.0}, batch_size=4, checkpoint_every_s=0.5)
-    for _ in job.steps(steps):
+    for done in job.steps(steps or 10**9):
+        if not goes_on(folder, steps, done):
+            job.finish()
+            break
         time.sleep(step_s)
         job.step(loss=1.0, samples=4)
 
