@@ -11,7 +11,7 @@ from rota.agent.live import Live
 from rota.agent.supervisor import Supervisor
 from rota.wire.sync import Part, Rank, Status, Wanted
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 T = TypeVar("T")
 
 

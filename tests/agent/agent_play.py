@@ -17,7 +17,7 @@ from rota.wire.sync import Fetch, Part, Piece, Rank, Report, Status, SyncReply, 
 
 T = TypeVar("T")
 Key = tuple[int, int]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 OVER = (Status.ENDED, Status.LOST)
 
 
@@ -35,6 +35,8 @@ class FakeController:
         self.fetches: list[Fetch] = []
         self.pieces: dict[str, Piece] = {}
         self.away = self.stop = False
+        self.in_vain = 0
+        """Calls while it was away."""
         self.whole = True
         """It has read its store."""
 
@@ -130,6 +132,8 @@ class FakeController:
 
     def _present(self) -> None:
         if self.away:
+            self.in_vain += 1
+            self.changed.notify_all()
             raise Unreachable("no controller listens here")
 
     def _hear(self, request: SyncRequest) -> None:
@@ -185,6 +189,11 @@ def part(row: int, attempt: int = 1, *, devices: tuple[int, ...] = (0,), run: li
 def python(text: str) -> list[str]:
     """A command that runs a piece of Python."""
     return [sys.executable, "-c", text]
+
+
+def until_there(file: Path, code: int = 0) -> list[str]:
+    """A command that ends with `code` as soon as there is `file`."""
+    return ["sh", "-c", f"until [ -e '{file}' ]; do sleep 0.02; done; exit {code}"]
 
 
 @contextmanager

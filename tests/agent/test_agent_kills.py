@@ -47,8 +47,11 @@ def test_kills(home: Path, tmp_path: Path, controller: FakeController, seed: int
             )
             controller.order(part(row, devices=(slot,), run=["sh", "-c", text], restore=[]))
         for _ in range(KILLS):
+            heard = len(controller.requests)
             with process(home, url) as agent:
-                time.sleep(dice.uniform(0.3, 1.5))
+                if dice.random() < 0.8:  # else it dies while it starts
+                    controller.until(lambda heard=heard: len(controller.requests) > heard)  # type: ignore[misc]
+                time.sleep(dice.uniform(0.0, 0.8))
                 agent.kill()
         with process(home, url):
             for row in range(JOBS):

@@ -131,7 +131,7 @@ def test_news_does_not_wait_for_the_long_poll(tmp_path: Path, controller: FakeCo
         told_s = time.monotonic()
         ends.board.post([Report(row=0, attempt=1, status=Status.ENDED, since_s=0.0)])
         controller.status((0, 1), Status.ENDED)
-        assert time.monotonic() - told_s < 1.0 < ends.contact.wait_s
+        assert time.monotonic() - told_s < ends.contact.wait_s
         assert controller.fetch(Fetch(id="a", row=0, attempt=1, rank=0, offset=0, limit=9)).text == "text"
 
 

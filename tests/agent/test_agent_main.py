@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from agent_play import PATIENCE_S, FakeController, end_all, part, python
+from agent_play import PATIENCE_S, FakeController, end_all, part, until_there
 
 from rota.agent.devices import CpuSlots
 from rota.agent.main import Membership, Options, is_local, locked, own_address
@@ -111,17 +111,20 @@ def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
         end_all(path, controller)
 
 
-def test_killed_and_started_again_it_knows_everything(home: Path, controller: FakeController) -> None:
+def test_killed_and_started_again_it_knows_everything(
+    home: Path, tmp_path: Path, controller: FakeController
+) -> None:
     with served(controller) as url:
         with process(home, url) as first:
             controller.order(part(0, run=["sleep", "600"]))
-            controller.order(part(1, devices=(1,), run=python("import time; time.sleep(1); exit(3)")))
+            controller.order(part(1, devices=(1,), run=until_there(tmp_path / "go", code=3)))
             pid = controller.status((0, 1), Status.RUNNING).pids[0]
             controller.status((1, 1), Status.RUNNING)
             first.send_signal(signal.SIGKILL)
             first.wait()
             assert (home / "token").read_text() == "agent-here\n"
             assert (home / "token").stat().st_mode & 0o777 == 0o600
+        (tmp_path / "go").touch()
         exited = home / "attempts" / "1" / "1" / "exit.json"
         controller.until(exited.exists)
         with controller.changed:

@@ -45,7 +45,7 @@ class Attempt:
     def start(self, **env: str) -> int:
         """Run the shim until it has the lock; its exit code."""
         arguments = [sys.executable, "-I", "-S", PROGRAM, str(self.path)]
-        return subprocess.run(arguments, env=env, timeout=20, check=False).returncode
+        return subprocess.run(arguments, env=env, timeout=60, check=False).returncode
 
     def record(self) -> dict[str, Any]:
         """The exit record, as soon as it is there."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from attempts import gone, lines, see, shell, until
+from attempts import PATIENCE_S, gone, lines, see, shell, until
 from rota.agent import watching
 from rota.agent.crash import VARIABLE
 from rota.agent.live import Live
@@ -46,7 +46,7 @@ if what == "resume":
 if what == "suspend and stop":
     s.suspend(live)
 if what.endswith("stop"):
-    s.stop(live, Notice(reason="preempted"), grace_s=0.5, signal="URG")
+    s.stop(live, Notice(reason="preempted"), grace_s=2.0, signal="URG")
     until(Status.ENDED)
 if what == "lose":
     __import__("os").kill(live.shim.pid, 9)
@@ -96,7 +96,7 @@ def test_an_agent_that_dies_while_it_starts(
     home: Path, point: str, known: bool, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was launched is attached to, what was not is started; once."""
-    monkeypatch.setattr(watching, "START_S", 0.5)
+    monkeypatch.setattr(watching, "START_S", PATIENCE_S if runs else 0.5)
     one = shell(0, RUN)
     crash(home, one, point)
     second = Supervisor(home)
@@ -133,7 +133,7 @@ def test_a_shim_that_dies(
 ) -> None:
     """Before its record has its name the attempt is lost, by the machine's fault; after that it has ended."""
     monkeypatch.setenv(VARIABLE, point)
-    monkeypatch.setattr(watching, "START_S", 0.5)
+    monkeypatch.setattr(watching, "START_S", 0.5 if ran is False else PATIENCE_S)
     first = Supervisor(home)
     one = shell(0, "echo ran >> $ROTA_ATTEMPT_DIR/runs; exit 5")
     live = first.start(one)
@@ -208,7 +208,7 @@ def test_a_shim_that_comes_late_stays_out(home: Path) -> None:
     (lost,) = second.known()
     assert lost.status is Status.LOST
     program = Path(watching.__file__).with_name("shim.py")
-    late = subprocess.run([sys.executable, "-I", "-S", str(program), str(folder)], check=False, timeout=20)
+    late = subprocess.run([sys.executable, "-I", "-S", str(program), str(folder)], check=False, timeout=60)
     assert late.returncode == 75
     assert lines(folder / "runs") == ["ran"]
     second.close()
