@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from rota.client import Client, Refused, Unreachable, route
 from rota.errors import InputError, RotaError
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def reply(

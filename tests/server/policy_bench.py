@@ -30,7 +30,10 @@ from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld
 
-QUICK = Limits(deadline_s=0.5, begin_s=30.0, retry_s=0.01)
+PATIENT = Limits(deadline_s=60.0, begin_s=60.0, retry_s=0.01)
+"""For policies that decide: however busy the machine is, they are in time."""
+STRICT = Limits(deadline_s=3.0, begin_s=60.0, retry_s=0.01)
+"""For policies that never do."""
 
 
 class Bench:
@@ -56,7 +59,7 @@ class Bench:
         self,
         policy: str,
         *,
-        limits: Limits = QUICK,
+        limits: Limits = PATIENT,
         memory: bytes | None = None,
         costs: Costs | None = None,
         logs: Path | None = None,
@@ -99,7 +102,7 @@ def kill(pid: int) -> None:
     gone_or_zombie(pid)
 
 
-def gone_or_zombie(pid: int, timeout_s: float = 10.0) -> None:
+def gone_or_zombie(pid: int, timeout_s: float = 60.0) -> None:
     """Wait until the process has ended; whose child it is may reap it."""
     pause = threading.Event()
     for _ in range(int(timeout_s / 0.01)):

@@ -15,7 +15,7 @@ from rota.client import Client
 from rota.server.api.app import Settings, create_app
 from rota.server.serving import Address, Serving
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def test_why_dry_run_and_whatif(live: LiveCluster) -> None:
     assert rows[third, "now"]["start_s"] > rows[second, "now"]["start_s"]
     assert rows[third, "srtf"]["start_s"] < rows[second, "srtf"]["start_s"]
     assert found["basis"] == {"user": 3}
-    assert found["took_s"] < 20
+    assert found["took_s"] < 60
 
     more = call(live, "POST", "/v1/whatif", {"policies": ["fifo:skip=yes"], "gpus": 4})
     assert [line["policy"] for line in more["summary"]] == ["now", "now +4"]

@@ -70,7 +70,7 @@ def test_accounts_at_the_socket(tmp_path_factory: pytest.TempPathFactory) -> Non
 
     def call(uid: int, token: str = "") -> str:
         command = [sys.executable, "-c", CALL, str(folder / "c.sock"), str(uid), str(SOURCE), token]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from policy_bench import Bench, gone_or_zombie, kill
+from policy_bench import PATIENT, STRICT, Bench, gone_or_zombie, kill
 
 from rota.errors import InputError, PolicyError
 from rota.model.grants import Code
@@ -138,8 +138,8 @@ def process_of(bench: Bench) -> Any:
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("hang", "did not decide within 0.5 s"),
-        ("swell", "did not decide within 0.5 s"),
+        ("hang", "did not decide within 3 s"),
+        ("swell", "did not decide within 3 s"),
         ("fail", r"failed: ZeroDivisionError: nobody can divide by zero \(odd_policies.py, line \d+\)"),
         ("die", "broke off: the other side is gone"),
         ("babble", "broke off: what came is no message"),
@@ -153,7 +153,8 @@ def test_whatever_it_does_everything_keeps_what_it_has(
 ) -> None:
     policy = f"odd:how={how},folder={tmp_path}"
     bench = benches("A 2x100 B 2x100@5 C 2x50@10")
-    host = bench.remote(policy, logs=tmp_path)
+    limits = STRICT if how in ("hang", "swell") else PATIENT
+    host = bench.remote(policy, logs=tmp_path, limits=limits)
     loop = bench.loop(host)
     loop.step()
     running, memory = dict(bench.state.grants), loop.memory
@@ -189,7 +190,7 @@ def test_pauses_double_and_no_event_shortens_them(benches: Benches, tmp_path: Pa
     (tmp_path / "well").touch()
     again = host.decide(Snapshot(bench.state), memory)
     assert again.is_cut
-    assert again.wake.at_s == pytest.approx(100.0, abs=5.0)
+    assert again.wake.at_s == pytest.approx(100.0, abs=60.0)
     assert host.real.tally.failures == calls, "it was not even asked"
     (tmp_path / "well").unlink()
     host.real._rest_until = 0.0
@@ -199,7 +200,7 @@ def test_pauses_double_and_no_event_shortens_them(benches: Benches, tmp_path: Pa
 def test_killed_while_it_decides(benches: Benches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLEEPY_FOLDER", str(tmp_path))
     bench = benches("A 2x100")
-    host = bench.remote("sleepy", limits=Limits(deadline_s=30.0, retry_s=0.01))
+    host = bench.remote("sleepy", limits=PATIENT)
     bench.state.submit(0)
     found: list[Decision] = []
     host.warm()
@@ -209,7 +210,7 @@ def test_killed_while_it_decides(benches: Benches, tmp_path: Path, monkeypatch: 
     with pytest.raises(Busy, match="is computing a decision"):
         host.explain([0], timeout_s=0.05)
     kill(process_of(bench).pid)
-    asking.join(timeout=20.0)
+    asking.join(timeout=60.0)
     assert found[0].is_cut
     assert not found[0].grants
     assert "broke off: the other side is gone" in host.trouble
@@ -222,7 +223,7 @@ def test_killed_while_it_decides(benches: Benches, tmp_path: Path, monkeypatch: 
 def wait_for(path: Path) -> None:
     """Until another process has made `path`."""
     pause = threading.Event()
-    for _ in range(2000):
+    for _ in range(6000):
         if path.exists():
             return
         pause.wait(0.01)
@@ -313,7 +314,7 @@ def test_explanations_are_those_of_the_loop_s_own_process(benches: Benches) -> N
         rows = local.state.waiting.sorted().tolist()
         last = local.said[-1]
         standing = Decision({}, wake=last.wake, reasons=last.reasons, standing=last.standing)
-        why = host.explain(rows) if rows else {}
+        why = host.explain(rows, timeout_s=60.0) if rows else {}
         for row in rows:
             expected = explain(here.snapshot(), standing, row)
             found = [one for one in why[row].constraints if one.code is not Code.PREEMPTED]
@@ -331,7 +332,7 @@ def test_a_displaced_job_knows_for_whom(benches: Benches) -> None:
     loop.step()
     assert bench.host
     bench.host.note()
-    why = bench.host.explain([0, 1])
+    why = bench.host.explain([0, 1], timeout_s=60.0)
     assert [(one.code, one.requested, one.detail) for one in why[0].constraints] == [
         (Code.PREEMPTED, 4, "B"),
         (Code.RESOURCES, 4, ""),
@@ -350,7 +351,7 @@ def test_a_note_brings_a_dead_process_back(benches: Benches) -> None:
     with pytest.raises(Busy, match=r"is being started|has died"):
         bench.host.explain([1])
     bench.host.note()
-    assert bench.host.explain([1])[1].constraints
+    assert bench.host.explain([1], timeout_s=60.0)[1].constraints
 
 
 def test_what_an_explanation_breaks_is_said(benches: Benches) -> None:
@@ -358,7 +359,7 @@ def test_what_an_explanation_breaks_is_said(benches: Benches) -> None:
     bench.loop(bench.remote("fifo")).step()
     assert bench.host
     with pytest.raises(PolicyError, match="IndexError"):
-        bench.host.explain([10**9])
+        bench.host.explain([10**9], timeout_s=60.0)
 
 
 def test_a_frozen_moment_is_the_present_one(benches: Benches) -> None:
@@ -369,7 +370,7 @@ def test_a_frozen_moment_is_the_present_one(benches: Benches) -> None:
     assert bench.host
     bench.state.paced |= set(range(bench.state.submitted))
     bench.host.note()
-    frozen = load(BytesIO(bench.host.freeze()))
+    frozen = load(BytesIO(bench.host.freeze(timeout_s=60.0)))
     assert digest(frozen.packed["state"]) == digest(pack(Snapshot(bench.state))["state"])
     assert frozen.policy == TIRESIAS
     assert digest(frozen.memory) == digest(unseal(loop.memory["sealed"]))
@@ -383,8 +384,10 @@ def test_many_threads_ask_while_it_decides(benches: Benches) -> None:
     assert host
 
     def ask() -> None:
-        while not over.is_set():
-            answers.append(host.explain([0], timeout_s=20.0))
+        while True:
+            answers.append(host.explain([0], timeout_s=60.0))
+            if over.is_set():
+                return
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
@@ -394,7 +397,7 @@ def test_many_threads_ask_while_it_decides(benches: Benches) -> None:
     for thread in threads:
         thread.join()
     assert bench.decisions == local_decisions(TIRESIAS)
-    assert answers
+    assert len(answers) >= len(threads)
 
 
 # -- the shadow --------------------------------------------------------------------------------------
@@ -407,7 +410,7 @@ def test_a_shadow_says_what_it_would_do(benches: Benches) -> None:
     host.set_shadow("srtf")
     bench.loop(host).run()
     assert host.shadow
-    assert host.shadow.settle(20.0)
+    assert host.shadow.settle(60.0)
     assert host.shadow.trouble == ""
     moments = {moment.now: moment.would for moment in host.shadow_moments()}
     assert moments[0.0] == []
@@ -421,7 +424,7 @@ def test_a_slow_shadow_delays_nobody(
 ) -> None:
     monkeypatch.setenv("SLEEPY_FOLDER", str(tmp_path))
     bench = benches(JOBS)
-    host = bench.remote("fifo", limits=Limits(deadline_s=30.0))
+    host = bench.remote("fifo", limits=PATIENT)
     host.set_shadow("sleepy")
     loop = bench.loop(host)
     loop.step()
@@ -431,7 +434,7 @@ def test_a_slow_shadow_delays_nobody(
     assert not host.shadow_moments()
     (tmp_path / "go").touch()
     assert host.shadow
-    assert host.shadow.settle(20.0)
+    assert host.shadow.settle(60.0)
     assert [moment.now for moment in host.shadow_moments()] == [0.0, bench.moments[-1]]
     assert host.shadow.skipped == len(bench.decisions) - 2
 
@@ -447,7 +450,7 @@ def test_a_shadow_that_fails_is_mentioned_and_begins_anew(benches: Benches, tmp_
         if number == 5:
             (tmp_path / "well").touch()
         loop.step()
-        assert host.shadow.settle(20.0)
+        assert host.shadow.settle(60.0)
         troubles.append(host.shadow.trouble)
     assert "the other side is gone" in troubles[4]
     assert troubles[-1] == ""
