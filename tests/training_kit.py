@@ -25,11 +25,11 @@ def free_port() -> int:
         return port
 
 
-def until(true: Callable[[], bool], why: Callable[[], str]) -> None:
-    """Poll for something another process does; fails after a minute."""
-    end = time.monotonic() + PATIENCE_S
+def until(true: Callable[[], bool], why: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
+    """Poll for something another process does; fails after a minute, or after `patience_s`."""
+    end = time.monotonic() + patience_s
     while not true():
-        assert time.monotonic() < end, f"waited {PATIENCE_S:g} s for {why()}"
+        assert time.monotonic() < end, f"waited {patience_s:g} s for {why()}"
         time.sleep(0.003)
 
 
@@ -135,12 +135,12 @@ class Gang:
                 ):
                     protocol.settle(one, self.local)
 
-    def wait(self) -> list[int]:
+    def wait(self, patience_s: float = PATIENCE_S) -> list[int]:
         """Exit codes of all ranks."""
 
         def ended() -> bool:
             self.settle()
             return all(process.poll() is not None for process in self.ranks)
 
-        until(ended, lambda: f"the end of all ranks; {self.log()}")
+        until(ended, lambda: f"the end of all ranks; {self.log()}", patience_s)
         return [process.returncode for process in self.ranks]

@@ -67,7 +67,7 @@ def test_resize_uses_every_sample_once(tmp_path: Path) -> None:
     plan = [(2, "leave", 3), (1, "kill", 6), (2, "leave", 3), (3, "end", 0)]
     for attempt, (size, end, steps) in enumerate(plan):
         own, log = tmp_path / "checkpoints" / str(attempt), tmp_path / f"used-{attempt}"
-        pace = ["--step-s", "0.05"] if end != "end" else []
+        pace = ["--step-s", "0.3"] if end != "end" else []
         command = [EXAMPLES / "ddp_elastic.py", *arguments, *pace, "--used", log]
         with Gang(tmp_path / str(attempt), command, size, checkpoints=own, restore=folders) as gang:
             path = Path(f"{log}.{size - 1}")
