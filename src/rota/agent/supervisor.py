@@ -22,6 +22,7 @@ from rota.agent.crash import crash_point
 from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, Home
 from rota.agent.launching import User, launch_form, make_folders, places, ranks_of, void_checkpoints
 from rota.agent.live import Live
+from rota.agent.ownership import claim
 from rota.agent.processes import move_ranks
 from rota.agent.stopping import Plan
 from rota.agent.watching import Watch
@@ -80,6 +81,7 @@ class Supervisor:
             watch = Watch(live, self._clock)
             self._watch(watch)
             try:
+                claim(self.home, part)
                 if watch.recorded():  # it ran, ended and was forgotten: nothing runs twice in one folder
                     return live
                 self._note(live)

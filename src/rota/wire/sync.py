@@ -74,6 +74,8 @@ class Part(BaseModel):
 
     row: int
     job: str
+    submit_s: float = 0.0
+    """Unix time of the submission: tells two jobs of one row apart, where a store was restored."""
     attempt: int
     version: int
     """Version of the last change; grows over all parts of the controller."""

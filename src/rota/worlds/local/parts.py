@@ -43,6 +43,7 @@ def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> P
     return Part(
         row=job.row,
         job=job.id,
+        submit_s=world.epoch_unix_s + world.jobs.submit_s.item(job.row),
         attempt=attempt.number,
         version=0,
         wanted=attempt.wanted,
