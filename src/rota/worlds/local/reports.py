@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rota.scheduler.decision import Event
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
-from rota.wire.sync import Cost, Exit, Report, Status, SyncRequest, Wanted
+from rota.wire.sync import Cost, Exit, Report, Status, SyncRequest, Usage, Wanted
 from rota.worlds.local import timers
 from rota.worlds.local.attempts import Attempt, LiveJob, Place
-from rota.worlds.local.endings import Cause, Verdict, judge
+from rota.worlds.local.endings import Cause, Verdict, judge, parting
 from rota.worlds.local.holds import BACK_OFF, Hold
 from rota.worlds.local.inbox import Told
 from rota.worlds.local.moment import Moment
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rota.worlds.local.news import LiveNode
     from rota.worlds.local.world import LiveWorld
 
+SAME_LOOK_S = 0.5
+"""Moments of one look, told twice, differ by less: clocks that do not agree are compared anew each time."""
 _NEVER_BEGAN = "was withdrawn before it began"
 _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
 """Slurm's words for jobs that have failed for good."""
@@ -134,7 +136,7 @@ def _note(world: LiveWorld, node: str, job: LiveJob, attempt: Attempt, report: R
     if report.progress is not None:
         attempt.progress = report.progress
         hear_speed(world, job, attempt)
-    if report.usage is not None:
+    if report.usage is not None and _is_news(world, attempt, node, report.usage):
         attempt.usage = report.usage
         world.news.usage.append((job.row, attempt.number, report.usage))
         look(world, job, attempt, node, report.usage)
@@ -146,6 +148,12 @@ def _note(world: LiveWorld, node: str, job: LiveJob, attempt: Attempt, report: R
         attempt.port = report.port
         if len(attempt.places) > 1:
             world.order(job, attempt)
+
+
+def _is_news(world: LiveWorld, attempt: Attempt, node: str, usage: Usage) -> bool:
+    """Whether an agent has looked since: a report also says again what is known."""
+    place = next(place for place in attempt.places if place.name == node)
+    return place.looked_s is None or usage.at_s - world.epoch_unix_s - place.looked_s > SAME_LOOK_S
 
 
 def _change(
@@ -214,6 +222,7 @@ def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment
         world.dismiss(place.name, job.row, job.id, attempt.number, alive=False)
     if job.is_over:
         attempt.how = (attempt.told or How.CANCELLED).value
+        attempt.cause = _as_told(attempt, verdict)
         job.exit = job.exit or end
     elif verdict.cause is Cause.FINISHED:
         _finish(world, job, attempt, verdict, moment)
@@ -270,8 +279,7 @@ def _gone_as_told(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Ver
     """It has given its devices back as it was told to: the next attempt may begin."""
     assert attempt.told is not None
     attempt.how = attempt.told.value
-    if attempt.notice is not None and attempt.has_begun:
-        attempt.cause = f"{attempt.notice.text}; {verdict.sentence}"
+    attempt.cause = _as_told(attempt, verdict)
     is_saved = verdict.cause is Cause.REQUEUE or not attempt.has_begun
     world.save(job, attempt, completely=is_saved)
     newest = job.attempt
@@ -279,6 +287,12 @@ def _gone_as_told(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Ver
         world.order(job, newest)
     elif job.row in world.state.running and newest is attempt:
         _wait_again(world, job, attempt, How.PREEMPTED, moment)
+
+
+def _as_told(attempt: Attempt, verdict: Verdict) -> str:
+    """Why it had to go, and how it went."""
+    how = parting(attempt.exit, verdict)
+    return f"{attempt.notice.text}; {how}" if attempt.notice is not None and attempt.has_begun else how
 
 
 def _wait_again(world: LiveWorld, job: LiveJob, attempt: Attempt, how: How, moment: Moment) -> None:
