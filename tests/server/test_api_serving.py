@@ -18,7 +18,7 @@ from rota.client import Client, Refused, Unreachable
 from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.server.api.app import Settings, create_app
-from rota.server.serving import Address, Serving
+from rota.server.serving import LOOPBACK, PORT_FILE, Address, Serving
 
 SOURCE = Path(rota.__file__).parents[1]
 CALL = """
@@ -92,7 +92,7 @@ def test_socket_file(tmp_path: Path) -> None:
         with pytest.raises(WorldError, match="is another controller running"):
             Serving(create_app(own.controller, own.controller.roster), Address(socket=own.socket))
         assert Client(str(own.socket)).call("GET", "/health")["ok"] is True
-    assert list(tmp_path.iterdir()) == [], "nothing is left"
+    assert [left.name for left in tmp_path.iterdir()] == [PORT_FILE], "nothing else is left"
 
 
 def test_stale_socket_is_replaced(tmp_path: Path) -> None:
@@ -135,6 +135,26 @@ def test_taken_port(stage: Stage) -> None:
     app = create_app(stage.controller, stage.controller.roster)
     with pytest.raises(WorldError, match=rf"cannot listen at 127\.0\.0\.1:{stage.serving.port}: Address"):
         Serving(app, Address(port=stage.serving.port))
+
+
+def test_the_port_of_last_time(stage: Stage, tmp_path: Path) -> None:
+    """Machines that have joined know no other; only one that somebody has taken meanwhile is given up."""
+    app = create_app(stage.controller, stage.controller.roster)
+    address = Address(socket=tmp_path / "s")
+    first = Serving(app, address)
+    first.close()
+    second = Serving(app, address)
+    assert second.port == first.port
+    second.close()
+    with socket.socket() as other:
+        other.bind((LOOPBACK, second.port))
+        other.listen()
+        third = Serving(app, address)
+    assert third.port != first.port
+    third.close()
+    (tmp_path / PORT_FILE).write_text("no port")
+    Serving(app, address).close()
+    assert (tmp_path / PORT_FILE).read_text().isdecimal()
 
 
 @pytest.mark.parametrize("address", [Address(host="nowhere.invalid"), Address(port=99999)])

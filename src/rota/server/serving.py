@@ -24,10 +24,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.client.http import socket_address
 from rota.errors import WorldError
+from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
 from rota.server.auth import Peer
 
 LOOPBACK = "127.0.0.1"
+PORT_FILE = "controller.port"
 KEEP_ALIVE_S = 75
 SHUTDOWN_S = 5
 BACKLOG = 2048
@@ -43,9 +45,9 @@ class Address:
 
     host: str = LOOPBACK
     port: int = 0
-    """0 lets the kernel choose."""
+    """0 is the port of last time, which machines that have joined know, or one that is free."""
     socket: Path | None = None
-    """Path of the UNIX socket; none if None."""
+    """Path of the UNIX socket, beside which the port is kept; none if None."""
 
 
 class Serving:
@@ -56,7 +58,7 @@ class Serving:
     """
 
     def __init__(self, app: FastAPI, address: Address) -> None:
-        self._tcp = _listen(address.host, address.port)
+        self._tcp = _listen_again(address)
         self._unix: tuple[socket.socket, Path, int] | None = None
         try:
             if address.socket is not None:
@@ -65,6 +67,8 @@ class Serving:
             self._tcp.close()
             raise
         host, self.port = self._tcp.getsockname()[:2]
+        if address.socket is not None:
+            _keep(address.socket.with_name(PORT_FILE), self.port)
         self.url = f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
         self.ready = threading.Event()
         """Set once calls are answered."""
@@ -147,6 +151,28 @@ def _config(app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
+
+
+def _listen_again(address: Address) -> socket.socket:
+    """At the port that is asked for; if that is any, at that of last time if it is still free."""
+    if address.port == 0 and address.socket is not None:
+        kept = address.socket.with_name(PORT_FILE)
+        try:
+            return _listen(address.host, int(kept.read_text(encoding="ascii")))
+        except (FileNotFoundError, ValueError):
+            log.debug("no port is kept in %s", kept)
+        except WorldError as error:
+            log.warning("%s (it was that of last time)", error)
+    return _listen(address.host, address.port)
+
+
+def _keep(path: Path, port: int) -> None:
+    """For the next start, which can do without."""
+    try:
+        with replacing(path) as partial:
+            partial.write_text(str(port), encoding="ascii")
+    except OSError as error:
+        log.warning("the port is not kept in %s: %s", path, error.strerror or error)
 
 
 def _listen(host: str, port: int) -> socket.socket:
