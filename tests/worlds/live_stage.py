@@ -65,12 +65,20 @@ class Stage:
     """Nodes by name with their number of devices; `plan` says what the policy decides next."""
 
     def __init__(
-        self, kind: str = "cpu", settings: LiveSettings = SETTINGS, gpu_type: str = "cpu", **nodes: int
+        self,
+        kind: str = "cpu",
+        settings: LiveSettings = SETTINGS,
+        gpu_type: str = "cpu",
+        memory_gib: float = 0.0,
+        **nodes: int,
     ) -> None:
         self.now = 0.0
         self.policy = Scripted()
         self.table = GrowingTable(64, (gpu_type,))
-        shapes = [NodeShape(1, gpus=gpus, gpu_type=gpu_type, names=(name,)) for name, gpus in nodes.items()]
+        shapes = [
+            NodeShape(1, gpus=gpus, gpu_type=gpu_type, memory_gib=memory_gib, names=(name,))
+            for name, gpus in nodes.items()
+        ]
         self.cluster = Cluster.build(shapes)
         self.nodes = [
             LiveNode(position, _info(name, gpus, kind)) for position, (name, gpus) in enumerate(nodes.items())
@@ -123,8 +131,9 @@ class Stage:
                 live.id, row, self.now,
                 gpus=1 if on_one else full.gpus,
                 gpus_min=1 if on_one else low, gpus_max=1 if on_one else high,
-                counts=0, gpu_share=full.gpu_share, gpu_memory_gib=0.0, gpu_types=0, cpus=0.0, memory_gib=0.0,
-                gang=True, kind=0, priority=0, deadline_s=math.nan, limit_s=math.nan, batch_size=math.nan,
+                counts=0, gpu_share=full.gpu_share, gpu_memory_gib=0.0, gpu_types=0, cpus=0.0,
+                memory_gib=full.memory_gib, gang=True, kind=0, priority=0,
+                deadline_s=math.nan, limit_s=math.nan, batch_size=math.nan,
                 tenant="t", group="g", workload="w",
             )  # fmt: skip
             jobs.append((live, asked, tuple(full.gpu_types)))

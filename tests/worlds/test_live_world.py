@@ -248,6 +248,61 @@ def test_a_job_that_can_be_suspended_resumes_as_the_same_attempt_on_other_slots(
     assert stage.state(first) == "COMPLETED"
 
 
+def suspended(stage: Stage, holds_gib: float, **spec: Any) -> int:
+    """A job that was preempted into host memory."""
+    row = stage.submit(**spec)
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.decide(preempt=[row])
+    stage.tell("n0", stage.report(row, Status.SUSPENDED, suspended_gib=holds_gib))
+    return row
+
+
+@pytest.mark.parametrize(
+    ("asks_gib", "holds_gib", "wanted"),
+    [(0.0, 3.9, Wanted.SUSPEND), (0.0, 4.1, Wanted.LEAVE), (5.0, 0.5, Wanted.LEAVE)],
+    ids=["there is room", "it was seen to hold too much", "it has asked for too much"],
+)
+def test_a_suspended_job_leaves_memory_that_a_start_needs(
+    asks_gib: float, holds_gib: float, wanted: Wanted
+) -> None:
+    """Its devices are somebody's already; its memory counts against the node as well."""
+    stage = Stage(memory_gib=10.0, n0=2)
+    row = suspended(stage, holds_gib, memory_gib=asks_gib)
+    other = stage.submit(memory_gib=6.0)
+    stage.start(other, 0)
+    assert stage.wanted("n0", row, 1) is wanted
+    if wanted is Wanted.LEAVE:
+        notice = stage.newest(row).notice
+        assert notice is not None
+        assert notice.text == "leaves host memory, which other jobs need"
+        stage.end(row, 85)
+    stage.end(other)
+    stage.start(row, 1)
+    again = 2 if wanted is Wanted.LEAVE else 1
+    assert stage.newest(row).number == again, "once out of memory it starts again from its checkpoint"
+
+
+def test_a_victim_without_room_in_memory_is_not_suspended() -> None:
+    stage = Stage(memory_gib=10.0, n0=1)
+    row, other = stage.submit(memory_gib=5.0), stage.submit(memory_gib=6.0)
+    stage.start(row, 0)
+    stage.run(row, capability=SUSPENDS)
+    stage.decide(preempt=[row], grants=[Grant(other, (0,))], leave=Leave.IN_MEMORY)
+    assert stage.wanted("n0", row, 1) is Wanted.LEAVE
+
+
+def test_who_has_saved_its_work_leaves_memory_before_who_would_lose_it() -> None:
+    """Two are suspended, one of them can write a checkpoint: it goes."""
+    stage = Stage(memory_gib=10.0, n0=2)
+    loses = suspended(stage, 3.0)
+    saves = suspended(stage, 3.0, checkpoint="own")
+    stage.wait(5.0)
+    stage.start(stage.submit(memory_gib=6.0), 0)
+    assert stage.wanted("n0", loses, 1) is Wanted.SUSPEND
+    assert stage.wanted("n0", saves, 1) is Wanted.LEAVE
+
+
 def test_a_suspended_job_on_another_gpu_is_a_new_attempt() -> None:
     stage = Stage("nvidia", n0=2)
     first, second = stage.submit(), stage.submit()

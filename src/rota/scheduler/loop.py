@@ -14,6 +14,7 @@ from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard import Breach, check
+from rota.scheduler.host_memory import put_out
 from rota.scheduler.needs import Knowledge, Known, Provider
 from rota.scheduler.policy import Policy
 from rota.scheduler.salvage import sound_part
@@ -283,9 +284,12 @@ class Loop:
         """Make the state what the decision says: release first, then acquire."""
         state = self.state
         changes: list[Change] = []
+        out = put_out(state, decision, self.world) if state.special and decision.grants else ()
+        changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
         for row in decision.preempt:
             state.preemptions[row] += 1
-            changes.append(Change(row, self._stop(row, _PREEMPTED, _PENDING), None, decision.leave))
+            grant = self._stop(row, _PREEMPTED, _PENDING)
+            changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
             for row in (*decision.reject, *decision.cancel):
                 self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)

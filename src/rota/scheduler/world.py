@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
+from rota.scheduler.host_memory import Kept
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 
@@ -75,6 +76,9 @@ class Change(NamedTuple):
     old: Grant | None
     new: Grant | None
     leave: Leave = Leave.CHECKPOINT
+    stays: bool = True
+    """False if nothing of the job may stay in host memory: others need it.  With neither `old` nor `new` the
+    job is suspended already, and leaves memory."""
 
 
 class Refusal(NamedTuple):
@@ -112,6 +116,14 @@ class World(Protocol):
 
     def stopped(self, row: int, how: How) -> Lost:
         """The attempt of `row` is over: settle its progress."""
+        ...
+
+    def suspended(self) -> Iterable[Kept]:
+        """Waiting jobs that stay in host memory, and what they keep there."""
+        ...
+
+    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+        """What `row`, which runs, would keep in host memory if it were preempted by `leave`."""
         ...
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rota.model.cluster import Cluster
+from rota.model.grants import Leave
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Event
+from rota.scheduler.host_memory import Kept
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
@@ -52,3 +54,9 @@ class RecordingWorld:
     def stopped(self, row: int, how: How) -> Lost:
         self.stops.append(Stop(self.state.now, row, how))
         return Lost()
+
+    def suspended(self) -> Iterable[Kept]:
+        return ()
+
+    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+        return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rota.model.cluster import Cluster
+from rota.model.grants import Leave
+from rota.scheduler.host_memory import Kept
 from rota.scheduler.state import State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal, World
 
@@ -41,6 +43,12 @@ class RefusingWorld:
 
     def stopped(self, row: int, how: How) -> Lost:
         return self.inner.stopped(row, how)
+
+    def suspended(self) -> Iterable[Kept]:
+        return self.inner.suspended()
+
+    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+        return self.inner.would_keep(row, leave)
 
 
 def stale_state(times: int) -> Refuse:

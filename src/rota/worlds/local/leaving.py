@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.model.grants import Leave
+from rota.scheduler.host_memory import Kept
 from rota.wire.sync import Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob
 
@@ -12,14 +13,16 @@ if TYPE_CHECKING:
     from rota.worlds.local.world import LiveWorld
 
 
-def way_out(job: LiveJob, leave: Leave) -> Wanted:
-    """How a preempted job gives its devices back, as its program can.
+def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
+    """How a preempted job gives its devices back, as its program can; `stays` if host memory has room for it.
 
     A program that saves nothing by itself keeps its work only in memory: where it can be suspended there, it
     is, whatever the policy says; its agent stops it all the same if there is no memory for that.
     """
     if leave is Leave.ABANDON:
         return Wanted.STOP
+    if not stays:
+        return Wanted.LEAVE
     if leave is Leave.IN_MEMORY or (_keeps(job) and not _saves(job)):
         return Wanted.SUSPEND
     return Wanted.LEAVE
@@ -45,6 +48,40 @@ def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool)
     if said is None or said.checkpoint_step is None or said.steps <= 0:
         return saved
     return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
+
+
+def suspended(world: LiveWorld) -> list[Kept]:
+    """Waiting jobs whose processes stay in host memory, with what they hold there."""
+    return [
+        _kept(world, job, attempt)
+        for job in world.live.values()
+        for attempt in job.attempts
+        if not attempt.is_over and attempt.wanted is Wanted.SUSPEND and job.row not in world.state.running
+    ]
+
+
+def would_keep(world: LiveWorld, row: int, leave: Leave) -> Kept | None:
+    """What a running job would keep if it were preempted by `leave`."""
+    job = world.live[row]
+    attempt = job.attempt
+    if attempt is None or attempt.is_over or not attempt.has_begun:
+        return None
+    return _kept(world, job, attempt) if way_out(job, leave) is Wanted.SUSPEND else None
+
+
+def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Kept:
+    """By node the larger of what it asked for and what it was seen to use."""
+    seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
+    asked = job.spec.memory_gib / max(1, sum(len(place.devices) for place in attempt.places))
+    gib = tuple(
+        (place.node, max(asked * max(1, len(place.devices)), place.suspended_gib or seen))
+        for place in attempt.places
+        if not place.is_over
+    )
+    if _saves(job):
+        return Kept(job.row, gib)
+    done = world.progress.done(job.row, world.state.now)
+    return Kept(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
 
 
 def preemption_costs(world: LiveWorld) -> dict[int, float]:

@@ -11,6 +11,7 @@ from rota.scheduler.world import Change, How
 from rota.wire.sync import Wanted
 from rota.worlds.local.attempts import LiveJob
 from rota.worlds.local.leaving import way_out
+from rota.worlds.local.parts import can_resume
 
 if TYPE_CHECKING:
     from rota.worlds.local.world import LiveWorld
@@ -22,7 +23,9 @@ def carry_out(world: LiveWorld, changes: Sequence[Change], how: Mapping[int, How
     for change in changes:
         job = world.live[change.row]
         world.news.jobs[job.row] = job
-        if change.new is None:
+        if change.new is None and change.old is None:
+            _put_out(world, job)
+        elif change.new is None:
             _vacate(world, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
         elif change.old is None:
             _start(world, job, change.new)
@@ -52,14 +55,24 @@ def _vacate(world: LiveWorld, job: LiveJob, change: Change, how: How, heirs: str
         world.send_away(job, attempt, how, "cancelled", "ended by the policy")
         return
     text = f"preempted for {'job ' + heirs if heirs else 'others'}"
-    world.send_away(job, attempt, how, "preempted", text, way_out(job, change.leave))
+    wanted = way_out(job, change.leave, stays=change.stays)
+    world.send_away(job, attempt, how, "preempted", text, wanted)
+
+
+def _put_out(world: LiveWorld, job: LiveJob) -> None:
+    """The job is suspended, and others need the host memory it holds."""
+    for attempt in job.living:
+        if attempt.wanted is Wanted.SUSPEND:
+            text = "leaves host memory, which other jobs need"
+            world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
+            world.news.events.append(("rota", "put-out", job.id, f"attempt {attempt.number}: {text}"))
 
 
 def _start(world: LiveWorld, job: LiveJob, grant: Grant) -> None:
     """Begin, or go on with what is suspended if it can use the devices."""
     attempt = job.attempt
     job.preempted_for = ""
-    if attempt is not None and attempt.is_suspended and world.can_resume(attempt, grant):
+    if attempt is not None and attempt.is_suspended and can_resume(world, attempt, grant):
         world.resume(job, attempt, grant)
         return
     if attempt is not None and attempt.is_suspended:
@@ -74,7 +87,8 @@ def _move(world: LiveWorld, job: LiveJob, old: Grant, new: Grant) -> None:
     if attempt is None or attempt.is_over:
         world.begin(job, new)
     elif old.devices == new.devices or (
-        world.can_resume(attempt, new) and all(world.nodes[p.node].info.kind == "cpu" for p in attempt.places)
+        can_resume(world, attempt, new)
+        and all(world.nodes[p.node].info.kind == "cpu" for p in attempt.places)
     ):
         is_running = attempt.ready_s is not None
         world.resume(job, attempt, new)

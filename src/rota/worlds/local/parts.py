@@ -32,6 +32,21 @@ def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[Place]:
     ]
 
 
+def can_resume(world: LiveWorld, attempt: Attempt, grant: Grant) -> bool:
+    """True if the suspended processes of `attempt` can go on with the devices of `grant`.
+
+    CPU slots are interchangeable within a node; a process on a GPU stays with the one it knows.
+    """
+    new = places_of(world, world.live[attempt.row], grant)
+    old = attempt.places
+    if [(p.node, len(p.devices)) for p in new] != [(p.node, len(p.devices)) for p in old]:
+        return False
+    return all(
+        p.devices == q.devices or world.nodes[p.node].info.kind == "cpu"
+        for p, q in zip(new, old, strict=True)
+    )
+
+
 def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> Part:
     """What the node of `place` is told to do for `attempt`."""
     spec, first = job.spec, attempt.places[0]

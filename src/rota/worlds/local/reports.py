@@ -15,6 +15,7 @@ from rota.worlds.local.holds import BACK_OFF, Hold
 from rota.worlds.local.inbox import Told
 from rota.worlds.local.moment import Moment
 from rota.worlds.local.observed import hear_speed, look
+from rota.worlds.local.parts import can_resume
 
 if TYPE_CHECKING:
     from rota.worlds.local.news import LiveNode
@@ -198,7 +199,7 @@ def _suspended(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
     world.news.jobs[job.row] = job
     if newest is None or newest is attempt or newest.is_over or newest.is_ordered:
         return
-    if world.can_resume(attempt, newest.grant):
+    if can_resume(world, attempt, newest.grant):
         grant = newest.grant
         world.withdraw_attempt(job, newest)
         world.resume(job, attempt, grant)

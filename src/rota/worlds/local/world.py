@@ -12,21 +12,22 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Leave
 from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.decision import Event as Cause
+from rota.scheduler.host_memory import Kept
 from rota.scheduler.mirror import TracedState
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.wire.sync import Capability, Notice, Part, Status, Wanted
+from rota.worlds.local import leaving
 from rota.worlds.local.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.local.commands import obey
 from rota.worlds.local.dependencies import Names, array_is_full, derived_holds, expect, wake_array
 from rota.worlds.local.holds import ARRAY, DEPENDENCY, Hold, dominant
 from rota.worlds.local.inbox import Arrived, Asked, Begun, Changed, Event, Inbox, Told
-from rota.worlds.local.leaving import saved_work
 from rota.worlds.local.measured import Measured
 from rota.worlds.local.moment import Moment
 from rota.worlds.local.moving import carry_out
@@ -137,6 +138,12 @@ class LiveWorld:
         if how is How.LOST and not attempt.is_over:
             self.void(job, attempt, f"node {self._lost_name(attempt)} is not heard of")
         return Lost(overhead_s=max(0.0, ready - self.state.since_s.item(row)))
+
+    def suspended(self) -> Iterable[Kept]:
+        return leaving.suspended(self)
+
+    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+        return leaving.would_keep(self, row, leave)
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -310,20 +317,6 @@ class LiveWorld:
         self.order(job, attempt)
         self.timers.set_for(self, job)
 
-    def can_resume(self, attempt: Attempt, grant: Grant) -> bool:
-        """True if the suspended processes of `attempt` can go on with the devices of `grant`.
-
-        CPU slots are interchangeable within a node; a process on a GPU stays with the one it knows.
-        """
-        new = places_of(self, self.live[attempt.row], grant)
-        old = attempt.places
-        if [(p.node, len(p.devices)) for p in new] != [(p.node, len(p.devices)) for p in old]:
-            return False
-        return all(
-            p.devices == q.devices or self.nodes[p.node].info.kind == "cpu"
-            for p, q in zip(new, old, strict=True)
-        )
-
     def resume(self, job: LiveJob, attempt: Attempt, grant: Grant) -> None:
         """The suspended `attempt` goes on, on the devices of `grant`."""
         for place, new in zip(attempt.places, places_of(self, job, grant), strict=True):
@@ -370,7 +363,7 @@ class LiveWorld:
         if attempt is job.attempt:
             progress.stop(job.row, attempt.until_s(self.state.now))  # the loop hears of the end after this
         done = progress.base.item(job.row)
-        progress.base[job.row] = saved_work(job, attempt, done, completely=completely)
+        progress.base[job.row] = leaving.saved_work(job, attempt, done, completely=completely)
         self.note_progress(job.row)
 
     def note_progress(self, row: int) -> None:

@@ -19,6 +19,7 @@ from rota.model.grants import Grant, Leave
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
+from rota.scheduler.host_memory import Kept
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
@@ -80,8 +81,8 @@ class SimulatedWorld:
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._dirty: set[int] = set()
-        self._suspended: dict[int, set[int]] = {}
-        """Jobs in the memory of a host, with the nodes on which they would resume."""
+        self._suspended: dict[int, Kept] = {}
+        """Jobs in the memory of the hosts on which they would resume."""
         self._last_user: dict[int, int] = {}
         """Who used each device last; kept where changes cost anything."""
         self._ready: list[float] = [0.0] * n
@@ -175,6 +176,10 @@ class SimulatedWorld:
             if not returned[node]:
                 lost.append(node)
             self._fault += 1
+        gone = set(lost)
+        for row, kept in list(self._suspended.items()):
+            if not gone.isdisjoint(node for node, _ in kept.gib):
+                del self._suspended[row]
         batch.lost, batch.back = lost, [node for node, is_back in returned.items() if is_back]
         batch.cause |= _CAPACITY
 
@@ -217,8 +222,9 @@ class SimulatedWorld:
         """A job that left without a checkpoint starts over."""
         if change.leave is Leave.ABANDON:
             self.progress.base[change.row] = 0.0
-        if change.leave is Leave.IN_MEMORY and change.old is not None and not self._costs_nothing:
-            self._suspended[change.row] = self._nodes_of(change.old)
+        self._suspended.pop(change.row, None)
+        if change.stays and change.leave is Leave.IN_MEMORY and change.old and not self._costs_nothing:
+            self._suspended[change.row] = self._kept(change.row, change.old)
 
     def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
         """Enter the moment at which the attempt ends or its rate changes."""
@@ -278,7 +284,8 @@ class SimulatedWorld:
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
             return self.costs.first_start(workload, gpus) + switch
-        if self._suspended.pop(row, None) == self._nodes_of(change.new):
+        kept = self._suspended.pop(row, None)
+        if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
             return switch
         return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
 
@@ -289,7 +296,20 @@ class SimulatedWorld:
         return any(others)
 
     def _nodes_of(self, grant: Grant) -> set[int]:
-        return {int(self.cluster.device_node[device]) for device in grant.devices}
+        return {node for node, _ in self.state.occupancy.parts(grant)}
+
+    def _kept(self, row: int, grant: Grant) -> Kept:
+        """What a job suspended from `grant` keeps: the host memory it asked for."""
+        memory, parts = self.jobs.memory_gib.item(row), self.state.occupancy.parts(grant)
+        return Kept(row, tuple((node, part * memory) for node, part in parts))
+
+    def suspended(self) -> list[Kept]:
+        return [kept for row, kept in self._suspended.items() if row in self.state.waiting]
+
+    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+        if leave is not Leave.IN_MEMORY or self._costs_nothing:
+            return None
+        return self._kept(row, self.state.grants[row])
 
     def stopped(self, row: int, how: How) -> Lost:
         now, state = self.state.now, self.state
