@@ -92,8 +92,8 @@ def test_another_file(tmp_path: Path) -> None:
         ("policy: [", "is not YAML"),
         ("- policy", "is not a list of settings"),
         ("just words", "is not a list of settings"),
-        ("polcy: fifo", "did you mean 'policy'?"),
-        ("1: 2", "there is no such setting"),
+        ("polcy: fifo", "config.yaml: there is no setting 'polcy'; did you mean 'policy'?"),
+        ("1: 2", "there is no setting '1'; there are name, policy,"),
         ("\0", "is not YAML"),
     ],
 )
@@ -129,6 +129,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("deadline", math.nan, "is not a duration"),
     ("deadline", math.inf, "is not a duration"),
     ("lost_after", "500ms", "is too short"),
+    ("deadline", "0s", "--deadline: leaves no time to decide"),
     ("suspend_memory_gib", "much", "expected a number"),
     ("suspend_memory_gib", -1, "expected a number, 0 or more"),
     ("suspend_memory_gib", math.nan, "expected a number, 0 or more"),

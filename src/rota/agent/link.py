@@ -119,9 +119,9 @@ class Link:
                 pause_s = self._failed(error, pause_s)
             else:
                 pause_s = FIRST_S
+                if self._trouble or not self._back.is_set():
+                    LOG.info("the controller takes part%s", " again" * bool(self._trouble))
                 self._back.set()
-                if self._trouble:
-                    LOG.info("the controller takes part again")
                 self._trouble = ""
 
     def _tell(self) -> None:

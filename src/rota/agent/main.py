@@ -117,6 +117,8 @@ class Membership:
         self._options, self._devices = options, devices
         self._connect = connect or (lambda address, token: Client(address, token, CALL_S))
         self._said = read_json(options.home / NODE) or {}
+        self._is_unknown = False
+        """The controller does not know our token, and that has been said."""
         self.node = options.node or str(self._said.get("name", "")) or socket.gethostname()
 
     def transport(self) -> Transport:
@@ -135,6 +137,9 @@ class Membership:
     def again(self) -> Transport | None:
         """The token is not accepted any more: join anew if there is a join token, None if not."""
         if not self._options.join_token:
+            if not self._is_unknown:
+                LOG.error("this node is not known to the controller; its jobs go on, no others start")
+            self._is_unknown = True
             return None
         try:
             return self._join(self._options.join_token)

@@ -22,8 +22,9 @@ from rota.cli.background import (
     stop,
 )
 from rota.cli.live.connect import connect, home
+from rota.cli.live.tables import plural
 from rota.cli.shell import JsonFlag, console, print_json
-from rota.errors import RotaError
+from rota.errors import RotaError, WorldError
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Text = str | None
 CANCELLERS = 8
 SETTINGS = "Settings"
+ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
+"""What an agent says of its first question."""
 
 
 def _setting(flag: str, metavar: str, help: str) -> Any:
@@ -96,10 +99,20 @@ def up(
     started = _ensure_controller(where, arguments)
     if chosen.devices != "none":
         _ensure_agent(where, chosen.devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
-    if given and not started:
-        told = ", ".join(f"--{key.replace('_', '-')}" for key in given)
-        typer.echo(f"rota: the controller was up already, without {told}; `rota down` first", err=True)
-    _report(where, started, as_json)
+    if not started:
+        _warn_of_ignored(where, given, config)
+    _report(where, started, as_json, policy)
+
+
+def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> None:
+    """Flags of which the controller that runs has another value: they belong to its start."""
+    from rota.server.config import choose
+
+    asked, runs = (choose(where, flags, None, file).config for flags in (given, _flags_of_running(where)))
+    ignored = [key for key in given if key != "policy" and getattr(asked, key) != getattr(runs, key)]
+    if ignored:
+        told = ", ".join(f"--{key.replace('_', '-')}" for key in ignored)
+        typer.echo(f"rota: the controller was up already, without this {told}; `rota down` first", err=True)
 
 
 def _ensure_controller(where: Path, arguments: list[str]) -> bool:
@@ -121,26 +134,46 @@ def _ensure_agent(where: Path, devices: str, node: str, checkpoints: str, memory
     arguments += ["--suspend-memory-gib", str(memory_gib)] if memory_gib else []
     started = Started("the agent", "rota.agent", where / AGENT_LOG, arguments)
     try:
-        started.wait_for(lambda: "takes part with" in started.said())
+        started.wait_for(lambda: ANSWERS in started.said() or UNKNOWN in started.said())
     except RotaError as error:
         raise type(error)(f"{error}; the controller runs, `rota down` stops it") from None
+    if UNKNOWN in started.said():
+        token = where / "agent" / "token"
+        raise WorldError(
+            "the agent runs, but its node is not known to this controller (is it another database?): "
+            f"its jobs go on and no others start; `rota down`, remove {token} and `rota up` to let it join "
+            "anew, which ends the jobs that this controller does not know"
+        )
 
 
-def _report(where: Path, started: bool, as_json: bool) -> None:
+def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> None:
     with connect() as client:
         said = client.call("GET", "/v1/status")
+    if policy and _is_other(policy, said["policy"]):
+        stays = f"policy {said['policy']} stays, as `rota policy set` or the first start left it"
+        typer.echo(f"rota: {stays}; `rota policy set {policy}` changes it", err=True)
     if as_json:
         print_json({**said, "home": str(where), "started": started})
         return
     address = json.loads((where / CONTROLLER_FILE).read_text())["url"]
     verb = "is up" if started else "was up already"
     console().print(
-        f"rota {verb}: {said['nodes']} node{'s' * (said['nodes'] != 1)}, {said['gpus']} devices, "
+        f"rota {verb}: {plural(said['nodes'], 'node')}, {plural(said['gpus'], 'device')}, "
         f"policy {said['policy']}"
     )
     console().print(f"  API    {address}  (token in {where}/tokens/admin)")
     console().print(f"  state  {said['store']}")
     console().print("  next   rota submit --gpus 1 -- python train.py")
+
+
+def _is_other(asked: str, runs: str) -> bool:
+    """Whether another policy runs than the one that is asked for, however it is written."""
+    from rota.scheduler.policy import parse_policy
+
+    try:
+        return asked != runs and str(parse_policy(asked)) != runs
+    except RotaError:  # it is not the one that runs, in any case
+        return True
 
 
 def down(
@@ -160,7 +193,9 @@ def down(
     if as_json:
         print_json({"stopped": stopped, "cancelled": ended})
     elif stopped:
-        console().print(f"stopped: {', '.join(stopped)}" + (f"; {ended} jobs cancelled" if ended else ""))
+        console().print(
+            f"stopped: {', '.join(stopped)}" + (f"; {plural(ended, 'job')} cancelled" if ended else "")
+        )
     else:
         console().print(f"nothing runs in {where}")
 

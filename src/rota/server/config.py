@@ -137,8 +137,8 @@ def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
     for name in content:
         if name not in _FIELDS:
             close = get_close_matches(str(name), _FIELDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(_FIELDS)}"
-            raise InputError.at("there is no such setting", file=path, field=str(name), expected=hint)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_FIELDS)}"
+            raise InputError(f"{path}: there is no setting {str(name)!r}; {hint}")
     return content
 
 
@@ -198,6 +198,8 @@ def _yes_or_no(value: Any, where: str) -> bool:
 def _check(config: Config) -> None:
     if not 0 <= config.port <= 65535:
         raise InputError.at(f"{config.port} is no port", field="--port", expected="0 to 65535")
+    if config.deadline <= 0.0:
+        raise InputError.at("leaves no time to decide", field="--deadline", expected="a duration such as 10s")
     if config.lost_after < 1.0:
         raise InputError.at("is too short", field="--lost-after", expected="1s or more")
     if config.log_level not in ("debug", "info", "warning", "error"):
