@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from rota.agent.daemon import Agent, Settings
 from rota.agent.devices import CpuSlots
 from rota.client.http import Unreachable
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Fetch, Part, Piece, Rank, Report, Status, SyncReply, SyncRequest, Wanted
 
 T = TypeVar("T")
@@ -34,6 +35,9 @@ class FakeController:
         self.requests: list[SyncRequest] = []
         self.fetches: list[Fetch] = []
         self.pieces: dict[str, Piece] = {}
+        self.kept: list[Kept] = []
+        self.old: set[int] = set()
+        """Rows of jobs that ended long ago."""
         self.away = self.stop = False
         self.in_vain = 0
         """Calls while it was away."""
@@ -50,8 +54,10 @@ class FakeController:
         *,
         idempotent: bool | None = None,
     ) -> Any:
-        """One sync."""
+        """One sync, or a question about what ended jobs left."""
         assert method == "POST"
+        if path.endswith("/kept"):
+            return self._kept(Kept.model_validate_json(body.model_dump_json())).model_dump(mode="json")
         assert path.endswith("/sync")
         request = SyncRequest.model_validate_json(body.model_dump_json())
         with self.changed:
@@ -129,6 +135,14 @@ class FakeController:
         report = self.until(found, timeout_s)
         assert report is not None
         return report
+
+    def _kept(self, said: Kept) -> KeptReply:
+        with self.changed:
+            self._present()
+            self.kept.append(said)
+            self.changed.notify_all()
+            rows = [row for row in said.rows if row in self.old]
+            return KeptReply(files=rows, checkpoints=rows, again_s=1.0)
 
     def _present(self) -> None:
         if self.away:

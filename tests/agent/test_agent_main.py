@@ -23,6 +23,7 @@ from rota.agent.devices import CpuSlots
 from rota.agent.main import Membership, Options, is_local, locked, own_address
 from rota.client.http import Refused, Unreachable
 from rota.errors import InputError, WorldError
+from rota.wire.keeping import Kept
 from rota.wire.sync import NodeInfo, Status, SyncRequest, Wanted
 
 
@@ -54,7 +55,8 @@ def served(controller: FakeController) -> Iterator[str]:
                 return {"node": info.name, "token": f"agent-{info.name}"}
             if not token.startswith("agent-"):
                 raise Refused(401, "who are you?")
-            return controller.call("POST", self.path, SyncRequest.model_validate_json(text))
+            form = Kept if self.path.endswith("/kept") else SyncRequest
+            return controller.call("POST", self.path, form.model_validate_json(text))
 
         def _answer(self, status: int, value: Any) -> None:
             data = json.dumps(value).encode()

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel
 
 from rota.wire.job import JobSpec
+from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, Progress, Usage
 from rota.wire.views import (
     AttemptView,
@@ -262,6 +263,9 @@ NODES = [
         memory_gib=503.5,
         suspended_gib=12.25,
         seen_s=NOW_S - 0.2,
+        disk=Disk(
+            total_bytes=100 * 2**30, free_bytes=40 * 2**30, files_bytes=2**29, checkpoints_bytes=12 * 2**30
+        ),
         devices=[
             DeviceView(
                 device="gpu-1:0",

@@ -20,6 +20,7 @@ from rota.server.facade import (
     NotFound,
 )
 from rota.wire.job import JobSpec, array_indexes
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.views import (
     CostView,
@@ -298,6 +299,11 @@ class MemoryController:
         new = self._version > request.seen
         parts = [Part(row=0, job="1", attempt=1, version=self._version, wanted=Wanted.RUN)] if new else []
         return SyncReply(controller="c", version=self._version, now_s=time.time(), parts=parts)
+
+    def kept(self, who: Identity, said: Kept) -> KeptReply:
+        if who.node not in self._nodes:
+            raise NotFound(f"there is no node {who.node!r}")
+        return KeptReply(files=said.rows)
 
     # Service.
 

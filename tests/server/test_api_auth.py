@@ -64,7 +64,7 @@ def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), routes(), ids=" ".join)
-def test_agent_may_only_sync(stage: Stage, method: str, path: str) -> None:
+def test_agent_may_only_speak_of_its_node(stage: Stage, method: str, path: str) -> None:
     """Its own node, that is; to /health anybody may come, and joining again as itself is its right."""
     body = (
         {**NODE, "name": "n2"}
@@ -75,6 +75,10 @@ def test_agent_may_only_sync(stage: Stage, method: str, path: str) -> None:
         return
     if path.endswith("sync"):
         assert stage.client("agent").call(method, filled(path), body)["controller"] == "c"
+        return
+    if path.endswith("kept"):
+        said = {"disk": {}, "rows": [3]}
+        assert stage.client("agent").call(method, filled(path), said)["files"] == [3]
         return
     with pytest.raises(Refused) as caught:
         stage.client("agent").call(method, filled(path), body)
@@ -109,6 +113,8 @@ def test_other_nodes_agent(stage: Stage) -> None:
                 "POST", f"/v1/agents/{node}/sync", {"incarnation": "i", "seen": 0, "controller": ""}
             )
         assert caught.value.status == 403
+        with pytest.raises(Refused, match=f"only the agent of node '{node}'"):
+            stage.client(who).call("POST", f"/v1/agents/{node}/kept", {"disk": {}})
 
 
 @pytest.mark.parametrize(

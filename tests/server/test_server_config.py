@@ -17,6 +17,7 @@ from rota.server.config import (
     Config,
     back_off_of,
     choose,
+    keep_of,
     knowledge_of,
     rules_of,
     tenants_of,
@@ -29,6 +30,7 @@ KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     ("name", "a", "b", "c", ("a", "b", "c"), "rota"),
     ("port", 1, "2", 3, (1, 2, 3), 0),
     ("min_run", "1s", "2m", "3h", (1.0, 120.0, 10800.0), 60.0),
+    ("keep_events", "1h", "forever", 0, (3600.0, 0.0, 0.0), 90 * 86400.0),
     ("suspend_memory_gib", 1.5, "2", 3, (1.5, 2.0, 3.0), 0.0),
     ("metrics_open", "yes", "on", True, (True, True, True), False),
 ]
@@ -72,6 +74,7 @@ def test_every_setting_is_shown_with_its_source(tmp_path: Path) -> None:
     assert [name for name, _, _ in lines] == [one.name for one in fields(Config)]
     shown = {name: (value, source) for name, value, source in lines}
     assert shown["deadline"] == ("1m30s", "flag")
+    assert (shown["keep_files"][0], shown["keep_keys"][0]) == ("30d", "1d")
     assert shown["metrics_open"] == ("yes", "ROTA_METRICS_OPEN")
     assert "secret" not in str(lines)
     assert shown["database_url"][0] == "postgresql://…@db/rota"
@@ -130,6 +133,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("deadline", math.inf, "is not a duration"),
     ("lost_after", "500ms", "is too short"),
     ("deadline", "0s", "--deadline: leaves no time to decide"),
+    ("keep_files", 30, "expected a unit"),
+    ("keep_files", "always", "'always' is not a duration"),
+    ("keep_files", "400d", "365d is shorter than keep_files (400d)"),
+    ("keep_checkpoints", "forever", "365d is shorter than keep_checkpoints (forever)"),
+    ("keep_history", "10d", "10d is shorter than keep_files (30d)"),
     ("suspend_memory_gib", "much", "expected a number"),
     ("suspend_memory_gib", -1, "expected a number, 0 or more"),
     ("suspend_memory_gib", math.nan, "expected a number, 0 or more"),
@@ -154,8 +162,20 @@ def test_wrong_values_in_flags_and_environment_name_their_place(
     assert said in sentence(tmp_path, {name: value})
     assert said in sentence(tmp_path, {}, {f"ROTA_{name.upper()}": value})
     if name in DURATIONS and "duration" in said:
-        assert sentence(tmp_path, {name: value}).startswith("--min-run")
-        assert "ROTA_MIN_RUN" in sentence(tmp_path, {}, {"ROTA_MIN_RUN": value})
+        assert sentence(tmp_path, {name: value}).startswith(f"--{name.replace('_', '-')}")
+        assert f"ROTA_{name.upper()}" in sentence(tmp_path, {}, {f"ROTA_{name.upper()}": value})
+
+
+def test_what_is_kept_for_ever(tmp_path: Path) -> None:
+    """0 and `forever` are the same, shown as `forever`; nothing is ever older than that."""
+    chosen = choose(tmp_path, {"keep_history": "0", "keep_files": "forever"}, {})
+    assert {name: value for name, value, _ in chosen.lines() if name in ("keep_history", "keep_files")} == {
+        "keep_history": "forever",
+        "keep_files": "forever",
+    }
+    keep = keep_of(chosen.config)
+    assert (keep.history_s, keep.files_s) == (math.inf, math.inf)
+    assert keep.checkpoints_s == 7 * 86400.0
 
 
 def test_tenants(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rota.server.facade import Gauges
 from rota.server.metrics import Metrics
 
-LABELS = {"tenant", "state", "outcome", "reason", "method", "route", "status", "le"}
+LABELS = {"tenant", "node", "state", "outcome", "reason", "method", "route", "status", "le"}
 
 
 def page(metrics: Metrics, now: Gauges | None = None) -> dict[tuple[str, str], float]:
@@ -46,6 +46,8 @@ def test_gauges() -> None:
         gpus=8,
         gpus_allocated=1.5,
         nodes={"up": 2},
+        disk_free_bytes={"n0": 7 * 2**30},
+        kept_bytes={"n0": 5},
     )
     samples = page(Metrics(), now)
     assert samples["rota_pending_jobs", "vision"] == 3
@@ -53,6 +55,7 @@ def test_gauges() -> None:
     assert samples["rota_running_jobs", "vision"] == 1
     assert (samples["rota_gpus", ""], samples["rota_gpus_allocated", ""]) == (8, 1.5)
     assert samples["rota_nodes", "up"] == 2
+    assert (samples["rota_disk_free_bytes", "n0"], samples["rota_kept_bytes", "n0"]) == (7 * 2**30, 5)
 
 
 def test_names() -> None:

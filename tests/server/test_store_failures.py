@@ -75,6 +75,9 @@ CALLS: dict[str, Call] = {
     "token": lambda store: store.add_token(TokenRow("j", "join")),
     "no token": lambda store: store.remove_token("j"),
     "no user": lambda store: store.remove_user("ann"),
+    "old keys": lambda store: store.drop_old_keys(100.0),
+    "old jobs": lambda store: store.drop_old_jobs(100.0, 100.0),
+    "old events": lambda store: store.drop_old_lines("events", 100.0),
 }
 """Every call that writes, in an order in which each has something to do."""
 

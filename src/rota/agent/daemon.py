@@ -22,7 +22,7 @@ from rota.agent.board import Board
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices
 from rota.agent.ledger import Claim, Key
-from rota.agent.link import LOCAL_MOST_S, Link, Transport
+from rota.agent.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
 from rota.agent.live import Live
 from rota.agent.logs import fetch
 from rota.agent.mechanisms import Kind, Mechanisms
@@ -30,8 +30,11 @@ from rota.agent.orders import Orders
 from rota.agent.reconcile import Here, Machine, Phase, Silence
 from rota.agent.silence import Contact
 from rota.agent.supervisor import Supervisor
+from rota.agent.sweeping import Sweeper
 from rota.agent.telling import report_of, waiting_report
 from rota.agent.usage import Sampler, machine_memory_gib, memory_gib, roots_of
+from rota.client.http import route
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Part, Report, Status, Wanted
 
 LOG = logging.getLogger("rota.agent")
@@ -74,6 +77,7 @@ class Agent:
         self.devices = devices
         self._gate = threading.RLock()
         self._settings = settings
+        self._transport, self._on_denied = transport, on_denied
         self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
         self._orders, self._board = Orders(), Board()
         self._contact = Contact(settings.home / "contact")
@@ -96,8 +100,14 @@ class Agent:
             read_log=lambda request: fetch(self._supervisor.home, request),
             on_orders=self._wake,
             on_stop=self.stop,
-            on_denied=on_denied,
+            on_denied=self._denied,
             most_s=settings.most_s,
+        )
+        self._sweeper = Sweeper(
+            self._supervisor,
+            self._ask_kept,
+            lambda: {row for row, _ in self._orders.wanted()[0]},
+            shares_checkpoints=settings.checkpoints is not None,
         )
         self._sampler = Sampler()
         self._hands = Hands(
@@ -114,6 +124,7 @@ class Agent:
         self._board.devices(self.devices.infos())
         self._step()
         self._link.start()
+        self._sweeper.start()
         try:
             while not self._stopping:
                 changed = self._supervisor.wait(self._sleep_s())
@@ -122,6 +133,7 @@ class Agent:
                     self._step()
         finally:
             self._link.close()
+            self._sweeper.close()
             with self._gate:
                 self._closed = True
                 self._supervisor.close()
@@ -130,6 +142,17 @@ class Agent:
         """End `run` soon; may be called from any thread or signal handler."""
         self._stopping = True
         self._wake()
+
+    def _denied(self) -> Transport | None:
+        """Another transport, if there is one, when the token is not accepted any more."""
+        self._transport = (transport := self._on_denied()) or self._transport
+        return transport
+
+    def _ask_kept(self, said: Kept) -> KeptReply:
+        """Which ended jobs' files may go."""
+        path = route("v1", "agents", self._settings.node, "kept")
+        answer = self._transport.call("POST", path, said, timeout_s=ANSWER_S, idempotent=True)
+        return KeptReply.model_validate(answer)
 
     def _wake(self) -> None:
         """Have the supervision look at orders and at what is under way; from any thread, at any time."""

@@ -166,6 +166,14 @@ class Supervisor:
             self._watches.pop(live.key)
             self._changed.pop(live.key, None)
 
+    def unless_known(self, row: int, act: Callable[[], object]) -> bool:
+        """Call `act` while nothing can be started; not if an attempt of the job is known: then False."""
+        with self._lock:
+            if any(known == row for known, _ in self._watches):
+                return False
+            act()
+            return True
+
     def wait(self, timeout_s: float | None) -> list[Live]:
         """Those whose status or `why` changed since the last call, by whatever; [] after `timeout_s`.
 

@@ -71,6 +71,15 @@ def up(
     lost_after: Annotated[
         Text, _setting("--lost-after", "TIME", "Silence after which a node is lost.")
     ] = None,
+    keep_files: Annotated[
+        Text, _setting("--keep-files", "TIME", "How long logs of ended jobs stay; forever, or 30d.")
+    ] = None,
+    keep_checkpoints: Annotated[
+        Text, _setting("--keep-checkpoints", "TIME", "How long checkpoints of ended jobs stay.")
+    ] = None,
+    keep_history: Annotated[
+        Text, _setting("--keep-history", "TIME", "How long ended jobs stay on record.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Start the cluster: a controller, and an agent for this machine's devices.
@@ -88,7 +97,8 @@ def up(
     flags = {
         "name": name, "policy": policy, "devices": devices, "node": node, "host": host, "port": port,
         "database_url": database_url, "knowledge": knowledge, "deadline": deadline, "min_run": min_run,
-        "lost_after": lost_after,
+        "lost_after": lost_after, "keep_files": keep_files, "keep_checkpoints": keep_checkpoints,
+        "keep_history": keep_history,
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
     where = home().absolute()

@@ -5,20 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rota.errors import PolicyError
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.policy import policy_view
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
-from rota.server.facade import Identity
+from rota.server.facade import Busy, Identity
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, PolicyView, WhatIf, Why
+from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController
+
+MOST_REASONS = 50
+"""Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
 
 class Answers:
@@ -39,6 +43,19 @@ class Answers:
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
         return Asking(self.controller.scheduler, self.controller.store, self._starts, row).answer()
+
+    def with_reasons(self, views: list[JobView]) -> list[JobView]:
+        """The jobs of a short list, with why they wait unless the policy is busy."""
+        waiting = [view for view in views if view.state == "PENDING" and not view.reason]
+        if 0 < len(waiting) <= MOST_REASONS:
+            try:
+                found = self.controller.scheduler.explain_all([view.row for view in waiting])
+            except (Busy, PolicyError):
+                return views
+            for view in waiting:
+                reasons = found[view.row].constraints if view.row in found else ()
+                view.reason = reasons[0].code.value if reasons else ""
+        return views
 
     def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
         """What would happen to a job of `who`."""

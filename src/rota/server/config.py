@@ -20,8 +20,11 @@ import yaml
 from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
+from rota.server.keeping import Keep
 from rota.worlds.local.endings import RULES, BackOff, Cause, Rule
 from rota.worlds.local.knowledge import check_source
+
+DAY_S = 86400.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ class Config:
     """Length of the trial run of jobs that want one."""
     suspend_memory_gib: float = 0.0
     """Host memory that suspended jobs may hold on this machine; half of it if 0."""
+    keep_files: float = 30 * DAY_S
+    """How long logs and folders of ended jobs stay on the machines that ran them; 0 is for ever."""
+    keep_checkpoints: float = 7 * DAY_S
+    """How long the checkpoints of ended jobs stay; 0 is for ever."""
+    keep_history: float = 365 * DAY_S
+    """How long ended jobs stay on record, with attempts and usage; 0 is for ever."""
+    keep_events: float = 90 * DAY_S
+    """How long the record of who did what goes back; 0 is for ever."""
+    keep_keys: float = DAY_S
+    """How long a submission is known by its key, so that it may be sent again; 0 is for ever."""
     metrics_open: bool = False
     """Let anybody read /metrics."""
     log_level: str = "info"
@@ -70,7 +83,10 @@ class Config:
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
 
-DURATIONS = frozenset({"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"})
+KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events", "keep_keys"})
+"""Durations of which 0 is for ever."""
+DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
+FOREVER = "forever"
 ONLY_IN_FILE = frozenset({"tenants", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
@@ -146,6 +162,8 @@ def parsed(name: str, value: Any, where: str) -> Any:
     """`value`, text or what YAML made of it, as the setting `name` has it."""
     if name in ONLY_IN_FILE:
         return value
+    if name in KEPT and str(value).strip() in ("0", FOREVER):
+        return 0.0
     if name in DURATIONS:
         return _duration(value, where)
     kind: Any = type(_FIELDS[name].default)
@@ -206,6 +224,7 @@ def _check(config: Config) -> None:
         raise InputError.at(
             f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
         )
+    keep_of(config)
     tenants_of(config)
     rules_of(config)
     knowledge_of(config)
@@ -213,6 +232,8 @@ def _check(config: Config) -> None:
 
 def shown(name: str, value: Any) -> str:
     """A value as people write it; the database's password stays out of sight."""
+    if name in KEPT and not value:
+        return FOREVER
     if name in DURATIONS:
         return format_duration(value).replace(" ", "")
     if name == "database_url" and "@" in value:
@@ -309,6 +330,20 @@ def knowledge_of(config: Config) -> dict[str, str]:
         check_source(kind, source)
         chosen[kind] = source
     return chosen
+
+
+def keep_of(config: Config) -> Keep:
+    """How long what has ended is kept; InputError if files were to outlive the record of their job."""
+    kept = {name: getattr(config, name) or math.inf for name in KEPT}
+    for name in ("keep_files", "keep_checkpoints"):
+        if kept[name] > kept["keep_history"]:
+            raise InputError.at(
+                f"{shown('keep_history', config.keep_history)} is shorter than {name} "
+                f"({shown(name, getattr(config, name))}), and files need a record to be found by",
+                field="--keep-history",
+                expected=f"as long as {name}, or longer",
+            )
+    return Keep(**{f"{name.removeprefix('keep_')}_s": seconds for name, seconds in kept.items()})
 
 
 def back_off_of(config: Config) -> BackOff:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from rota.errors import InputError, PolicyError
+from rota.errors import InputError
 from rota.server import people
 from rota.server.agents import Agents
 from rota.server.answers import Answers
@@ -23,7 +23,6 @@ from rota.server.api.forms import (
     Verb,
 )
 from rota.server.facade import (
-    Busy,
     Conflict,
     Forbidden,
     Gauges,
@@ -46,9 +45,11 @@ from rota.server.store.asked import jobs_of
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import JobRow
 from rota.server.store.store import Store
+from rota.server.tidying import Tidier
 from rota.server.views import attempt_view, event_view, is_over, job_view
 from rota.server.waiting import Bells, Outcomes
 from rota.wire.job import JobSpec
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Capability, Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
     CostView,
@@ -69,8 +70,6 @@ from rota.worlds.local.orders import Desk
 
 PATIENCE_S = 5.0
 """How long a call waits for its command to be carried out; it is on record anyhow."""
-MOST_REASONS = 50
-"""Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
 
 class LiveController:
@@ -85,6 +84,7 @@ class LiveController:
         desk: Desk,
         heard: dict[str, float],
         metrics: Metrics,
+        tidier: Tidier,
     ) -> None:
         self.name = name
         self.store = store
@@ -93,6 +93,7 @@ class LiveController:
         self.desk = desk
         self.heard = heard
         self.counters = metrics
+        self.tidier = tidier
         self.started_s = time.time()
         self.epoch_s: float = float(store.facts()["epoch_s"])
         self.bells = Bells()
@@ -186,20 +187,7 @@ class LiveController:
                 limit=which.limit,
             )
         )
-        return self._with_reasons(self.views(rows))
-
-    def _with_reasons(self, views: list[JobView]) -> list[JobView]:
-        """A short list says why jobs wait, unless the policy is busy."""
-        waiting = [view for view in views if view.state == "PENDING" and not view.reason]
-        if 0 < len(waiting) <= MOST_REASONS:
-            try:
-                found = self.scheduler.explain_all([view.row for view in waiting])
-            except (Busy, PolicyError):
-                return views
-            for view in waiting:
-                reasons = found[view.row].constraints if view.row in found else ()
-                view.reason = reasons[0].code.value if reasons else ""
-        return views
+        return self.answers.with_reasons(self.views(rows))
 
     def views(self, rows: Iterable[JobRow]) -> list[JobView]:
         """Jobs with what they hold now."""
@@ -210,7 +198,7 @@ class LiveController:
         """The row of a job by its id; NotFound."""
         row = self.store.job_of_id(id)
         if row is None:
-            raise NotFound(f"there is no job {id}; `rota ls --all` lists them")
+            raise self.tidier.missing(id)
         return row
 
     def _own(self, who: Identity, id: str) -> JobRow:
@@ -231,6 +219,7 @@ class LiveController:
             attempts=[attempt_view(attempt, self.epoch_s) for attempt in self.store.attempts(row.row)],
             capability=None if capability is None else Capability(**capability),
             events=[event_view(event, self.epoch_s) for event in self.store.events(job=id)],
+            gone=self.tidier.gone(row),
         )
 
     def update(self, who: Identity, id: str, change: JobChange) -> JobView:
@@ -285,7 +274,10 @@ class LiveController:
 
     async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""
-        return await self.pieces.read(self._own(who, id), request)
+        row = self._own(who, id)
+        piece = await self.pieces.read(row, request)
+        piece.error = piece.error and (self.tidier.logs_gone(row) or piece.error)
+        return piece
 
     # -- the cluster -----------------------------------------------------------------------------
 
@@ -295,7 +287,7 @@ class LiveController:
 
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
-        if all(known.name != node for known in self.store.nodes()):
+        if self.store.node(node) is None:
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
         verb = "drain" if drained else "undrain"
         self._command(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
@@ -380,6 +372,10 @@ class LiveController:
     async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
         """What an agent has to say, and what it is to do."""
         return await self.agents.sync(who.node, request)
+
+    def kept(self, who: Identity, said: Kept) -> KeptReply:
+        """Which ended jobs' files a node may remove."""
+        return self.tidier.kept(who.node, said)
 
     # -- service ---------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from rota.server.api.forms import (
     Verb,
 )
 from rota.wire.job import JobSpec
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
     CostView,
@@ -134,6 +135,10 @@ class Gauges:
     gpus_allocated: float = 0.0
     nodes: dict[str, int] = field(default_factory=dict)
     """By state: up, drained, draining, lost."""
+    disk_free_bytes: dict[str, int] = field(default_factory=dict)
+    """Of the disk with its agent's folder, by node."""
+    kept_bytes: dict[str, int] = field(default_factory=dict)
+    """What ended jobs take there, by node."""
 
 
 class Controller(Protocol):
@@ -260,6 +265,10 @@ class Controller(Protocol):
 
     async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
         """For the node `who.node`; answers at once if there is something new, otherwise after `wait_s`."""
+        ...
+
+    def kept(self, who: Identity, said: Kept) -> KeptReply:
+        """For the node `who.node`: which ended jobs' files it may remove."""
         ...
 
     # Service.

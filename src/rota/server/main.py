@@ -42,6 +42,7 @@ from rota.server.scheduler import Clock, MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
+from rota.server.tidying import Tidier
 from rota.wire.views import UserView
 from rota.worlds.local.inbox import Inbox
 from rota.worlds.local.knowledge import SOURCES
@@ -65,6 +66,7 @@ class Running:
     store: Store
     thread: threading.Thread
     answers: Answers
+    tidier: Tidier
 
     def stop(self) -> None:
         """Make `serving.run` return."""
@@ -73,6 +75,7 @@ class Running:
     def close(self) -> None:
         """End the scheduler and give the store free; jobs run on."""
         self.inbox.close()
+        self.tidier.close()
         self.thread.join(timeout=10)
         if self.scheduler.host is not None:
             self.scheduler.host.close()
@@ -88,7 +91,8 @@ def start(home: Path, config: Config) -> Running:
     epoch_s = float(store.facts()["epoch_s"])
     inbox, desk, heard = Inbox(), Desk(secrets.token_hex(8)), dict[str, float]()
     metrics = Metrics()
-    controller = LiveController(config.name, store, roster, inbox, desk, heard, metrics)
+    tidier = Tidier(store, roster, configuration.keep_of(config))
+    controller = LiveController(config.name, store, roster, inbox, desk, heard, metrics, tidier)
     scheduler = Scheduler(
         store,
         host_maker(home, config),
@@ -105,7 +109,8 @@ def start(home: Path, config: Config) -> Running:
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
     thread.start()
-    return Running(serving, scheduler, inbox, store, thread, controller.answers)
+    tidier.start()
+    return Running(serving, scheduler, inbox, store, thread, controller.answers, tidier)
 
 
 def host_maker(home: Path, config: Config) -> MakeHost:

@@ -106,5 +106,13 @@ class _Page(Collector):
         for state, count in sorted(now.nodes.items()):
             nodes.add_metric([state], count)
         yield nodes
+        for name, help, by_node in (
+            ("rota_disk_free_bytes", "Free on the disk of the node's agent.", now.disk_free_bytes),
+            ("rota_kept_bytes", "What ended jobs take of that disk.", now.kept_bytes),
+        ):
+            disks = GaugeMetricFamily(name, help, labels=["node"])
+            for node, size in sorted(by_node.items()):
+                disks.add_metric([node], size)
+            yield disks
         yield GaugeMetricFamily("rota_gpus", "Devices of the cluster.", value=now.gpus)
         yield GaugeMetricFamily("rota_gpus_allocated", "Devices granted to jobs.", value=now.gpus_allocated)

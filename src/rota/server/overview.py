@@ -34,7 +34,9 @@ class Overview:
             on = {ids[r]: a for r, a in holding.items() if r in ids and _is_on(a, node.name)}
             held = {ids[r]: a for r, a in suspended.items() if r in ids and _is_on(a, node.name)}
             seen_s = controller.heard.get(node.name)
-            views.append(node_view(node, on, held, seen_s, controller.epoch_s))
+            view = node_view(node, on, held, seen_s, controller.epoch_s)
+            view.disk = controller.tidier.disks.get(node.name)
+            views.append(view)
         return views
 
     def status(self) -> Status:
@@ -68,6 +70,7 @@ class Overview:
             for view in node.devices
             if not view.info.healthy
         ]
+        found += self.controller.tidier.troubles()
         return [sentence for sentence in found if sentence]
 
     def gauges(self) -> Gauges:
@@ -76,7 +79,7 @@ class Overview:
         for (state, tenant), count in self.controller.store.live_totals().items():
             if state in by_state:
                 by_state[state][tenant] = count
-        nodes = self.nodes()
+        nodes, disks = self.nodes(), dict(self.controller.tidier.disks)
         states: dict[str, int] = {}
         for node in nodes:
             states[node.state] = states.get(node.state, 0) + 1
@@ -87,6 +90,8 @@ class Overview:
             gpus=sum(node.gpus for node in nodes if node.state != "lost"),
             gpus_allocated=sum(node.gpus_used for node in nodes),
             nodes=states,
+            disk_free_bytes={node: disk.free_bytes for node, disk in disks.items()},
+            kept_bytes={node: disk.files_bytes + disk.checkpoints_bytes for node, disk in disks.items()},
         )
 
 

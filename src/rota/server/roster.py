@@ -44,6 +44,13 @@ class StoredRoster(Roster):
         super().revoke("agent", token.name)
         super().put_token(token)
 
+    def drop_expired(self, before_s: float) -> None:
+        """Forget the tokens that expired before that Unix time."""
+        for token in list(self._tokens.values()):
+            if token.expires_s is not None and token.expires_s < before_s:
+                self._store.remove_token(token_row(token).hash)
+                self._tokens.pop(token.id, None)
+
     def accounts(self) -> dict[str, str]:
         """The machine's account of each user."""
         return {user.name: user.account for user in self.users()}

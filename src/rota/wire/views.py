@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from rota.wire.job import JobSpec
+from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Progress, Usage
 
 
@@ -90,6 +91,8 @@ class JobDetail(BaseModel):
     attempts: list[AttemptView]
     capability: Capability | None = None
     events: list[EventView] = []
+    gone: str = ""
+    """Which of its files are kept no longer, as a sentence; empty while all are."""
 
 
 class EventView(BaseModel):
@@ -168,6 +171,8 @@ class NodeView(BaseModel):
     memory_gib: float = 0.0
     suspended_gib: float = 0.0
     seen_s: float | None = None
+    disk: Disk | None = None
+    """What its agent said last of its disk; None if it has not yet."""
     devices: list[DeviceView] = []
     capabilities: dict[str, str] = {}
 

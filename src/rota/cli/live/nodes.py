@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.views import DeviceView, NodeView
 
+GIB = 2**30
+
 
 @live
 def nodes(
@@ -23,6 +25,8 @@ def nodes(
     as_json: JsonFlag = False,
 ) -> None:
     """List the machines and what they have.
+
+    KEPT is what ended jobs left on the node's disk, FREE what is free there, in GiB.
 
     \b
     Examples:
@@ -86,12 +90,16 @@ def nodes_text(nodes: Sequence[NodeView]) -> str:
             count(node.cpus),
             gib(node.memory_gib),
             gib(node.suspended_gib),
+            gib(None if node.disk is None else (node.disk.files_bytes + node.disk.checkpoints_bytes) / GIB),
+            gib(None if node.disk is None else node.disk.free_bytes / GIB),
             ahead(node.seen_s, now),
             node.reason,
         )
         for node in nodes
     ]
-    return table_text("~NODE STATE KIND >GPUS >USED >CPUS >GIB >SUSPENDED_GIB >SEEN ~REASON", rows)
+    return table_text(
+        "~NODE STATE KIND >GPUS >USED >CPUS >GIB >SUSPENDED_GIB >KEPT >FREE >SEEN ~REASON", rows
+    )
 
 
 def devices_text(nodes: Sequence[NodeView]) -> str:

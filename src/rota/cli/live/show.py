@@ -118,6 +118,8 @@ def detail_text(detail: JobDetail) -> str:
     if detail.events:
         rows = [(moment(e.at_s), e.who, e.kind, e.text) for e in detail.events[-EVENTS:]]
         parts.append(table_text("TIME ~BY EVENT ~WHAT", rows))
+    if detail.gone:
+        parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
 
 

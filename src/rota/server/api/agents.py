@@ -11,6 +11,7 @@ from rota.server.api.calling import Admin, Anybody, Asked, NodeName, answer, pat
 from rota.server.api.forms import JoinRequest, JoinToken
 from rota.server.api.problems import refusals
 from rota.server.facade import Forbidden
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=refusals())
@@ -45,3 +46,11 @@ async def sync(
         raise Forbidden(f"only the agent of node {node!r} may report for it")
     request.wait_s = patience_s(request.wait_s)
     return answer(await wait_for(http, controller.sync(who, request)))
+
+
+@router.post("/{node}/kept", response_model=KeptReply)
+def kept(node: NodeName, said: Kept, controller: Asked, who: Anybody) -> Response:
+    """Say what lies on the node's disk of ended jobs, and learn what of it may go."""
+    if not who.node or who.node != node:
+        raise Forbidden(f"only the agent of node {node!r} may report for it")
+    return answer(controller.kept(who, said))

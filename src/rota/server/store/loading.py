@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
+from rota.scheduler.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
 from rota.server.store.stored import (
@@ -17,6 +18,7 @@ from rota.server.store.stored import (
     COMMAND,
     JOB_NAMES,
     NODE,
+    NOW,
     POLICY,
     columns,
     job_row,
@@ -36,7 +38,13 @@ _TEXTS = ("id", "gpu_types", *_NAMES)
 _TYPES: Mapping[str, type] = (
     dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(_INTS, np.int64) | dict.fromkeys(_SMALL, np.int8)
 )
-_READ = (*_TEXTS, *_TYPES)
+_READ = ("row", *_TEXTS, *_TYPES)
+_LIVED = dict.fromkeys(NOW.names, 0) | {
+    "phase": int(Phase.CANCELLED),
+    "first_start_s": np.nan,
+    "finish_s": np.nan,
+}
+"""What a job that is on record no more has done, as far as columns say it."""
 _AT_ONCE = 2000
 _COLUMNS = columns(t.jobs, _READ).order_by(t.jobs.c.row)
 
@@ -91,19 +99,27 @@ def _by_job(connection: Connection) -> dict[int, list[AttemptRow]]:
 
 
 def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
-    """All jobs.  A few thousand at a time become arrays: their Python objects do not add up."""
+    """All jobs.  A few thousand at a time become arrays: their Python objects do not add up.
+
+    A job that is on record no more has a place all the same, since a row is a job for ever: the next one's
+    request, cancelled, without any service.
+    """
     numbers: dict[str, list[Array]] = {name: [np.array([], dtype=kind)] for name, kind in _TYPES.items()}
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
+    rows: list[int] = []
     for some in connection.execute(_COLUMNS).partitions(_AT_ONCE):
         cut = dict(zip(_READ, zip(*some, strict=True), strict=True))
+        rows.extend(cut["row"])
         for name, kind in _TYPES.items():
             numbers[name].append(np.array(cut[name], dtype=kind))
         for name in _TEXTS:
             texts[name].extend(cut[name])
+    joined = {name: np.concatenate(pieces) for name, pieces in numbers.items()}
+    if rows and len(rows) <= rows[-1]:
+        _fill_gaps(rows, joined, texts)
     types = {said: tuple(json.loads(said)) for said in set(texts["gpu_types"])}
     is_live = np.zeros(len(texts["id"]), dtype=np.bool_)
     is_live[list(live)] = True
-    joined = {name: np.concatenate(pieces) for name, pieces in numbers.items()}
     return JobColumns(
         ids=texts["id"],
         submit_s=joined.pop("submit_s"),
@@ -112,3 +128,18 @@ def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
         gpu_types=[types[said] for said in texts["gpu_types"]],
         live=is_live,
     )
+
+
+def _fill_gaps(rows: list[int], numbers: dict[str, Array], texts: dict[str, list[str]]) -> None:
+    """Give every row up to the last one a place in these columns."""
+    every = np.arange(rows[-1] + 1)
+    source = np.searchsorted(rows, every)
+    gaps = np.flatnonzero(np.array(rows)[source] != every)
+    for name, column in numbers.items():
+        numbers[name] = column[source]
+        if name in _LIVED:
+            numbers[name][gaps] = _LIVED[name]
+    for name, values in texts.items():
+        texts[name] = [values[i] for i in source.tolist()]
+    for row in gaps.tolist():
+        texts["id"][row] = str(row + 1)

@@ -87,7 +87,7 @@ class JobRow:
     """One job, without its specification (`Store.spec`)."""
 
     row: int
-    """From 0, without gaps, never renumbered."""
+    """From 0, never renumbered, and given once; what was too old has left gaps."""
     id: str
     """`row + 1`, or `FIRST_INDEX` in an array."""
     user: str
@@ -352,7 +352,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """All jobs as columns, rows ascending from 0: what a table and a state are rebuilt from.
+    """All jobs as columns, rows ascending from 0 without gaps: what a table and a state are rebuilt from.
 
     `numbers` and `names` go by the fields of `JobAsked` and `JobState`: NaN where a value is None.
     """

@@ -11,6 +11,7 @@ database     connections, locks    stepping     a turn of the scheduler
 migrations   older databases       loading      all at once, for the scheduler
 tables       what there is         reading      lists, for the API
 stored       rows ⇄ tables         people       users, tokens, nodes that join
+                                   pruning      what is too old
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Self
 from sqlalchemy import select
 
 from rota.model.columns import Floats
-from rota.server.store import loading, people, reading, submitting
+from rota.server.store import loading, people, pruning, reading, submitting
 from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
 from rota.server.store.forms import bounded, clean, to_text
@@ -177,6 +178,40 @@ class Store:
         with self._db.writing() as writing:
             self._stepping.write(writing, step, self.epoch_s)
 
+    # -- what is too old -----------------------------------------------------------------------
+
+    def drop_old_jobs(self, before_s: float, keys_s: float) -> bool:
+        """Take some jobs off the record that ended before `before_s`; False if there are none.
+
+        Those submitted since `keys_s` stay, and those that a waiting job names.
+        """
+        with self._db.reading(one_moment=True) as connection:
+            old = pruning.old_jobs(connection, before_s, keys_s)
+        if old.rows:
+            with self._db.writing() as writing:
+                pruning.drop_jobs(writing, old)
+        return bool(old.rows)
+
+    def drop_old_lines(self, name: str, before_s: float) -> bool:
+        """Drop some `events`, or `commands` that were done, before that moment; False if there are none."""
+        with self._db.writing() as writing:
+            return pruning.drop_lines(writing, name, before_s) > 0
+
+    def drop_old_keys(self, before_s: float) -> bool:
+        """Forget some keys of submissions before that moment; False if there are none."""
+        with self._db.writing() as writing:
+            return pruning.drop_keys(writing, before_s) > 0
+
+    def ended(self, rows: Sequence[int]) -> dict[int, float]:
+        """When those of these jobs ended that are over; minus infinity for those on record no more."""
+        with self._db.reading(one_moment=True) as connection:
+            return pruning.ended(connection, rows)
+
+    def last_row(self) -> int:
+        """Row of the newest job; -1 before the first."""
+        with self._db.reading() as connection:
+            return pruning.last_row(connection)
+
     # -- reads ---------------------------------------------------------------------------------
 
     def job(self, row: int) -> JobRow | None:
@@ -264,6 +299,13 @@ class Store:
         """By position."""
         with self._db.reading() as connection:
             return reading.listed(connection, t.nodes, NODE, order="position")
+
+    def node(self, name: str) -> NodeRow | None:
+        """One of them."""
+        with self._db.reading() as connection:
+            return next(
+                iter(reading.listed(connection, t.nodes, NODE, t.nodes.c.name == name, order="name")), None
+            )
 
     def policies(self) -> dict[str, PolicyRow]:
         """The real one and, if there is one, the shadow."""

@@ -111,6 +111,7 @@ Index("jobs_live", jobs.c.phase, sqlite_where=text(LIVE), postgresql_where=text(
 Index("jobs_user", jobs.c.user, jobs.c.row)
 Index("jobs_array", jobs.c.array_first)
 Index("jobs_finish", jobs.c.finish_s)
+Index("jobs_spec", jobs.c.spec)
 attempts = Table(
     "attempts", metadata,
     Column("row", BigInteger, ForeignKey("jobs.row"), primary_key=True, autoincrement=False),
@@ -165,3 +166,4 @@ submissions = Table(
     "submissions", metadata,
     _key("user"), _key("key"), _text("digest"), _int("first_row"), _int("count"),
 )  # fmt: skip
+Index("submissions_row", submissions.c.first_row)

@@ -1,0 +1,126 @@
+"""What has been kept for long enough goes: on record here, and by the agents on their disks.
+
+A thread takes things off the record, a few at a time: after each transaction it rests for much longer than
+that took, so that the scheduler and the API write as if it were not there.  Agents ask which of the jobs that
+left something on their disks may go (`rota.wire.keeping`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from rota.server.facade import NotFound
+from rota.server.keeping import Keep
+from rota.server.roster import StoredRoster
+from rota.server.store.failures import StoreError
+from rota.server.store.rows import JobRow
+from rota.server.store.store import Store
+from rota.wire.keeping import Disk, Kept, KeptReply
+
+log = logging.getLogger(__name__)
+LEAST_REST_S, RESTS = 0.02, 10
+"""Pause after each transaction, and how often its own time that is at least."""
+EXPIRED_S = 86400.0
+"""A token that has expired is known for so long, so that whoever uses it is told why it is refused."""
+NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
+"""A disk with less than this share of it free, and less than so many bytes, is nearly full."""
+
+
+class Tidier:
+    """Knows what is too old; `start` has a thread take it off the record."""
+
+    def __init__(
+        self, store: Store, roster: StoredRoster, keep: Keep, clock: Callable[[], float] | None = None
+    ) -> None:
+        """`clock` tells seconds since the cluster's epoch."""
+        self.keep = keep
+        self.disks: dict[str, Disk] = {}
+        """What each node's agent said last of its disk."""
+        self._store, self._roster = store, roster
+        self._clock = clock or (lambda: time.time() - store.epoch_s)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tidier", daemon=True)
+
+    # -- on record -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take off the record what is too old, from now on."""
+        self._thread.start()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Stop; what is left is found again by the next controller."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def tidy(self) -> None:
+        """Take off the record all that is too old now.  Raises StoreError."""
+        now, keep, store = self._clock(), self.keep, self._store
+        self._all(lambda: store.drop_old_keys(now - keep.keys_s))
+        self._all(lambda: store.drop_old_jobs(now - keep.history_s, now - keep.keys_s))
+        for name in ("events", "commands"):
+            self._all(lambda name=name: store.drop_old_lines(name, now - keep.events_s))  # type: ignore[misc]
+        self._roster.drop_expired(time.time() - EXPIRED_S)
+
+    def _all(self, drop_some: Callable[[], bool]) -> None:
+        """Until nothing is left, or the controller stops."""
+        while not self._closing.is_set():
+            began_s = time.monotonic()
+            if not drop_some():
+                return
+            self._closing.wait(max(LEAST_REST_S, RESTS * (time.monotonic() - began_s)))
+
+    def _run(self) -> None:
+        while not self._closing.wait(self.keep.store_again_s):
+            try:
+                self.tidy()
+            except StoreError as error:
+                log.warning("what is too old stays on record for now: %s", error)
+            except Exception:  # a cluster that grows is better than one that stops
+                log.exception("what is too old stays on record for now")
+
+    # -- on the agents' disks --------------------------------------------------------------------
+
+    def kept(self, node: str, said: Kept) -> KeptReply:
+        """Which of the jobs that left something on a node's disk are not kept there any longer."""
+        self.disks[node] = said.disk
+        now, keep = self._clock(), self.keep
+        ended = self._store.ended(said.rows) if said.rows else {}
+        return KeptReply(
+            files=[row for row, ended_s in ended.items() if now - ended_s > keep.files_s],
+            checkpoints=[row for row, ended_s in ended.items() if now - ended_s > keep.checkpoints_s],
+            again_s=keep.agents_again_s,
+        )
+
+    # -- said to people --------------------------------------------------------------------------
+
+    def gone(self, row: JobRow) -> str:
+        """Which of a job's files are kept no longer, in a sentence; empty if all are."""
+        ended_s = row.now.finish_s
+        return "" if ended_s is None else self.keep.gone(row.id, self._clock() - ended_s)
+
+    def logs_gone(self, row: JobRow) -> str:
+        """Why a log of the job is not there, if that is because the job ended long ago."""
+        ended_s = row.now.finish_s
+        return "" if ended_s is None else self.keep.logs_gone(row.id, self._clock() - ended_s)
+
+    def missing(self, id: str) -> NotFound:
+        """What is said to somebody who asks for a job that is not on record (any more)."""
+        number = int(id.partition("_")[0]) - 1
+        if 0 <= number < self._store.last_row() and self._store.job(number) is None:
+            return NotFound(self.keep.forgotten(id))
+        return NotFound(f"there is no job {id}; `rota ls --all` lists them")
+
+    def troubles(self) -> list[str]:
+        """A sentence for each node whose disk is nearly full."""
+        return [
+            f"the disk of node {node} is nearly full: {disk.free_bytes / 2**30:.1f} of "
+            f"{disk.total_bytes / 2**30:.1f} GiB are free, and ended jobs take "
+            f"{(disk.files_bytes + disk.checkpoints_bytes) / 2**30:.1f}; free some space there, or keep "
+            "less (keep_files, keep_checkpoints)"
+            for node, disk in sorted(dict(self.disks).items())
+            if disk.free_bytes < min(NEARLY_FULL * disk.total_bytes, NEARLY_FULL_BYTES)
+        ]

@@ -1,0 +1,43 @@
+"""What lies on an agent's disk of jobs that have ended, and what of it may go.
+
+An agent names the jobs that left something there in `POST /v1/agents/NODE/kept`; the controller answers whose
+files are not kept any longer.  Both may be said again: a job that is over stays so.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+MOST_ROWS = 1000
+"""Of one question."""
+
+
+class Disk(BaseModel):
+    """The file system with the agent's folder, and what ended jobs take of it."""
+
+    total_bytes: int = Field(0, ge=0)
+    free_bytes: int = Field(0, ge=0)
+    """For the agent's user."""
+    files_bytes: int = Field(0, ge=0)
+    """Logs and records of jobs of which nothing runs there, as last looked at."""
+    checkpoints_bytes: int = Field(0, ge=0)
+    """Their checkpoints, unless a shared folder takes them."""
+
+
+class Kept(BaseModel):
+    """What an agent has to say of its disk."""
+
+    disk: Disk
+    rows: list[int] = Field(default=[], max_length=MOST_ROWS)
+    """Rows of jobs of which something lies there."""
+
+
+class KeptReply(BaseModel):
+    """What the agent may remove."""
+
+    files: list[int] = []
+    """Rows, of those asked about, whose logs and folders are not kept any longer."""
+    checkpoints: list[int] = []
+    """Rows whose checkpoints are not."""
+    again_s: float = 3600.0
+    """After this time it is worth asking again."""
