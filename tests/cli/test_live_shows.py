@@ -170,7 +170,8 @@ def test_whatif_asks(options: str, question: dict[str, object], shown: Canned) -
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("whatif --gpus many", "--gpus: 'many' is no number of devices; expected +16 or -8"),
+        ("ls --state failed,lost", "--state: 'LOST' is no state; expected PENDING, RUNNING, SUSPENDED, "),
+        ("whatif --gpus many", "--gpus: 'many' is no number of devices; expected how many more, such as +16"),
         (
             "whatif --duration oracle",
             "--duration: 'oracle' is none of them; expected user, predicted or history",

@@ -22,6 +22,18 @@ Parser = Callable[[str, str], Fields]
 """(text, name of the option or key for messages) -> fields."""
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+_TYPED = {
+    "gpu_share": "share",
+    "gpu_memory_gib": "gpu_memory in GiB",
+    "memory_gib": "mem in GiB",
+    "time_s": "time in seconds",
+    "grace_s": "grace in seconds",
+    "notice_s": "notice in seconds",
+    "notice_signal": "notice",
+    "begin_s": "begin",
+    "deadline_s": "deadline",
+}
+"""What people call fields that are not called so on the command line."""
 _NAMES = "letters, digits and _ . @ : + / -"
 _PATTERNS = {
     "notice_signal": "USR1, USR2, HUP, INT, WINCH, URG or CONT",
@@ -82,7 +94,7 @@ def _sentence(error: ValidationError) -> str:
         message = f"expected {_PATTERNS.get(where, _NAMES)}"
     else:
         message = message[:1].lower() + message[1:]
-    return f"{where}={repr(first['input'])[:80]} will not do: {message}"
+    return f"{_TYPED.get(where, where)}={repr(first['input'])[:80]} will not do: {message}"
 
 
 def _text(name: str) -> Parser:

@@ -47,6 +47,8 @@ def read_job_file(path: str | Path, caller: Mapping[str, str]) -> Fields:
         with file.open("rb") as stream:
             data = stream.read(LARGEST_BYTES + 1)
         text = data.decode("utf-8")
+    except FileNotFoundError:
+        raise InputError.at("there is no such file", file=file, expected="a job file") from None
     except UnicodeDecodeError:
         raise InputError.at("is no text", file=file, expected="YAML or JSON in UTF-8") from None
     if len(data) > LARGEST_BYTES:

@@ -45,8 +45,11 @@ class Script:
 def read_sbatch(path: str | Path, arguments: Sequence[str], folder: str) -> Script:
     """The job of the script at `path`, run with `arguments`; `folder` is where it is submitted."""
     file = Path(path)
-    with file.open("rb") as stream:
-        data = stream.read(LARGEST_BYTES + 1)
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError.at("there is no such file", file=file, expected="an sbatch script") from None
     if not data.startswith(b"#!"):
         expected = "a first line such as #!/bin/bash, as sbatch does"
         raise InputError.at("does not say by which interpreter it runs", file=file, row=1, expected=expected)

@@ -123,7 +123,10 @@ def nobody(why: str) -> RotaError:
 def _given_token(token_file: Path | None) -> str:
     if token_file is None:
         return os.environ.get("ROTA_TOKEN", "").strip()
-    token = token_file.read_text(encoding="ascii", errors="replace").strip()
+    try:
+        token = token_file.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        raise InputError.at("there is no such file", file=token_file, expected="a token") from None
     if not token:
         raise InputError.at("is empty", file=token_file, expected="a token")
     return token

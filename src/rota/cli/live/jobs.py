@@ -10,12 +10,22 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.tables import count, duration, show_frames, signal_name, table_text
 from rota.cli.shell import JsonFlag, print_json
+from rota.errors import InputError
 
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.views import JobView
 
 LIVE_STATES = "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
+STATES = (
+    *LIVE_STATES.split(","),
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+)
 EVERY_S = 2.0
 Text = str | None
 
@@ -53,7 +63,7 @@ def ls(
     if mine:
         user = client.call("GET", "/v1/whoami")["name"]
     query = {
-        "state": state.upper() if state else None if everything else LIVE_STATES,
+        "state": _states(state) if state else None if everything else LIVE_STATES,
         "tenant": tenant,
         "user": user,
         "name": name,
@@ -90,6 +100,15 @@ def gpus(job: JobView) -> str:
     if job.gpus_now and job.gpus_now != job.gpus:
         return f"{job.gpus_now}/{job.gpus}"
     return count(job.gpus * job.share)
+
+
+def _states(text: str) -> str:
+    """States as Slurm spells them.  Raises InputError at a word that is none, which would match nothing."""
+    words = [word.strip().upper() for word in text.split(",")]
+    for word in words:
+        if word not in STATES:
+            raise InputError.at(f"{word!r} is no state", field="--state", expected=", ".join(STATES))
+    return ",".join(words)
 
 
 def where_or_why(job: JobView) -> str:

@@ -33,7 +33,7 @@ def policy(
     Examples:
       rota policy
       rota policy set tiresias
-      rota policy set las:levels=2
+      rota policy set tiresias:limits=3600/36000
       rota policy shadow srtf
       rota policy shadow off
     """
@@ -54,7 +54,7 @@ def swap(client: Client, name: PolicyArgument, as_json: JsonFlag = False) -> Non
     \b
     Examples:
       rota policy set tiresias
-      rota policy set las:levels=2
+      rota policy set tiresias:limits=3600/36000
 
     No job is lost; it begins with empty memory, and its first decision preempts no more jobs than its
     second would.  Who swapped it and when is on record (`rota events`).  Admins only.

@@ -80,7 +80,9 @@ def _asked(texts: Sequence[str], now: str) -> list[str]:
 def _more(text: str) -> int:
     digits = text.removeprefix("+").removeprefix("-")
     if not digits.isdecimal():
-        raise InputError.at(f"{text!r} is no number of devices", field="--gpus", expected="+16 or -8")
+        raise InputError.at(
+            f"{text!r} is no number of devices", field="--gpus", expected="how many more, such as +16"
+        )
     return -int(digits) if text.startswith("-") else int(digits)
 
 
