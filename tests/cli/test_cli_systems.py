@@ -29,6 +29,14 @@ def test_one() -> None:
     assert json.loads(rota("systems", "fifo", "--json").out)["parameters"][0]["name"] == "skip"
 
 
+def test_priorities() -> None:
+    """Who looks at them: the registry says so."""
+    listed = json.loads(rota("systems", "--json").out)
+    assert {one["name"] for one in listed if one["heeds_priority"]} == {"fifo", "partition"}
+    assert "higher ones first" in rota("systems", "fifo").out
+    assert "has no effect" in rota("systems", "tiresias").out
+
+
 def test_unknown() -> None:
     done = rota("systems", "srft")
     assert (done.status, done.err) == (2, "rota: there is no policy 'srft'; did you mean 'srtf'?\n")

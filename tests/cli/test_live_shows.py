@@ -227,6 +227,12 @@ def test_administration(command: str, call: str, body: object, cluster: Canned) 
     assert (f"{cluster.asked[-1].method} {cluster.asked[-1].path}", cluster.asked[-1].body) == (call, body)
 
 
+def test_a_new_policy_that_ignores_what_waits(cluster: Canned) -> None:
+    cluster.replies["PUT /v1/policy"] = POLICY.model_dump(mode="json") | {"warnings": ["no effect"]}
+    done = rota("policy", "set", "srtf")
+    assert (done.status, done.err) == (0, "rota: no effect\n")
+
+
 def test_new_user(cluster: Canned, tmp_path: Path) -> None:
     """The token alone on standard output, or in a file that only its owner reads."""
     user = {"name": "bob", "admin": False, "tenant": "speech", "account": "bob"}

@@ -76,6 +76,14 @@ def test_options(options: str, expected: dict[str, Any], desk: Canned) -> None:
     assert {name: getattr(spec, name) for name in expected} == expected
 
 
+def test_what_has_no_effect_is_said(desk: Canned) -> None:
+    """On standard error; a number alone stays a number alone."""
+    body = {"jobs": [job("17").model_dump(mode="json")], "warnings": ["priority 5 has no effect"]}
+    desk.replies["POST /v1/jobs"] = Answer(201, body)
+    done = rota("submit", "-q", "--priority", "5", "--", "a")
+    assert (done.status, done.out, done.err) == (0, "17\n", "rota: priority 5 has no effect\n")
+
+
 def test_moments_from_now(desk: Canned) -> None:
     before_s = time.time()
     assert rota("submit", "--deadline", "+2h", "--begin", "+10m", "--", "a").status == 0

@@ -8,7 +8,17 @@ import time
 from dataclasses import dataclass, field
 
 from rota.errors import InputError
-from rota.server.api.forms import Act, JobChange, JoinToken, NewUser, Question, Submission, UserToken, Verb
+from rota.server.api.forms import (
+    Act,
+    JobChange,
+    JoinToken,
+    NewUser,
+    Question,
+    Submission,
+    Submitted,
+    UserToken,
+    Verb,
+)
 from rota.server.auth import Roster, mint
 from rota.server.facade import (
     Conflict,
@@ -96,7 +106,7 @@ class MemoryController:
 
     # Jobs.
 
-    def submit(self, who: Identity, request: Submission) -> list[JobView]:
+    def submit(self, who: Identity, request: Submission) -> Submitted:
         tenant = request.spec.tenant or who.tenant
         if not who.owns(who.user if tenant == who.tenant else "", tenant):
             raise Forbidden(f"user {who.user!r} may not submit for tenant {tenant!r}")
@@ -106,7 +116,7 @@ class MemoryController:
             raise InputError(str(error)) from None
         with self._lock:
             if request.key is not None and (who.user, request.key) in self._keys:
-                return [self._find(id)[0] for id in self._keys[who.user, request.key]]
+                return Submitted(jobs=[self._find(id)[0] for id in self._keys[who.user, request.key]])
             first = len(self._rows)
             ids = [f"{first + 1}_{n}" if request.spec.array else str(first + 1) for n in indexes]
             for id in ids:
@@ -124,7 +134,7 @@ class MemoryController:
                 self._rows.append((view, request.spec))
             if request.key is not None:
                 self._keys[who.user, request.key] = ids
-            return [view for view, _ in self._rows[first:]]
+            return Submitted(jobs=[view for view, _ in self._rows[first:]])
 
     def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
         return DryRun(feasible=spec.gpus <= 4, position=len(self._rows) + 1)

@@ -102,6 +102,14 @@ def test_a_deadline_that_will_not_be_met(tmp_path: Path) -> None:
     assert late.sentence.endswith(" after its deadline, 2023-11-14 22:15:20 UTC")
 
 
+def test_a_priority_that_has_no_effect(tmp_path: Path) -> None:
+    s = site(tmp_path, "las")
+    s.until(s.submit(5.0), "COMPLETED")
+    (said,) = s.dry_run(time_s=60.0, priority=3).warnings
+    assert said == "las orders jobs without looking at priorities: priority 3 has no effect under it"
+    assert not s.dry_run(time_s=60.0).warnings
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

@@ -117,13 +117,21 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     """Nobody is preempted by the new policy's first decision; who swapped it and when is on record."""
     long = live.submit("sleep", "600", gpus=2, time_s=600)
     live.reaches(long, "RUNNING")
-    waiting = [live.submit("sleep", "600", gpus=2, time_s=20) for _ in range(3)]
+    waiting = [live.submit("sleep", "600", gpus=2, time_s=20, priority=4) for _ in range(3)]
     ids = {job["id"] for job in call(live, "GET", "/v1/jobs")}
     attempt = live.job(long)["attempt"]
 
     view = call(live, "PUT", "/v1/policy", {"policy": "srtf"})
     assert view["policy"] == "srtf"
     assert view["by"]
+    ignored = "srtf orders jobs without looking at priorities"
+    assert view["warnings"] == [
+        f"{ignored}: those of 3 waiting jobs have no effect under it ({', '.join(waiting)})"
+    ]
+    body = {"spec": {"command": ["true"], "gpus": 2, "time_s": 900, "hold": True, "priority": 5}}
+    new = call(live, "POST", "/v1/jobs", body)
+    assert new["warnings"] == [f"{ignored}: priority 5 has no effect under it"]
+    ids.add(new["jobs"][0]["id"])
     live.until(lambda: live.job(waiting[0])["state"] == "RUNNING", "the second decision preempts")
     assert {job["id"] for job in call(live, "GET", "/v1/jobs")} == ids
     states = {job["id"]: job["state"] for job in call(live, "GET", "/v1/jobs")}

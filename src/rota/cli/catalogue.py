@@ -36,6 +36,7 @@ class Entry:
     paper: str
     needs: tuple[str, ...]
     levers: tuple[str, ...]
+    heeds_priority: bool
     status: str
     scale: str
     module: str
@@ -48,7 +49,12 @@ class Entry:
 
     def facts(self) -> dict[str, str]:
         """Lines to show: the head of the file, then the registry's own."""
-        own = {"Levers": ", ".join(self.levers) or "none", "Status": self.status, "File": self.module}
+        own = {
+            "Levers": ", ".join(self.levers) or "none",
+            "Priority": "higher ones first" if self.heeds_priority else "has no effect",
+            "Status": self.status,
+            "File": self.module,
+        }
         return (self.head or {"Paper": self.paper or "-"}) | own
 
 
@@ -69,6 +75,7 @@ def _entry(one: System) -> Entry:
         paper=one.paper,
         needs=tuple(sorted(kind.value for kind in one.needs)),
         levers=tuple(sorted(lever.value for lever in one.levers)),
+        heeds_priority=one.heeds_priority,
         status=one.status.value,
         scale=one.scale,
         module=one.make.__module__,

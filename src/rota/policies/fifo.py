@@ -58,6 +58,7 @@ def by_submission(snapshot: Snapshot, rows: Any) -> Any:
     needs={Knowledge.DURATION},
     levers={Lever.RESERVE},
     parameters=FifoParameters,
+    heeds_priority=True,
 )
 class Fifo:
     """Serve in order of submission."""

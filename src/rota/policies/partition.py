@@ -39,6 +39,7 @@ class PartitionParameters:
     needs=frozenset(Knowledge),
     levers=set(Lever),
     parameters=PartitionParameters,
+    heeds_priority=True,
 )
 class Partitioned:
     """Each virtual cluster scheduled by itself."""
@@ -47,6 +48,7 @@ class Partitioned:
         p = parameters or PartitionParameters()
         spec = parse_inner(p.policy)
         self.needs = spec.make().needs
+        self.heeds_priority = spec.heeds_priority
         self.inner = Partition(p.by, lambda _: spec.make())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:

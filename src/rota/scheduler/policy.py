@@ -70,6 +70,8 @@ class System:
     """True if jobs take turns by design, so that something moves while nothing happens."""
     work_conserving: bool
     """True if it never leaves a GPU idle that a waiting job could use for long: every job ends."""
+    heeds_priority: bool
+    """True if jobs of a higher priority go before others, in any variant."""
 
 
 _SYSTEMS: dict[str, System] = {}
@@ -93,10 +95,12 @@ def register(
     parameters: type[Any] = NoParameters,
     rotates: bool = False,
     work_conserving: bool = True,
+    heeds_priority: bool = False,
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
-    `needs` states what any variant may need; an instance's own `needs` is what it reads.
+    `needs` states what any variant may need; an instance's own `needs` is what it reads.  So it is with
+    `heeds_priority`, of which an instance need say nothing if all variants are alike.
     """
 
     def enter(cls: _T) -> _T:
@@ -114,6 +118,7 @@ def register(
             parameters=parameters,
             rotates=rotates,
             work_conserving=work_conserving,
+            heeds_priority=heeds_priority,
         )
         return cls
 
@@ -167,6 +172,12 @@ class PolicySpec:
                 raise InputError(f"policy {self.name!r} has no parameters; got {next(iter(self.options))!r}")
             return entry.make()
         return entry.make(parse_parameters(entry, self.options))
+
+    @property
+    def heeds_priority(self) -> bool:
+        """True if this variant puts jobs of a higher priority before others."""
+        every = system(self.name).heeds_priority
+        return every and bool(getattr(self.make(), "heeds_priority", every))
 
 
 def parse_policy(text: str) -> PolicySpec:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.errors import PolicyError
+from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.policy import policy_view
@@ -14,7 +15,7 @@ from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
 from rota.server.facade import Busy, Identity
 from rota.server.store.asked import asked
-from rota.server.store.rows import JobRow, JobState
+from rota.server.store.rows import JobFilter, JobRow, JobState
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 
@@ -39,6 +40,18 @@ class Answers:
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
         return policy_view(self.controller.scheduler, self.controller.store)
+
+    def new_policy(self, policy: str) -> PolicyView:
+        """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
+        view = self.policy()
+        waiting = self.controller.store.jobs(JobFilter(states=("PENDING", "SUSPENDED")))
+        view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
+        return view
+
+    def ignored(self, spec: JobSpec) -> list[str]:
+        """What of a job that is submitted has no effect under the policy that decides."""
+        policy = self.controller.scheduler.policy
+        return [] if policy is None else priorities.of_a_job(policy.spec, spec.priority)
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""

@@ -19,6 +19,7 @@ from rota.server.api.forms import (
     NewUser,
     Question,
     Submission,
+    Submitted,
     UserToken,
     Verb,
 )
@@ -133,7 +134,7 @@ class LiveController:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def submit(self, who: Identity, request: Submission) -> list[JobView]:
+    def submit(self, who: Identity, request: Submission) -> Submitted:
         """Put jobs on record; see the facade."""
         spec = self._admitted(who, request.spec)
         jobs = jobs_of(spec)
@@ -149,7 +150,10 @@ class LiveController:
                     ]
                 )
             )
-        return [job_view(row, None, self.epoch_s, self.now) for row in rows]
+        return Submitted(
+            jobs=[job_view(row, None, self.epoch_s, self.now) for row in rows],
+            warnings=self.answers.ignored(spec),
+        )
 
     def _admitted(self, who: Identity, spec: JobSpec) -> JobSpec:
         """The specification, if this person may submit it and what it names is there."""
@@ -301,7 +305,7 @@ class LiveController:
         """Another policy, from now on."""
         check_policy(policy, frozenset(SOURCES))
         self._command(who, "policy", None, {"policy": policy}, "policy")
-        return self.answers.policy()
+        return self.answers.new_policy(policy)
 
     def shadow(self, who: Identity, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""

@@ -27,6 +27,7 @@ from rota.server.api.forms import (
     NewUser,
     Question,
     Submission,
+    Submitted,
     UserToken,
     Verb,
 )
@@ -147,7 +148,7 @@ class Controller(Protocol):
     # Jobs.  Any person may list jobs and ask why; `detail`, `logs` and all that changes a job take an owner
     # (`Identity.owns`) and raise Forbidden otherwise.  `id` is `17` or `17_3`.
 
-    def submit(self, who: Identity, request: Submission) -> list[JobView]:
+    def submit(self, who: Identity, request: Submission) -> Submitted:
         """Put jobs on record (durable on return); the same ones again for a key seen before.
 
         Forbidden if the specification names a tenant that is not the caller's.

@@ -189,6 +189,8 @@ class PolicyView(BaseModel):
     shadow: str = ""
     shadow_would: list[str] = []
     """What the shadow would do at the last moment that the real one would not, as sentences."""
+    warnings: list[str] = []
+    """Of a policy that was just set: what of the waiting jobs has no effect under it, as sentences."""
 
 
 class ForecastRow(BaseModel):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import TokenFileOption, UrlOption, live
-from rota.cli.live.tables import ahead, moment, now_s, pairs_text
+from rota.cli.live.tables import ahead, moment, now_s, pairs_text, warn
 from rota.cli.shell import JsonFlag, complete_system, print_json
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def swap(client: Client, name: PolicyArgument, as_json: JsonFlag = False) -> Non
     No job is lost; it begins with empty memory, and its first decision preempts no more jobs than its
     second would.  Who swapped it and when is on record (`rota events`).  Admins only.
     """
-    _show(client.call("PUT", "/v1/policy", {"policy": name}), as_json)
+    answer = client.call("PUT", "/v1/policy", {"policy": name})
+    for warning in answer.get("warnings", ()):
+        warn(warning)
+    _show(answer, as_json)
 
 
 @app.command("shadow")

@@ -99,9 +99,14 @@ def run(
 
 
 def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
-    """Submit; sent twice if the connection broke, which makes one job, since the key is the same."""
+    """Submit, and say what of it has no effect.
+
+    It is sent twice if the connection broke, which makes one job, since the key is the same.
+    """
     body = {"spec": spec.model_dump(exclude_unset=True), "key": key or secrets.token_hex(16)}
     answer: dict[str, Any] = client.call("POST", "/v1/jobs", body, idempotent=True)
+    for warning in answer.get("warnings", ()):
+        warn(warning)
     return answer
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from rota.errors import RotaError
 from rota.model.cluster import Cluster
 from rota.model.reasons import Code, Constraint
+from rota.server.answering import priorities
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskNew, Looking
@@ -38,6 +39,8 @@ def dry_run(
     """What would happen to `row`, which is on no record, as the scheduler's table would take it."""
     words = Words.of(scheduler.world)
     answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
+    if scheduler.policy is not None:
+        answer.warnings += priorities.of_a_job(scheduler.policy.spec, spec.priority)
     never = _never(scheduler, store, row, spec)
     if never:
         answer.feasible, answer.reasons = False, [words.view(one) for one in never]

@@ -47,6 +47,8 @@ class Submitted(BaseModel):
     """The jobs that a submission made, or had made before under the same key."""
 
     jobs: list[JobView]
+    warnings: list[str] = []
+    """What of it has no effect, as sentences."""
 
 
 class Act(Form):

@@ -55,7 +55,7 @@ def submit(
     """Submit a job or an array; what is answered is on record.  With `dry_run`, nothing is."""
     if dry_run:
         return answer(controller.dry_run(who, request.spec))
-    return answer(Submitted(jobs=controller.submit(who, request)), 201)
+    return answer(controller.submit(who, request), 201)
 
 
 @router.get("", response_model=list[JobView])

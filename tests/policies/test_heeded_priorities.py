@@ -1,0 +1,36 @@
+"""What a policy is registered to do with priorities is what it does with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from play import play, starts, trace_of
+from rota.scheduler.policy import parse_policy, systems
+
+NAMES = sorted(systems())
+JOBS = "A 2x100 B 1x60@10 C 1x60@10 D 2x60@10"
+
+
+def order(policy: str, priorities: list[int]) -> dict[str, float]:
+    """First start of each job on two devices; the first takes both of them, the others wait."""
+    trace = trace_of(JOBS, priority=priorities, limit_s=[100.0, 60.0, 60.0, 60.0])
+    return starts(play(policy, trace, "1x2"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not systems()[name].heeds_priority])
+def test_who_does_not_heed_them_decides_alike(name: str) -> None:
+    assert order(name, [-1, 0, 3, 7]) == order(name, [0] * 4)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo:skip=yes", "fifo:backfill=easy"])
+def test_who_heeds_them_serves_higher_ones_first(policy: str) -> None:
+    assert parse_policy(policy).heeds_priority
+    told = order(policy, [0, 0, 0, 7])
+    assert told["D"] < min(told["B"], told["C"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "heeds"), [("partition:policy=fifo[skip=yes]", True), ("partition:policy=srtf", False)]
+)
+def test_a_variant_may_not(policy: str, heeds: bool) -> None:
+    assert parse_policy(policy).heeds_priority is heeds
