@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -42,6 +43,14 @@ def test_help_is_quick() -> None:
     assert done.stdout.split() == []
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that another process is about to do."""
+    end_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end_s, "it did not happen"
+        time.sleep(0.02)
+
+
 def test_interrupt(tmp_path: Path) -> None:
     """Ctrl-C ends a simulation, its workers included, with 130 and one line, and writes nothing."""
     long = tmp_path / "long.csv"
@@ -49,10 +58,11 @@ def test_interrupt(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rota.cli.main", "simulate", str(long), "--cluster", "40x8"]
     command += ["--policy", "fifo,srtf", "--workers", "2", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while psutil.Process(process.pid).cpu_times().user < 0.6:  # it has loaded, and reads its trace
-        time.sleep(0.02)
+    until(lambda: "polars" in Path(f"/proc/{process.pid}/maps").read_text())  # it loads what reads its trace
+    loaded_s = psutil.Process(process.pid).cpu_times().user
+    until(lambda: psutil.Process(process.pid).cpu_times().user > loaded_s + 0.3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "rota: interrupted\n")
     assert not (tmp_path / "out").exists()
 
@@ -68,14 +78,30 @@ def test_interrupt_of_a_parent_that_waits(tmp_path: Path) -> None:
     if not children.exists():
         process.kill()
         pytest.skip("this system does not list the children of a process")
-    while len(workers := children.read_text().split()) < 2:
-        time.sleep(0.05)
+    until(lambda: len(children.read_text().split()) == 2)
+    workers = children.read_text().split()
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "rota: interrupted\n")
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     assert not (tmp_path / "out").exists()
+
+
+def test_impatient_interrupts() -> None:
+    """A second Ctrl-C while Python takes leave changes neither exit code nor words."""
+    code = """
+import atexit, os, signal, sys
+from rota.cli import lazy, main
+def interrupted(*_):
+    raise KeyboardInterrupt
+lazy.LazyGroup.invoke = interrupted
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.argv = ["rota", "systems"]
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "rota: interrupted\n")
 
 
 def test_closed_pipe(hundred: Path) -> None:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -101,7 +102,12 @@ app.command("fidelity")(fidelity.fidelity)
 
 def main() -> None:
     """Entry point of the `rota` script."""
-    app(prog_name="rota")
+    try:
+        app(prog_name="rota")
+    except SystemExit as left:
+        if left.code == INTERRUPTED:  # another Ctrl-C would spoil it while Python takes leave
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise
 
 
 if __name__ == "__main__":
