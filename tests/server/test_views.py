@@ -31,11 +31,9 @@ def attempt(*places: tuple[str, list[int], float], share: float = 1.0, **fields:
     )
 
 
-def node(**fields: Any) -> NodeRow:
-    devices = [DeviceInfo(index=i, type="A100") for i in range(2)]
-    info = NodeInfo(
-        name="n0", address="a", cpus=8, memory_gib=64, boot_id="b", devices=devices, kind="nvidia"
-    )
+def node(kind: str = "nvidia", count: int = 2, **fields: Any) -> NodeRow:
+    devices = [DeviceInfo(index=i, type="A100") for i in range(count)]
+    info = NodeInfo(name="n0", address="a", cpus=8, memory_gib=64, boot_id="b", devices=devices, kind=kind)
     return NodeRow(**{"position": 0, "name": "n0", "info": info, "state": "up", "first_device": 0,
                       "joined_s": 0.0, **fields})  # fmt: skip
 
@@ -114,6 +112,17 @@ def test_a_node_with_what_is_on_it() -> None:
     assert [one.jobs for one in view.devices] == [[], ["15", "16"]]
     assert [one.suspended for one in view.devices] == [["17"], []]
     assert view.devices[1].utilisation == 0.9, "what one said is not lost when another says nothing"
+
+
+def test_what_jobs_obtain_of_cpu_slots() -> None:
+    """Cores per slot, of all jobs on it; a slot of which nobody has said anything says nothing."""
+    jobs = {
+        "15": attempt(("n0", [0, 1], 0.0), usage={"at_s": 1, "cpu_cores": 0.5}),
+        "16": attempt(("n0", [1], 0.0), usage={"at_s": 1, "cpu_cores": 0.5}),
+        "17": attempt(("n0", [2], 0.0)),
+    }
+    slots = node_view(node(kind="cpu", count=3), jobs, {}, 50.0, EPOCH).devices
+    assert [one.utilisation for one in slots] == [0.25, 0.75, None]
 
 
 @pytest.mark.parametrize(

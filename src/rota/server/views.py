@@ -118,8 +118,11 @@ def node_view(
                 view.jobs.append(job_id)
                 view.granted += float(attempt.grant[2])
                 usage = attempt.usage or {}
-                view.utilisation = usage.get("gpu_utilisation", view.utilisation)
                 view.memory_used_gib = usage.get("gpu_memory_gib", view.memory_used_gib)
+                if row.info.kind != "cpu":
+                    view.utilisation = usage.get("gpu_utilisation", view.utilisation)
+                elif usage:  # of a slot each job on it obtains its part
+                    view.utilisation = (view.utilisation or 0.0) + usage["cpu_cores"] / len(place["devices"])
     for job_id, attempt in held.items():
         for place in _places(attempt):
             if place["name"] == row.name:
