@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import stat
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rota.agent.job_path import job_path
 from rota.agent.launching import User, launch_form, make_folders, void_checkpoints
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
+from rota.server.config import Config, choose
 from rota.wire.sync import Part, Rank, Status, Wanted
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
@@ -82,7 +84,7 @@ def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: Home) -> None:
         "ROTA_GPUS": "4",
         "ROTA_GPUS_PER_NODE": "2",
         "ROTA_RESTARTS": "2",
-        "ROTA_DEVICES": "6",
+        "ROTA_LOCAL_DEVICES": "6",
         "ROTA_CHECKPOINT_DIR": str(home.path / "checkpoints/16/3"),
         "ROTA_RESTORE_DIRS": f"{home.path}/checkpoints/16/2:{home.path}/checkpoints/16/1",
         "ROTA_NOTICE_FILE": str(folder / "notice.json"),
@@ -91,6 +93,15 @@ def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: Home) -> None:
     }
     found = environment(gang(), home, 1)
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_nothing_that_a_rank_sees_is_a_setting(home: Home) -> None:
+    """A cluster that is started from within a job is not configured by that job's environment."""
+    with_array = gang(env={"ROTA_ARRAY_INDEX": "1", "ROTA_ARRAY_JOB_ID": "17"})
+    settings = {f"ROTA_{one.name.upper()}" for one in fields(Config)}
+    assert settings.isdisjoint(environment(with_array, home))
+    chosen = choose(home.path, {}, environment(with_array, home))
+    assert set(chosen.source.values()) == {"default"}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +162,7 @@ def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: Home) -> None:
     form = launch_form(one, home, cores=(10, 20), cuda=(), port=None)
     assert [rank["cores"] for rank in form["ranks"]] == [[10, 20]]
     assert form["ranks"][0]["env"]["OMP_NUM_THREADS"] == "2"
-    assert form["ranks"][0]["env"]["ROTA_DEVICES"] == "4,6"
+    assert form["ranks"][0]["env"]["ROTA_LOCAL_DEVICES"] == "4,6"
 
 
 def test_a_part_without_devices_has_one_rank(home: Home) -> None:

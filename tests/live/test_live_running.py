@@ -314,7 +314,8 @@ def test_requeue_starts_it_again(live: LiveCluster) -> None:
 
 def test_ranks_see_what_torchrun_would_show_them(live: LiveCluster) -> None:
     names = (
-        "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR ROTA_GPUS CUDA_VISIBLE_DEVICES ROTA_DEVICES"
+        "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR ROTA_GPUS CUDA_VISIBLE_DEVICES"
+        " ROTA_LOCAL_DEVICES"
     )
     code = f"print(*(os.environ[n] or '-' for n in '{names}'.split()), len(os.sched_getaffinity(0)))"
     id = live.submit(*python(code), gpus=2)

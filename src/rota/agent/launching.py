@@ -165,7 +165,7 @@ def rank_environment(part: Part, rank: Rank, count: int, cuda: Sequence[str]) ->
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),
         "ROLE_RANK": str(rank.rank),
-        "ROTA_DEVICES": ",".join(map(str, rank.devices)),
+        "ROTA_LOCAL_DEVICES": ",".join(map(str, rank.devices)),
         "CUDA_VISIBLE_DEVICES": ",".join(cuda[i] for i in places(part, rank)) if cuda else "",
     }
     if "OMP_NUM_THREADS" not in part.env:
