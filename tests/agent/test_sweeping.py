@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from attempts import gone, running
 from rota.agent import sweeping
 from rota.agent.launching import launch_form
+from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.client.http import Unreachable
@@ -75,6 +76,17 @@ def test_what_is_named_goes_and_the_rest_stays(supervisor: Supervisor) -> None:
     sweeper.sweep()
     assert here(supervisor) == ({0, 2, 3}, {0, 3})
     assert controller.heard[-1].rows == [0, 2, 3]
+
+
+def test_whose_folders_they_are(supervisor: Supervisor) -> None:
+    """The controller hears when the jobs were submitted that left them, as far as they say."""
+    for row in range(3):
+        leave(supervisor, row)
+    claim(supervisor.home, part(0, run=["true"], submit_s=1234.5))
+    (supervisor.home.attempts / "1" / OWNER).write_text("{}")
+    controller = Controller()
+    Sweeper(supervisor, controller, set).sweep()
+    assert controller.heard[0].submit_s == {0: 1234.5}
 
 
 def test_the_disk(supervisor: Supervisor, tmp_path: Path) -> None:

@@ -142,6 +142,8 @@ def test_one_that_cannot_be_deleted_does_not_keep_the_others(
 def test_numbers_are_those_that_rota_writes(tmp_path: Path) -> None:
     for name in ("0", "17", "007", "1.5", "-3", "²", "2024-01", TRASH, "x"):
         (tmp_path / name).mkdir()
+    (tmp_path / "5").write_text("a file")
+    (tmp_path / "6").symlink_to(tmp_path / "17")
     assert sorted(numbered(tmp_path)) == [0, 17]
     assert list(numbered(tmp_path / "nowhere")) == []
 

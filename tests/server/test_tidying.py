@@ -75,6 +75,15 @@ def test_what_agents_may_remove(site: Site, days: int, files: list[int], checkpo
     assert site.tidier.disks == {"n0": DISK}
 
 
+def test_what_another_job_of_the_number_left_stays(site: Site) -> None:
+    """Where a store was restored from a backup, a number comes again: not all there is its own."""
+    ended(site.store, 0, 1, at_s=100.0)
+    site.now = 31 * DAY_S
+    epoch_s = site.store.epoch_s
+    said = Kept(disk=DISK, rows=[0, 1], submit_s={0: epoch_s + 1.0, 1: epoch_s - 5000.0})
+    assert site.tidier.kept("n0", said).files == [0]
+
+
 def test_files_go_with_the_record_at_the_latest(site: Site) -> None:
     """An agent that was away for long hears of them when it is back."""
     ended(site.store, 0, at_s=100.0)

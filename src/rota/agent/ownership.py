@@ -34,7 +34,7 @@ def claim(home: Home, part: Part) -> None:
 
 
 def _claim(row: Path, part: Part) -> None:
-    owner_s = _submitted_s(row / OWNER)
+    owner_s = submitted_s(row / OWNER)
     if owner_s is not None and abs(owner_s - part.submit_s) < SAME_S:
         return
     if owner_s is not None:
@@ -47,7 +47,7 @@ def _claim(row: Path, part: Part) -> None:
     (row / OWNER).write_text(json.dumps({"version": 1, "job": part.job, "submit_s": part.submit_s}))
 
 
-def _submitted_s(path: Path) -> float | None:
+def submitted_s(path: Path) -> float | None:
     """When the job was submitted that a file names; None if it names none."""
     try:
         return float((read_json(path) or {})["submit_s"])

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Set
 from functools import partial
 from pathlib import Path
 
+from rota.agent.ownership import OWNER, submitted_s
 from rota.agent.supervisor import Supervisor
 from rota.agent.trash import empty, numbered, size_of, throw_away
 from rota.wire.keeping import MOST_ROWS, Disk, Kept, KeptReply
@@ -84,7 +85,9 @@ class Sweeper:
         again_s = float("inf")
         rows = self._rows()
         for first in range(0, max(1, len(rows)), MOST_ROWS):
-            reply = self._ask(Kept(disk=self.disk(), rows=rows[first : first + MOST_ROWS]))
+            asked = rows[first : first + MOST_ROWS]
+            owners = {row: at_s for row in asked if (at_s := self._submitted_s(row)) is not None}
+            reply = self._ask(Kept(disk=self.disk(), rows=asked, submit_s=owners))
             self._throw_away(self._home.attempts, reply.files)
             self._throw_away(self._home.checkpoints, reply.checkpoints)
             again_s = min(again_s, reply.again_s)
@@ -96,6 +99,11 @@ class Sweeper:
         """Jobs that left something here and of which nothing is to be expected."""
         found = {*numbered(self._home.attempts), *numbered(self._home.checkpoints)}
         return sorted(found - self._busy())
+
+    def _submitted_s(self, row: int) -> float | None:
+        """When the job was submitted that left what is here, if that says so."""
+        said = (submitted_s(root / str(row) / OWNER) for root in self._sizes)
+        return next((at_s for at_s in said if at_s is not None), None)
 
     def _busy(self) -> set[int]:
         return {live.row for live in self._supervisor.known()} | self._ordered()

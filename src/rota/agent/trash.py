@@ -20,9 +20,10 @@ TRASH = ".trash"
 
 
 def numbered(root: Path) -> Iterator[int]:
-    """The numbers after which things in `root` are named; none if there is no such folder."""
+    """The numbers after which folders in `root` are named; none if there is no such folder."""
     try:
-        names = os.listdir(root)
+        with os.scandir(root) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return
     for name in names:

@@ -88,7 +88,8 @@ class Tidier:
         """Which of the jobs that left something on a node's disk are not kept there any longer."""
         self.disks[node] = said.disk
         now, keep = self._clock(), self.keep
-        ended = self._store.ended(said.rows) if said.rows else {}
+        submit_s = {row: at_s - self._store.epoch_s for row, at_s in said.submit_s.items()}
+        ended = self._store.ended(said.rows, submit_s) if said.rows else {}
         return KeptReply(
             files=[row for row, ended_s in ended.items() if now - ended_s > keep.files_s],
             checkpoints=[row for row, ended_s in ended.items() if now - ended_s > keep.checkpoints_s],

@@ -30,6 +30,9 @@ class Kept(BaseModel):
     disk: Disk
     rows: list[int] = Field(default=[], max_length=MOST_ROWS)
     """Rows of jobs of which something lies there."""
+    submit_s: dict[int, float] = Field(default={}, max_length=MOST_ROWS)
+    """Unix times at which those jobs were submitted, by row, where the folders say so: of a row that belonged
+    to another job before a store was restored, nothing goes."""
 
 
 class KeptReply(BaseModel):

@@ -11,7 +11,7 @@ Candidates are looked for on a reading connection; a transaction deletes some hu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -162,16 +162,23 @@ def drop_keys(writing: Writing, before_s: float) -> int:
     return 0 if row is None else writing.run("old keys", _KEYS, {"row": row}).rowcount
 
 
-def ended(connection: Connection, rows: Sequence[int]) -> dict[int, float]:
-    """When those of these jobs ended that are over; minus infinity for those on record no more."""
+def ended(
+    connection: Connection, rows: Sequence[int], submit_s: Mapping[int, float], within_s: float
+) -> dict[int, float]:
+    """See `Store.ended`."""
     last = connection.execute(_LAST).scalar_one()
     asked = [row for row in map(bounded, rows) if 0 <= row <= last]
     c = t.jobs.c
     is_over = _IS_OVER.label("is_over")
     found = {
-        job.row: job for job in connection.execute(select(c.row, c.finish_s, is_over).where(c.row.in_(asked)))
+        job.row: job
+        for job in connection.execute(select(c.row, c.submit_s, c.finish_s, is_over).where(c.row.in_(asked)))
     }
-    over = {row: float(job.finish_s) for row, job in found.items() if job.is_over}
+    over = {
+        row: float(job.finish_s)
+        for row, job in found.items()
+        if job.is_over and abs(submit_s.get(row, job.submit_s) - job.submit_s) <= within_s
+    }
     return over | dict.fromkeys((row for row in asked if row not in found), float("-inf"))
 
 

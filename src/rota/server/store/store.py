@@ -202,10 +202,15 @@ class Store:
         with self._db.writing() as writing:
             return pruning.drop_keys(writing, before_s) > 0
 
-    def ended(self, rows: Sequence[int]) -> dict[int, float]:
-        """When those of these jobs ended that are over; minus infinity for those on record no more."""
+    def ended(
+        self, rows: Sequence[int], submit_s: Mapping[int, float] | None = None, within_s: float = 0.001
+    ) -> dict[int, float]:
+        """When those of these jobs ended that are over; minus infinity for those on record no more.
+
+        A job of which `submit_s` says that it was submitted at another moment is another job, and left out.
+        """
         with self._db.reading(one_moment=True) as connection:
-            return pruning.ended(connection, rows)
+            return pruning.ended(connection, rows, submit_s or {}, within_s)
 
     def last_row(self) -> int:
         """Row of the newest job; -1 before the first."""
