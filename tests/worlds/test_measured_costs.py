@@ -60,8 +60,12 @@ def test_a_workload_measured_often_enough_has_costs_of_its_own() -> None:
             "Costs measured at here rest on 2 starts, no first steps, no departures.",
         ),
         ({"start": 9, "ready": 9, "stop": 1, "leave": 4}, "Costs measured at here rest on 4 departures."),
+        (
+            {"start": 9, "ready": 9, "leave": 9, "restore": 3, "suspend": 1},
+            "Costs measured at here rest on 3 restores, 1 suspensions.",
+        ),
     ],
-    ids=["enough", "hardly any", "few departures"],
+    ids=["enough", "hardly any", "few departures", "few returns"],
 )
 def test_few_measurements_are_said(counts: dict[str, int], remark: str) -> None:
     rows = [CostView(kind=kind, count=count, seconds=1.0) for kind, count in counts.items()]
@@ -94,3 +98,4 @@ def test_the_remark_is_among_those_of_the_result() -> None:
     costs = measured_costs(views({"start": 1.0}, count=2), "here")
     results = rota.simulate(two_jobs(), cluster="1x1", costs=costs, workers=1)
     assert any("rest on 2 starts" in remark for remark in results.remarks)
+    assert "Costs measured at here: start 1s, restore 1s." in results.remarks

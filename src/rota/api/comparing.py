@@ -211,7 +211,7 @@ def _check_window(window: Window | None, trace: Trace) -> None:
 
 
 def _costs_remark(costs: Costs) -> list[str]:
-    return [costs.remark] if isinstance(costs, MeasuredCosts) and costs.remark else []
+    return costs.remarks if isinstance(costs, MeasuredCosts) else []
 
 
 def _as_the_site(setting: Setting, trace: Trace) -> Setting:

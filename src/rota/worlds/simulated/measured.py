@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rota.errors import InputError
+from rota.model.units import format_duration
 from rota.worlds.simulated.costs import Cost, Costs
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class MeasuredCosts(Costs):
     """The cluster they come from."""
     remark: str = ""
     """One sentence about what they rest on too little; empty if nothing is wrong with them."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences for whoever reads results that rest on them: what they are, and how firm."""
+        events = ("start", "checkpoint", "restore", "switch")
+        named = [(event, getattr(self, event).constant_s) for event in events]
+        told = ", ".join(f"{name} {format_duration(seconds)}" for name, seconds in named if seconds)
+        return [f"Costs measured at {self.source}: {told or 'nothing'}.", *filter(None, [self.remark])]
 
 
 def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
@@ -80,4 +89,6 @@ def _remark(views: Iterable[CostView], source: str) -> str:
     leaves = max(counts.get(kind, 0) for kind in ("leave", "checkpoint", "stop"))
     found = {"starts": counts.get("start", 0), "first steps": counts.get("ready", 0), "departures": leaves}
     few = [f"{count or 'no'} {what}" for what, count in found.items() if count < ENOUGH]
+    for kind, what in (("restore", "restores"), ("suspend", "suspensions")):  # no job may need them
+        few += [f"{counts[kind]} {what}"] if 0 < counts.get(kind, 0) < ENOUGH else []
     return f"Costs measured at {source} rest on {', '.join(few)}." if few else ""
