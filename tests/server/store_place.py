@@ -31,8 +31,11 @@ class Place:
     engine: str
     opened: list[Store] = field(default_factory=list)
 
-    def open(self, *, faults: Faults | None = None, busy_s: float = 0.2) -> Store:
-        """A store there; closed when the test ends."""
+    def open(self, *, faults: Faults | None = None, busy_s: float = 5.0) -> Store:
+        """A store there; closed when the test ends.
+
+        It waits for `busy_s`: PostgreSQL learns a moment later that the one before has been closed.
+        """
         store = Store.open(self.url, self.home, faults=faults, busy_s=busy_s)
         self.opened.append(store)
         return store

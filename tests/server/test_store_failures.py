@@ -240,7 +240,7 @@ def test_the_file_is_its_owners(lite: Place) -> None:  # noqa: F811
 
 
 def test_what_sqlite_is_told(lite: Place) -> None:  # noqa: F811
-    store = lite.open()
+    store = lite.open(busy_s=0.2)
     with store._db.writing() as writing:
         asked = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         said = [writing.connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in asked]
@@ -434,7 +434,7 @@ def test_killed(place: Place, point: str, answered: int, stored: int) -> None:  
     )
     assert child.returncode == (0 if point == "nowhere" else -signal.SIGKILL), child.stderr
     assert len(child.stdout.split()) == answered
-    store = place.open(busy_s=5.0)
+    store = place.open()
     assert len(store.jobs()) == stored
     rows = store.add_jobs("ann", "vision", [NewJob(JobSpec(command=["x"]))] * 2, 1.0, key="k0")
     if stored:

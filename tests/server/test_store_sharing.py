@@ -47,7 +47,7 @@ def holder(place: Place) -> subprocess.Popen[str]:  # noqa: F811
 def test_second_controller_is_told(place: Place) -> None:  # noqa: F811
     first = place.open()
     with pytest.raises(StoreError, match=TAKEN) as found:
-        place.open()
+        place.open(busy_s=0.2)
     if place.engine == "sqlite":
         assert f"(process {os.getpid()})" in str(found.value)
     first.set_fact("a", 1)
@@ -58,10 +58,10 @@ def test_second_controller_is_told(place: Place) -> None:  # noqa: F811
 def test_controller_in_another_process_and_its_death(place: Place) -> None:  # noqa: F811
     with holder(place) as child:
         with pytest.raises(StoreError, match=TAKEN):
-            place.open()
+            place.open(busy_s=0.2)
         child.send_signal(signal.SIGKILL)
         child.wait()
-    assert place.open(busy_s=5.0).facts()["who"] == "child"
+    assert place.open().facts()["who"] == "child"
 
 
 def test_a_child_of_the_controller_keeps_no_lock(lite: Place) -> None:  # noqa: F811
@@ -86,7 +86,7 @@ def test_lock_lost_with_the_connection(postgres: Postgres) -> None:  # noqa: F81
     """Who was cut off and finds another controller in its place must not write."""
     url = postgres.database()
     name = url.partition("@/")[2].partition("?")[0]
-    first = Store.open(url, Path(), busy_s=0.2)
+    first = Store.open(url, Path(), busy_s=1.0)
     try:
         postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
         second = Store.open(url, Path())
@@ -123,7 +123,7 @@ def test_readers_do_not_wait_for_the_writer(place: Place) -> None:  # noqa: F811
             assert go_on.wait(60)
 
     main = threading.current_thread()
-    store = place.open(faults=faults, busy_s=5.0)
+    store = place.open(faults=faults)
     store.add_jobs("ann", "vision", jobs_of(1), 1.0)
     before = contents(store)
     step = Step(jobs={0: JobState(state="RUNNING", phase=3)}, decision=DecisionRow(1.0, "fifo", 0.0))
@@ -142,7 +142,7 @@ def test_readers_do_not_wait_for_the_writer(place: Place) -> None:  # noqa: F811
 
 def test_load_is_of_one_moment(place: Place) -> None:  # noqa: F811
     """Jobs and decisions are committed together, so whoever loads sees as many of one as of the other."""
-    store = place.open(busy_s=5.0)
+    store = place.open()
     store.add_jobs("ann", "vision", jobs_of(1), 1.0)
     stop = threading.Event()
 
@@ -170,7 +170,7 @@ def test_load_is_of_one_moment(place: Place) -> None:  # noqa: F811
 
 def test_many_threads_submit(place: Place) -> None:  # noqa: F811
     """Rows stay without gaps, each key counts once, whoever comes first."""
-    store = place.open(busy_s=5.0)
+    store = place.open()
 
     def submit(thread: int) -> list[int]:
         rows = []
@@ -195,7 +195,7 @@ def test_failing_faults_leave_the_others_alone(place: Place) -> None:  # noqa: F
         if point == "commit" and threading.current_thread().name.endswith("_0"):
             raise sqlite3.OperationalError("disk I/O error")
 
-    store = place.open(faults=faults, busy_s=5.0)
+    store = place.open(faults=faults)
     meet = threading.Barrier(2)
 
     def submit() -> tuple[int, int]:
