@@ -15,7 +15,8 @@ from rota.training.protocol import Directive, RankState
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "training"
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
+"""Gangs load torch several times over, and take leave of it, with the share of a core that others leave them."""
 
 
 def free_port() -> int:
@@ -25,11 +26,11 @@ def free_port() -> int:
         return port
 
 
-def until(true: Callable[[], bool], why: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
-    """Poll for something another process does; fails after a minute, or after `patience_s`."""
-    end = time.monotonic() + patience_s
+def until(true: Callable[[], bool], why: Callable[[], str]) -> None:
+    """Poll for something another process does; fails after some minutes."""
+    end = time.monotonic() + PATIENCE_S
     while not true():
-        assert time.monotonic() < end, f"waited {patience_s:g} s for {why()}"
+        assert time.monotonic() < end, f"waited {PATIENCE_S:g} s for {why()}"
         time.sleep(0.003)
 
 
@@ -135,12 +136,12 @@ class Gang:
                 ):
                     protocol.settle(one, self.local)
 
-    def wait(self, patience_s: float = PATIENCE_S) -> list[int]:
+    def wait(self) -> list[int]:
         """Exit codes of all ranks."""
 
         def ended() -> bool:
             self.settle()
             return all(process.poll() is not None for process in self.ranks)
 
-        until(ended, lambda: f"the end of all ranks; {self.log()}", patience_s)
+        until(ended, lambda: f"the end of all ranks; {self.log()}")
         return [process.returncode for process in self.ranks]

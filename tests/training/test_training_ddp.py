@@ -144,7 +144,7 @@ def test_a_program_may_end_right_after_its_last_collective(gangs: int, tmp_path:
                 for number in numbers
             ]
             for gang in started:
-                assert gang.wait(patience_s=300.0) == [0, 0], gang.log()
+                assert gang.wait() == [0, 0], gang.log()
 
 
 def test_other_threads_are_seen_at_work() -> None:
