@@ -16,7 +16,7 @@ from rota.training.protocol import Directive, RankState
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "training"
 PATIENCE_S = 300.0
-"""Gangs load torch several times over, and take leave of it, with the share of a core that others leave them."""
+"""Gangs load torch several times over and take leave of it, with the share of a core that is left to them."""
 
 
 def free_port() -> int:
