@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from live_play import NOW_S, Asked, Canned, job, log_of, refusal
+from live_play import DETAIL, NOW_S, Asked, Canned, job, log_of, refusal
 from shell_play import rota, rota_process
 from typer.testing import CliRunner
 
@@ -31,9 +31,9 @@ from rota.wire.views import JobView
         ),
         ("hold 17", "hold", {"reason": "", "force": False}, "job 17 held: pending"),
         ("release 17", "release", {"reason": "", "force": False}, "job 17 released: pending"),
-        ("suspend 17", "suspend", {"reason": "", "force": False}, "job 17 told to suspend: pending"),
-        ("resume 17", "resume", {"reason": "", "force": False}, "job 17 told to resume: pending"),
-        ("requeue 17 --force", "requeue", {"reason": "", "force": True}, "job 17 told to requeue: pending"),
+        ("suspend 17", "suspend", {"reason": "", "force": False}, "job 17 told to suspend"),
+        ("resume 17", "resume", {"reason": "", "force": False}, "job 17 told to resume"),
+        ("requeue 17 --force", "requeue", {"reason": "", "force": True}, "job 17 told to requeue"),
     ],
 )
 def test_acts(command: str, call: str, body: object, line: str, cluster: Canned) -> None:
@@ -98,6 +98,7 @@ def test_logs(command: str, text: str, cluster: Canned) -> None:
     """Whole characters, in pieces, from the start or near the end."""
     cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): "first\n", (2, 0): TEXT, (2, 1): "other\n"})
     cluster.replies["GET /v1/jobs/17/wait"] = job("17", "COMPLETED", attempt=2, end_s=NOW_S, exit_code=0)
+    cluster.replies["GET /v1/jobs/17"] = DETAIL
     done = rota(*command.split())
     assert done.status == 0
     assert done.out == text

@@ -75,7 +75,7 @@ def _update(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     except ValidationError as error:
         first = error.errors()[0]
         raise RotaError(str(first["msg"]).removeprefix("Value error, ")) from None
-    said = ", ".join(f"{name}={value}" for name, value in asked.args.items())
+    said = ", ".join(f"{name}={'none' if value is None else value}" for name, value in asked.args.items())
     event = EventRow(scheduler.clock(), asked.user, "update", row.id, said)
     jobs = {}
     if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):

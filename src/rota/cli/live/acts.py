@@ -108,6 +108,7 @@ DONE = {
     "resume": "told to resume",
     "requeue": "told to requeue",
 }
+TOLD = frozenset({"suspend", "resume", "requeue"})
 
 
 def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool, as_json: bool) -> None:
@@ -127,7 +128,9 @@ def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool
             continue
         views.append(view)
         if not as_json:
-            typer.echo(f"job {view['id']} {DONE[verb]}: {view['state'].lower()}")
+            # What is told to happen happens in a moment: the state is still that of before.
+            state = "" if verb in TOLD else f": {view['state'].lower()}"
+            typer.echo(f"job {view['id']} {DONE[verb]}{state}")
     if as_json:
         print_json(views)
     if refused:

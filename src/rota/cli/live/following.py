@@ -93,7 +93,8 @@ class Follower:
         wrote = bool(self._attempt) and self._drain()
         # With `from_end`, who joins late does not want to read all earlier attempts.
         first = job.attempt if self._attempt == 0 and self._from_end is not None else self._attempt + 1
-        attempts = self._attempts() if self._ranks is None or job.attempt > 1 else {}
+        tells = not self._quiet and (self._attempt or first < job.attempt)
+        attempts = self._attempts() if self._ranks is None or tells else {}
         for number in range(first, job.attempt + 1):
             self.finish()
             if self._attempt and not self._quiet:
