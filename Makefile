@@ -79,6 +79,7 @@ agree: setup  ## the same jobs live and simulated with measured costs; the table
 
 bench-live: setup $(TORCH)  ## how fast the live world is, and Slurm beside it where it is installed
 	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/slurm.py
 
 fidelity: setup  ## ours against the authors' own simulators; DATA names the folder of their results

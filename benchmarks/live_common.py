@@ -72,23 +72,28 @@ class Cluster:
         found: dict[str, Any] = self.client.call("GET", "/v1/policy")
         return found
 
-    def processes(self) -> dict[str, psutil.Process]:
-        """`controller`, `policy` and `agent`."""
+    def processes_of_controller(self) -> dict[str, psutil.Process]:
+        """`controller` and `policy`."""
         said = json.loads((self.home / "controller.json").read_text())
         controller = psutil.Process(said["pid"])
         children = controller.children(recursive=True)
         policy = next(child for child in children if POLICY_PROCESS in child.cmdline())
+        return {"controller": controller, "policy": policy}
+
+    def processes(self) -> dict[str, psutil.Process]:
+        """`controller`, `policy` and `agent`."""
         agent = psutil.Process(int((self.home / "agent" / "lock").read_text()))
-        return {"controller": controller, "policy": policy, "agent": agent}
+        return {**self.processes_of_controller(), "agent": agent}
 
 
 @contextlib.contextmanager
 def cluster(slots: int = 2, policy: str = "fifo", *flags: str) -> Iterator[Cluster]:
-    """A cluster of CPU slots in a temporary folder, gone afterwards with all its jobs."""
+    """A cluster of CPU slots in a temporary folder, gone afterwards with all its jobs; 0 slots: no agent."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         home = Path(folder)
         environment = {**os.environ, "ROTA_HOME": folder}
-        up = [*ROTA, "up", "--devices", f"cpu:{slots}", "--policy", policy, *flags]
+        devices = f"cpu:{slots}" if slots else "none"
+        up = [*ROTA, "up", "--devices", devices, "--policy", policy, *flags]
         subprocess.run(up, env=environment, check=True, stdout=subprocess.DEVNULL)
         try:
             token = (home / "tokens" / "admin").read_text().strip()

@@ -889,8 +889,10 @@ def test_only_what_a_checkpoint_holds_is_kept() -> None:
 
 def test_a_change_of_the_cluster_has_everything_built_anew() -> None:
     stage = two()
-    stage.inbox.put(Changed("node n1 has joined"))
+    for node in ("n1", "n2", "n3"):
+        stage.inbox.put(Changed(f"node {node} has joined"))
     row = stage.submit(settle=False)
     stage.turn(stage.now)
     assert [news.rebuild for news in stage.news][-1] == "node n1 has joined"
+    assert not any(isinstance(event, Changed) for event in stage.inbox._events), "once for all of them"
     assert stage.table.filled == row, "what came after may be about the new cluster"

@@ -39,11 +39,11 @@ class Agents:
                 f"an agent takes part as node {info.name!r} already; give this one another name with --node"
             )
         token, record = mint("agent", info.name)
-        known = {node.name: node for node in controller.store.nodes()}
+        known = controller.store.node(info.name)
         controller.store.join(info, token_row(record))
         controller.roster.replace_agent(record)
         controller.heard[info.name] = controller.now
-        if info.name not in known or known[info.name].info != info:
+        if known is None or known.info != info:
             controller.inbox.put(Changed(f"node {info.name} has joined"))
         return Joined(node=info.name, token=token)
 

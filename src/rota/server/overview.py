@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rota import __version__
@@ -27,12 +27,11 @@ class Overview:
     def nodes(self) -> list[NodeView]:
         """All machines that have joined, with what is on them."""
         controller, scheduler = self.controller, self.controller.scheduler
-        holding, suspended = dict(scheduler.holding), dict(scheduler.suspended)
         ids = dict(scheduler.ids)
+        holding, suspended = _by_node(scheduler.holding, ids), _by_node(scheduler.suspended, ids)
         views = []
         for node in controller.store.nodes():
-            on = {ids[r]: a for r, a in holding.items() if r in ids and _is_on(a, node.name)}
-            held = {ids[r]: a for r, a in suspended.items() if r in ids and _is_on(a, node.name)}
+            on, held = holding.get(node.name, {}), suspended.get(node.name, {})
             seen_s = controller.heard.get(node.name)
             view = node_view(node, on, held, seen_s, controller.epoch_s)
             view.disk = controller.tidier.disks.get(node.name)
@@ -95,5 +94,11 @@ class Overview:
         )
 
 
-def _is_on(attempt: AttemptRow, node: str) -> bool:
-    return any(place["name"] == node for place in attempt.parts["places"])
+def _by_node(attempts: Mapping[int, AttemptRow], ids: Mapping[int, str]) -> dict[str, dict[str, AttemptRow]]:
+    """Attempts by the names of their nodes and the ids of their jobs."""
+    found: dict[str, dict[str, AttemptRow]] = {}
+    for row, attempt in dict(attempts).items():
+        if row in ids:
+            for place in attempt.parts["places"]:
+                found.setdefault(place["name"], {})[ids[row]] = attempt
+    return found

@@ -58,8 +58,8 @@ class Desk:
         with self._lock:
             for node, part in self._staged:
                 self.version += 1
-                key = (part.row, part.attempt)
-                self._parts.setdefault(node, {})[key] = part.model_copy(update={"version": self.version})
+                part.version = self.version  # whoever stages a part makes it anew
+                self._parts.setdefault(node, {})[part.row, part.attempt] = part
             nodes = list(dict.fromkeys(node for node, _ in self._staged))
             self._staged.clear()
         for tell in self._told:

@@ -181,7 +181,8 @@ class LiveWorld:
             elif isinstance(event, Changed):
                 self.news.rebuild = self.news.rebuild or event.why
                 moment.notable = True
-                later += events[place + 1 :]  # they may be about what this world does not know
+                # The rest may be about what this world does not know; all changes so far are read at once.
+                later += [event for event in events[place + 1 :] if not isinstance(event, Changed)]
                 break
         if later:
             self.inbox.put_back(later)
