@@ -194,8 +194,10 @@ def test_a_job_after_an_array(live: LiveCluster, tmp_path: Path) -> None:
     """And what is asked of an array that is not there is refused."""
     work = f"until [ -e {tmp_path / 'go'} ]; do sleep 0.02; done; [ $ROTA_ARRAY_INDEX != 2 ]"
     array = live.submit("sh", "-c", work, array="1-3").partition("_")[0]
+    assert f"{array} is an array; name its jobs" in str(refused(live, "GET", f"/v1/jobs/{array}/why"))
     finished, ended = (live.submit("true", after=[{"job": array, "when": when}]) for when in ("ok", "any"))
-    assert "waits for 3 of the 3 jobs" in live.why(ended)["reasons"][0]["sentence"]
+    said = "waits for 3 of the 3 jobs"
+    live.until(lambda: said in live.why(ended)["reasons"][0]["sentence"], "what it waits for is on record")
     (tmp_path / "go").touch()
     assert (live.wait(finished)["state"], live.wait(ended)["state"]) == ("CANCELLED", "COMPLETED")
     last_s = max(live.job(f"{array}_{index}")["end_s"] for index in (1, 2, 3))

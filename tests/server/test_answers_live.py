@@ -138,6 +138,8 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     assert states[long] in ("PENDING", "SUSPENDED")
     assert live.job(long)["attempt"] == attempt
     live.until(lambda: any(one["code"] == "Preempted" for one in live.why(long)["reasons"]), "for whom")
+    reasons = {job["id"]: job["reason"] for job in call(live, "GET", "/v1/jobs")}
+    assert reasons[long] == "Preempted"
     first, *later = preempted_by(live, "srtf")
     assert first == 0, "it looks before it acts"
     assert max(later) == 1

@@ -17,6 +17,7 @@ from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
 from rota.server.answering.why import Asking
 from rota.server.facade import Busy
+from rota.server.policy.messages import Why
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
@@ -438,6 +439,19 @@ def test_a_policy_that_is_deciding_does_not_silence_what_is_on_record(tmp_path: 
         "gave up 2 devices to job 2, probably until 2023-11-14 22:14:27 UTC (in 1m)",
         "policy srtf is computing a decision; ask again in a moment",
     ]
+
+
+def test_a_job_between_two_states_is_not_left_without_a_word(tmp_path: Path) -> None:
+    """The record says that it waits, and the policy knows better already."""
+    s = site(tmp_path)
+    full(s)
+    row = next_one(s)
+
+    def nothing(rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
+        return {row: Why((), 1, []) for row in rows}
+
+    s.scheduler.host.explain = nothing  # type: ignore[union-attr, method-assign]
+    assert s.sentences(row) == ["is changing its state just now: ask again in a moment"]
 
 
 def test_a_policy_in_trouble_comes_first(tmp_path: Path) -> None:

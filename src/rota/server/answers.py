@@ -22,6 +22,7 @@ from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 if TYPE_CHECKING:
     from rota.server.controller import LiveController
 
+WAITING = frozenset({"PENDING", "SUSPENDED"})
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -59,7 +60,7 @@ class Answers:
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:
         """The jobs of a short list, with why they wait unless the policy is busy."""
-        waiting = [view for view in views if view.state == "PENDING" and not view.reason]
+        waiting = [view for view in views if view.state in WAITING and not view.reason]
         if 0 < len(waiting) <= MOST_REASONS:
             try:
                 found = self.controller.scheduler.explain_all([view.row for view in waiting])

@@ -161,7 +161,7 @@ class LiveController:
         if os.geteuid() == 0 and not who.admin and not who.account:
             raise Forbidden(
                 f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
-                "adds the user with one: rota user add NAME --account ACCOUNT"
+                "removes the user and adds them anew with one: rota user add NAME --account ACCOUNT"
             )
         if tenant and not who.admin and not f"{tenant}/".startswith(f"{who.tenant or who.user}/"):
             raise Forbidden(
@@ -201,6 +201,8 @@ class LiveController:
     def row_of(self, id: str) -> JobRow:
         """The row of a job by its id; NotFound."""
         row = self.store.job_of_id(id)
+        if row is None and self.store.phases(id):
+            raise NotFound(f"{id} is an array; name its jobs, which `rota ls --all` lists")
         if row is None:
             raise self.tidier.missing(id)
         return row

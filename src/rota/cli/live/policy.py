@@ -109,7 +109,7 @@ def policy_text(view: PolicyView) -> str:
             ("knows", ", ".join(f"{what} ({source})" for what, source in sorted(view.knowledge.items()))),
             ("decisions", str(view.decisions)),
             ("last took", "" if view.last_ms is None else f"{view.last_ms:.1f} ms"),
-            ("too late", str(view.late) if view.late else ""),
+            ("late or failed", str(view.late) if view.late else ""),
             ("shadow", view.shadow),
         ]
     )

@@ -102,7 +102,7 @@ def ls(client: Client, as_json: JsonFlag = False) -> None:
 
 @app.command("rm")
 @live
-def rm(client: Client, name: NameArgument) -> None:
+def rm(client: Client, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Remove a user: the tokens are worth nothing from now on, the jobs stay.
 
     \b
@@ -114,7 +114,7 @@ def rm(client: Client, name: NameArgument) -> None:
     from rota.client import route
 
     client.call("DELETE", route("v1", "users", name))
-    typer.echo(f"user {name} is removed")
+    print_json({"removed": name}) if as_json else typer.echo(f"user {name} is removed")
 
 
 @app.command("join-token")

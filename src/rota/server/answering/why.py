@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 BUDGET_S = 2.0
 """For the estimate."""
+_BETWEEN = "is changing its state just now: ask again in a moment"
+"""Of a job that is on record as waiting, and to the policy something else by now."""
 _UNSEEN = "has just been submitted, and the policy has not seen it yet"
 
 
@@ -73,7 +75,7 @@ class Asking:
         except RotaError as error:  # it is computing a decision, or begins anew: tell what is on record
             found += self._displaced([])
             found.append(Constraint(Code.POLICY, detail=str(error)))
-        return [words.view(one) for one in found]
+        return [words.view(one) for one in found or [Constraint(Code.POLICY, detail=_BETWEEN)]]
 
     def _trouble(self) -> list[Constraint]:
         """What keeps the policy or the scheduler from deciding at all."""
