@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import heapq
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,10 @@ from live_common import Cluster, Spread, cluster, costs, load, ms, until
 HEADERS = "Host: fleet\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
 GIB_OF_A_GPU = 80.0
 USAGE_EVERY_S = 30.0
+
+
+class ControllerStopsError(Exception):
+    """The controller is going: the benchmark is over."""
 
 
 class Line:
@@ -50,6 +55,8 @@ class Line:
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(answer.partition("content-length:")[2].split()[0])
         content: dict[str, Any] = json.loads(await reader.readexactly(size))
+        if answer.startswith("http/1.1 503"):
+            raise ControllerStopsError
         if not answer.startswith("http/1.1 20"):
             raise SystemExit(f"{path}: {answer.splitlines()[0]}: {content}")
         return content
@@ -175,7 +182,10 @@ class Fleet:
             await asyncio.gather(*(machine.join(token) for machine in machines[first : first + 32]))
         print(json.dumps({"joined_s": time.monotonic() - began}), flush=True)
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._answer)
-        await asyncio.gather(*(machine.live() for machine in machines))
+        try:
+            await asyncio.gather(*(machine.live() for machine in machines))
+        except (ControllerStopsError, ConnectionError, asyncio.IncompleteReadError):
+            os._exit(0)
 
     def _answer(self) -> None:
         """A line on standard input asks when jobs were started; none are there any more after that."""
@@ -247,19 +257,22 @@ def controller_costs(rota: Cluster, span_s: float) -> str:
 
 def measure(nodes: int, gpus: int, jobs: int, policy: str) -> None:
     print(f"{nodes} machines with {gpus} GPUs each, {policy}; {load()}")
-    with cluster(0, policy) as rota:
+    with ExitStack() as stack:
+        there: list[Machines] = []
+        stack.callback(
+            lambda: [machines.close() for machines in there]
+        )  # after the cluster: they end its jobs
+        rota = stack.enter_context(cluster(0, policy))
         machines = Machines(rota, nodes, gpus)
-        try:
-            print(f"all have joined after             {machines.joined_s:.1f} s")
-            began = time.time()
-            up_s = until(lambda: rota.status()["gpus"] == nodes * gpus, 600, 0.05) - began
-            print(f"and can be scheduled after        {up_s:.1f} s more")
-            print(f"idle                              {controller_costs(rota, 20)}")
-            first_starts(rota, machines)
-            burst(rota, machines, jobs)
-            steady(rota, machines, jobs)
-        finally:
-            machines.close()
+        there.append(machines)
+        print(f"all have joined after             {machines.joined_s:.1f} s")
+        began = time.time()
+        up_s = until(lambda: rota.status()["gpus"] == nodes * gpus, 600, 0.05) - began
+        print(f"and can be scheduled after        {up_s:.1f} s more")
+        print(f"idle                              {controller_costs(rota, 20)}")
+        first_starts(rota, machines)
+        burst(rota, machines, jobs)
+        steady(rota, machines, jobs)
 
 
 def first_starts(rota: Cluster, machines: Machines) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rota import __version__
 from rota.server.facade import Gauges
-from rota.server.store.rows import AttemptRow
-from rota.server.views import node_view
+from rota.server.store.rows import AttemptRow, NodeRow
+from rota.server.views import node_state, node_view
 from rota.wire.views import NodeView, Status
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class Overview:
     def nodes(self) -> list[NodeView]:
         """All machines that have joined, with what is on them."""
         controller, scheduler = self.controller, self.controller.scheduler
-        ids = dict(scheduler.ids)
-        holding, suspended = _by_node(scheduler.holding, ids), _by_node(scheduler.suspended, ids)
+        holding = _by_node(scheduler.holding, scheduler.ids)
+        suspended = _by_node(scheduler.suspended, scheduler.ids)
         views = []
         for node in controller.store.nodes():
             on, held = holding.get(node.name, {}), suspended.get(node.name, {})
@@ -40,7 +40,7 @@ class Overview:
 
     def status(self) -> Status:
         """What an operator sees first."""
-        controller, nodes = self.controller, self.nodes()
+        controller, nodes = self.controller, self._rows()
         totals = controller.store.totals()
         return Status(
             name=controller.name,
@@ -48,8 +48,8 @@ class Overview:
             started_s=controller.started_s,
             policy=controller.answers.policy().policy,
             nodes=len(nodes),
-            gpus=sum(node.gpus for node in nodes if node.state != "lost"),
-            gpus_used=sum(node.gpus_used for node in nodes),
+            gpus=_gpus(nodes),
+            gpus_used=self._gpus_used(),
             pending=totals.get("PENDING", 0),
             running=totals.get("RUNNING", 0),
             suspended=totals.get("SUSPENDED", 0),
@@ -58,16 +58,25 @@ class Overview:
             troubles=self._troubles(nodes),
         )
 
-    def _troubles(self, nodes: Sequence[NodeView]) -> list[str]:
+    def _rows(self) -> list[NodeRow]:
+        """The nodes as the scheduler knows them; views of ten thousand devices would take a second."""
+        return list(self.controller.scheduler.nodes.copy().values()) or self.controller.store.nodes()
+
+    def _gpus_used(self) -> float:
+        """Shares of devices that are granted."""
+        held = self.controller.scheduler.holding.copy().values()
+        return sum(float(attempt.grant[2]) * len(attempt.grant[1]) for attempt in held)
+
+    def _troubles(self, nodes: Sequence[NodeRow]) -> list[str]:
         scheduler = self.controller.scheduler
         host = scheduler.host
         found = [scheduler.trouble, host.trouble if host is not None else ""]
         found += [f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"]
         found += [
-            f"device {view.device} is unhealthy: {view.info.why}"
+            f"device {node.name}:{device.index} is unhealthy: {device.why}"
             for node in nodes
-            for view in node.devices
-            if not view.info.healthy
+            for device in node.info.devices
+            if not device.healthy
         ]
         found += self.controller.tidier.troubles()
         return [sentence for sentence in found if sentence]
@@ -78,26 +87,34 @@ class Overview:
         for (state, tenant), count in self.controller.store.live_totals().items():
             if state in by_state:
                 by_state[state][tenant] = count
-        nodes, disks = self.nodes(), dict(self.controller.tidier.disks)
+        nodes, disks = self._rows(), dict(self.controller.tidier.disks)
+        busy = _by_node(self.controller.scheduler.holding, self.controller.scheduler.ids)
         states: dict[str, int] = {}
         for node in nodes:
-            states[node.state] = states.get(node.state, 0) + 1
+            state = node_state(node, is_busy=node.name in busy)
+            states[state] = states.get(state, 0) + 1
         return Gauges(
             pending=by_state["PENDING"],
             running=by_state["RUNNING"],
             suspended=by_state["SUSPENDED"],
-            gpus=sum(node.gpus for node in nodes if node.state != "lost"),
-            gpus_allocated=sum(node.gpus_used for node in nodes),
+            gpus=_gpus(nodes),
+            gpus_allocated=self._gpus_used(),
             nodes=states,
             disk_free_bytes={node: disk.free_bytes for node, disk in disks.items()},
             kept_bytes={node: disk.files_bytes + disk.checkpoints_bytes for node, disk in disks.items()},
         )
 
 
-def _by_node(attempts: Mapping[int, AttemptRow], ids: Mapping[int, str]) -> dict[str, dict[str, AttemptRow]]:
+def _gpus(nodes: Sequence[NodeRow]) -> int:
+    """Devices of the nodes that are there."""
+    return sum(len(node.info.devices) for node in nodes if node.state != "lost")
+
+
+def _by_node(attempts: dict[int, AttemptRow], ids: dict[int, str]) -> dict[str, dict[str, AttemptRow]]:
     """Attempts by the names of their nodes and the ids of their jobs."""
     found: dict[str, dict[str, AttemptRow]] = {}
-    for row, attempt in dict(attempts).items():
+    ids = ids.copy()  # the scheduler changes both
+    for row, attempt in attempts.copy().items():
         if row in ids:
             for place in attempt.parts["places"]:
                 found.setdefault(place["name"], {})[ids[row]] = attempt

@@ -101,6 +101,11 @@ def event_view(row: EventRow, epoch_s: float) -> EventView:
     )
 
 
+def node_state(row: NodeRow, *, is_busy: bool) -> str:
+    """`up`, `draining` while jobs are still there, `drained`, `lost`."""
+    return "draining" if row.state == "drained" and is_busy else row.state
+
+
 def node_view(
     row: NodeRow,
     jobs: Mapping[str, AttemptRow],
@@ -130,10 +135,9 @@ def node_view(
                 for index in place["devices"]:
                     devices[index].suspended.append(job_id)
     used = sum(view.granted for view in devices)
-    state = "draining" if row.state == "drained" and jobs else row.state
     return NodeView(
         name=row.name,
-        state=state,
+        state=node_state(row, is_busy=bool(jobs)),
         reason=row.reason,
         kind=row.info.kind,
         gpus=len(devices),
