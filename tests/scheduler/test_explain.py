@@ -76,6 +76,32 @@ SCENES = [
         also={"lost": 1},
     ),
     Scene(
+        "a node is lost and the others are busy", "A 4x9 B 2x9",
+        [
+            (Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free"),
+            (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
+        ],
+        running=(alone(0, 0, 1, 2, 3),), also={"lost": 1},
+    ),
+    Scene(
+        "a node is lost and what is left of the others is scattered", "A 3x9 B 3x9 C 2x9",
+        [
+            (Code.FRAGMENTATION, 2, 1, "needs 2 GPUs in one node; the most free in one is 1"),
+            (Code.NODE, NAN, NAN, "would fit if node n2 took new jobs"),
+        ],
+        cluster="3x4", running=(alone(0, 0, 1, 2), alone(1, 4, 5, 6)), policy="fifo:placement=one_node",
+        also={"lost": 2},
+    ),
+    Scene(
+        "only the lost node has the memory on its devices", "A 1x9",
+        [
+            (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
+            (Code.MEMORY, 20, 16, "needs 20 GiB of device memory; the most free on one device is 16 GiB"),
+        ],
+        cluster=Cluster.build([NodeShape(1, 4, gpu_memory_gib=16), NodeShape(1, 4, gpu_memory_gib=40)]),
+        columns={"gpu_memory_gib": 20.0}, also={"lost": 1},
+    ),
+    Scene(
         "the other type is free", "A 4x9 B 2x9",
         [(Code.GPU_TYPE, 2, 0, "needs 2 GPUs of type K80; 0 of that type are free")],
         cluster="1x4:K80,1x4:V100", running=(alone(0, *range(4)),),

@@ -108,20 +108,36 @@ def reserved(s: AskedSite) -> int:
     return next_one(s, 500.0, gpus=1)
 
 
-def drained(s: AskedSite) -> int:
-    s.until(s.submit(1000.0, gpus=2, time_s=1000.0), "RUNNING")
-    s.command("drain", node="n2", reason="new fans")
-    s.turn()
-    return next_one(s, gpus=2)
+def drained(gpus: int, busy: int = 0) -> Callable[[AskedSite], int]:
+    """n2 is drained, `busy` devices of n1 are in use, and a job wants `gpus`."""
+
+    def make(s: AskedSite) -> int:
+        if busy:
+            s.until(s.submit(1000.0, gpus=busy, time_s=1000.0), "RUNNING")
+        s.command("drain", node="n2", reason="new fans")
+        s.turn()
+        return next_one(s, gpus=gpus)
+
+    return make
 
 
-def unhealthy(s: AskedSite) -> int:
-    s.until(s.submit(1000.0, gpus=1, time_s=1000.0), "RUNNING")
+def unhealthy(gpus: int, busy: int = 0) -> Callable[[AskedSite], int]:
+    """One of the two devices of n1 is unhealthy, `busy` are in use, and a job wants `gpus`."""
+
+    def make(s: AskedSite) -> int:
+        if busy:
+            s.until(s.submit(1000.0, gpus=busy, time_s=1000.0), "RUNNING")
+        _xid(s)
+        return next_one(s, gpus=gpus)
+
+    return make
+
+
+def _xid(s: AskedSite) -> None:
     said: dict[str, Any] = {"controller": s.desk.incarnation, "incarnation": "i", "seen": 0}
     devices = [DeviceInfo(index=0, type="cpu"), DeviceInfo(index=1, type="cpu", healthy=False, why="Xid 79")]
     s.inbox.put(Told("n1", SyncRequest(**said, devices=devices)))
     s.turn()
-    return next_one(s, gpus=1)
 
 
 def after_two(s: AskedSite) -> int:
@@ -326,17 +342,35 @@ SITUATIONS = [
     ),
     Situation(
         "drained node",
-        drained,
-        ["would fit if node n2 took new jobs: n2 was drained by u (new fans)", NEEDS_2],
+        drained(4),
+        [
+            "would fit if node n2 took new jobs: n2 was drained by u (new fans)",
+            "needs 4 devices at once; the cluster has 2 it could use",
+        ],
         nodes=TWO_NODES,
         remedy="Open node n2 again: `rota drain NODE --undo` ends a drain, `rota up` or `rota agent` brings "
         "back what is lost.",
     ),
     Situation(
+        "drained node beside busy ones",
+        drained(2, busy=2),
+        [NEEDS_2, "would fit if node n2 took new jobs: n2 was drained by u (new fans)"],
+        nodes=TWO_NODES,
+        remedy="2 more devices would have to be free.",
+    ),
+    Situation(
         "unhealthy device",
-        unhealthy,
-        ["would fit if device n1:1 was healthy: n1:1 reports Xid 79", NEEDS_1],
+        unhealthy(2),
+        [
+            "would fit if device n1:1 was healthy: n1:1 reports Xid 79",
+            "needs 2 devices at once; the cluster has 1 it could use",
+        ],
         remedy="Repair device n1:1.",
+    ),
+    Situation(
+        "unhealthy device beside busy ones",
+        unhealthy(1, busy=1),
+        [NEEDS_1, "would fit if device n1:1 was healthy: n1:1 reports Xid 79"],
     ),
     Situation(
         "dependency",

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from rota.model.columns import Floats
 from rota.model.grants import Reservation
-from rota.model.reasons import Code, Constraint, names_of
+from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Standing
 from rota.scheduler.occupancy import EPSILON, Occupancy
@@ -85,7 +85,7 @@ def _held(snapshot: Snapshot, row: int) -> Constraint:
     names = [state.jobs.ids[r] for r in state.jobs.after.get(row, ()) if state.phase[r] < Phase.COMPLETED]
     if names:
         return Constraint(Code.DEPENDENCY, detail=", ".join(names))
-    return Constraint(Code.HELD, detail=state.held[row])
+    return noted(state.held[row])
 
 
 def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
@@ -155,7 +155,11 @@ def _names(snapshot: Snapshot, rows: list[int]) -> str:
 
 
 def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constraint]:
-    """What the cluster lacks for `row`; nothing if it would fit beside all others."""
+    """What the cluster lacks for `row`; nothing if it would fit beside all others.
+
+    A closed node comes first only if `row` cannot run without it: others wait for devices that are in use
+    as well, and are not to be told of a machine that has nothing to do with them.
+    """
     standing = decision.standing or _BY_SUBMISSION
     after = _after(snapshot, decision)
     if not standing.fits(snapshot, after, row):
@@ -165,7 +169,9 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
             return closed + never
         lacking = _quota(snapshot, after, row) + _host(snapshot, after, row) + _room(snapshot, after, row)
         reserved = [] if lacking else _reserved(snapshot, decision, after, row)
-        return closed + (lacking or reserved or [_scattered(snapshot, after, row)])
+        lacking = lacking or reserved or [_scattered(snapshot, after, row)]
+        is_only_hope = closed and not standing.fits(snapshot, _empty(snapshot), row)
+        return closed + lacking if is_only_hope else lacking + closed
     if standing.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
         return []
     return _reserved(snapshot, decision, after, row)
@@ -225,6 +231,14 @@ def _after(snapshot: Snapshot, decision: Decision) -> Occupancy:
     return after
 
 
+def _empty(snapshot: Snapshot) -> Occupancy:
+    """The cluster if nobody held anything; what is closed stays closed."""
+    empty = snapshot.scratch()
+    for grant in snapshot.grants.values():
+        empty.release(grant)
+    return empty
+
+
 def _asked(snapshot: Snapshot, row: int) -> float:
     """GPUs needed, as a share of one if it asks for less than a whole."""
     share: float = snapshot.state.jobs.gpu_share.item(row)
@@ -248,12 +262,8 @@ def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]
     if gpus > room:
         return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
     largest = _largest_node(snapshot, row)
-    if gpus > largest and not standing.spreads:
-        empty = snapshot.scratch()
-        for grant in snapshot.grants.values():
-            empty.release(grant)
-        if not standing.fits(snapshot, empty, row):
-            return [Constraint(Code.GANG_TOO_LARGE, gpus, largest, "node")]
+    if gpus > largest and not standing.spreads and not standing.fits(snapshot, _empty(snapshot), row):
+        return [Constraint(Code.GANG_TOO_LARGE, gpus, largest, "node")]
     return []
 
 
