@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rota.model.reasons import Code, Constraint, names_of
+from rota.model.reasons import Code, Constraint, names_of, noted
 
 
 @pytest.mark.parametrize("code", list(Code))
@@ -90,3 +90,13 @@ def test_grammar(constraint: Constraint, sentence: str, remedy: str) -> None:
 def test_long_lists_are_cut() -> None:
     assert names_of(["1", "2", "3"]) == "1, 2, 3"
     assert names_of(["1", "2", "3", "4", "5"]) == "1, 2, 3, 2 more"
+
+
+def test_what_the_table_notes_is_read_back() -> None:
+    dependency = Constraint(Code.DEPENDENCY, detail="4, 5")
+    assert noted(dependency.note()).sentence() == "waits for jobs 4 and 5 to end"
+    gang = Constraint(Code.GANG_TOO_LARGE, 8, 4)
+    assert noted(gang.note()) == gang
+    failure = Constraint(Code.BACK_OFF, 1, 2, "rank 0: exit code 3: again")
+    assert noted(failure.note()) == failure, "colons are the detail's own"
+    assert noted("alice").sentence() == "is held by alice"

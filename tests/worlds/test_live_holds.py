@@ -8,6 +8,8 @@ import pytest
 from live_stage import EPOCH_S, SUSPENDS, Stage
 
 from rota.model.reasons import Code
+from rota.scheduler.decision import Decision
+from rota.scheduler.explain import explain
 from rota.wire.sync import Status
 from rota.worlds.local.holds import (
     ARRAY,
@@ -314,7 +316,8 @@ def test_one_hold_goes_another_stays() -> None:
     second = stage.submit(after=[{"job": "1"}], hold=True)
     stage.ask("release", second)
     assert stage.holds(second) == [DEPENDENCY]
-    assert stage.loop.state.held[second] == "1"
+    (why,) = explain(stage.loop.snapshot(), Decision(memory=None), second)
+    assert (why.code, why.sentence()) == (Code.DEPENDENCY, "waits for job 1 to end")
     finish(stage, first, "ok")
     stage.wait(1)
     assert stage.holds(second) == []

@@ -65,6 +65,18 @@ class Constraint(NamedTuple):
         make = _REMEDIES.get(self.code)
         return make(self, device) if make else ""
 
+    def note(self) -> str:
+        """As the table of jobs notes what holds a job: `noted` reads it."""
+        return f"{self.code}:{self.requested:g}:{self.provided:g}:{self.detail}"
+
+
+def noted(text: str) -> Constraint:
+    """The constraint of a `note`; other words name who holds the job."""
+    parts = text.split(":", 3)
+    if len(parts) < 4 or parts[0] not in list(Code):
+        return Constraint(Code.HELD, detail=text)
+    return Constraint(Code(parts[0]), float(parts[1]), float(parts[2]), parts[3])
+
 
 # -- words -----------------------------------------------------------------------------------------
 

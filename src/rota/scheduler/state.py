@@ -60,7 +60,7 @@ class State:
         self.waiting = RowSet(n)
         self.running = RowSet(n)
         self.held: dict[int, str] = {}
-        """Submitted jobs that no policy sees yet, with what they wait for."""
+        """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
         self.refused: dict[int, str] = {}
         """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
         self.waiting_gpus = 0

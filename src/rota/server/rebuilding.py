@@ -27,7 +27,7 @@ from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, N
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob, Place
-from rota.worlds.local.holds import Hold, dominant
+from rota.worlds.local.holds import Hold, note_of
 from rota.worlds.local.inbox import Arrived
 from rota.worlds.local.news import LiveNode
 from rota.worlds.local.observed import Observed
@@ -268,16 +268,11 @@ def _kept(
         grants=[
             job.attempt.grant for job in live if phase[job.row] == Phase.RUNNING and job.attempt is not None
         ],
-        held={job.row: _why(job) for job in live if phase[job.row] == Phase.HELD},
+        held={job.row: note_of(job.holds) for job in live if phase[job.row] == Phase.HELD},
         reservations=tuple(Reservation(job, tuple(devices), until) for job, devices, until in reservations),
         closed_nodes=[node.position for node in nodes if node.state != "up"],
         closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],
     )
-
-
-def _why(job: LiveJob) -> str:
-    hold = dominant(job.holds)
-    return hold.detail or hold.kind
 
 
 def wake_of(plain: Any) -> Wake:

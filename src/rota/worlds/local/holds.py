@@ -60,3 +60,8 @@ class Hold:
 def dominant(holds: dict[str, Hold]) -> Hold:
     """The hold to name first."""
     return min(holds.values(), key=lambda hold: ORDER.index(hold.kind))
+
+
+def note_of(holds: dict[str, Hold]) -> str:
+    """The hold to name first, as the table of jobs notes it."""
+    return dominant(holds).constraint().note()

@@ -26,7 +26,7 @@ from rota.worlds.local import leaving
 from rota.worlds.local.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.local.commands import obey
 from rota.worlds.local.dependencies import Names, array_is_full, derived_holds, expect, wake_array
-from rota.worlds.local.holds import ARRAY, DEPENDENCY, Hold, dominant
+from rota.worlds.local.holds import ARRAY, DEPENDENCY, Hold, note_of
 from rota.worlds.local.inbox import Arrived, Asked, Begun, Changed, Event, Inbox, Told
 from rota.worlds.local.measured import Measured
 from rota.worlds.local.moment import Moment
@@ -196,7 +196,7 @@ class LiveWorld:
         moment.touched.add(row)
         self.find_holds(job, moment.now)
         if job.holds:
-            moment.hold(row, dominant(job.holds).detail or dominant(job.holds).kind)
+            moment.hold(row, note_of(job.holds))
         else:
             moment.cause |= Cause.ARRIVAL
         self.news.jobs[row] = job
@@ -224,7 +224,7 @@ class LiveWorld:
         """Hide `job`, which waits, is held or stops at this moment."""
         job.holds[hold.kind] = hold
         self.news.jobs[job.row] = job
-        moment.hold(job.row, hold.detail or hold.kind)
+        moment.hold(job.row, note_of(job.holds))
         self.timers.set_for(self, job)
         wake_array(self, job)
 
@@ -238,7 +238,7 @@ class LiveWorld:
         if kind != ARRAY and not job.holds and array_is_full(self, job):
             job.holds[ARRAY] = Hold(ARRAY, provided=job.array_most)
         if job.holds:
-            moment.hold(job.row, dominant(job.holds).detail or dominant(job.holds).kind)
+            moment.hold(job.row, note_of(job.holds))
         else:
             moment.release(job.row)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rota.model.columns import Ints
 from rota.model.feasible import feasible_rows
+from rota.model.reasons import Code, noted
 from rota.scheduler.packing import Packed, unpack_cluster, unpack_jobs
 from rota.scheduler.state import Phase, State
 
@@ -53,7 +54,7 @@ def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int
     phase, after = packed["state"]["phase"], packed["jobs"]["after"]
     waits: dict[int, Wait] = {}
     for row, why in packed["state"]["held"].items():
-        wait = (said or {}).get(row) or Wait(why, tuple(after.get(row, ())))
+        wait = (said or {}).get(row) or Wait(_words(why), tuple(after.get(row, ())))
         if wait.is_infeasible and _fits(packed, row):
             wait = replace(wait, is_infeasible=False, until_s=wait.until_s or _NOW)
         if wait.after:
@@ -61,6 +62,12 @@ def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int
             wait = replace(wait, after=live, until_s=wait.until_s if live else wait.until_s or _NOW)
         waits[row] = wait
     return waits
+
+
+def _words(why: str) -> str:
+    """Words after `is held:` for what the table notes."""
+    reason = noted(why)
+    return reason.detail if reason.code is Code.HELD else reason.sentence()
 
 
 def _fits(packed: Packed, row: int) -> bool:
