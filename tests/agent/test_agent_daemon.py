@@ -215,6 +215,27 @@ def test_a_higher_attempt_voids_the_lower_one(home: Path, controller: FakeContro
         assert (home / "checkpoints" / "0" / "1" / "VOID").exists()
 
 
+def test_a_job_begins_when_the_one_that_had_its_number_has_gone(
+    home: Path, controller: FakeController
+) -> None:
+    """The store was restored from a backup, and what it forgot still runs."""
+    with agent_at(home, controller):
+        controller.order(part(0, run=SLEEP, submit_s=1000.0))
+        pid = controller.status((0, 1), Status.RUNNING).pids[0]
+        controller.leave()
+        controller.parts.clear()
+        controller.order(part(0, run=SLEEP, submit_s=2000.0))
+        controller.come_back("restored")
+        controller.until(
+            lambda: (
+                (said := controller.reports.get((0, 1))) is not None
+                and (said.status, said.submit_s) == (Status.RUNNING, 2000.0)
+            )
+        )
+        assert controller.reports[0, 1].pids != [pid]
+        assert not psutil.pid_exists(pid)
+
+
 def test_what_nobody_wants_is_killed(home: Path, controller: FakeController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))

@@ -348,3 +348,36 @@ def test_everything_comes_to_rest(story: list[Part | Key | None]) -> None:
             assert phase in (P.SUSPENDED, P.GONE) or key in plan.waiting
         else:
             assert phase in (P.GONE, None)
+
+
+# -- a row that is another job's by now ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_stranger_goes_before_the_job_that_has_its_number_begins(attempt: int) -> None:
+    """After a restored backup: attempt 1 of the new job is neither running already nor void."""
+    new = order(0, W.RUN, devices="1", submit_s=2000.0)
+    old = here(0, P.RUNNING, attempt=attempt, submit_s=1000.0)
+    plan = plan_of([new], [old])
+    assert said(plan) == [f"kill 0.{attempt}"]
+    assert plan.actions[0].void
+    assert plan.waiting == {(0, 1): "processes of an earlier job of this number are still here"}
+    assert said(plan_of([new], [replace(old, phase=P.DYING)])) == []
+    assert said(plan_of([new], [replace(old, phase=P.GONE)])) == [f"clear 0.{attempt}"]
+    assert said(plan_of([new], [])) == ["start 0.1"]
+
+
+def test_what_the_controller_says_of_a_stranger_voids_nothing() -> None:
+    """Its dismissal names a higher attempt than the new job has."""
+    new, gone = order(0, W.RUN, devices="1", submit_s=2000.0), order(0, W.FORGET, attempt=3)
+    old = here(0, P.GONE, attempt=3, submit_s=1000.0)
+    assert said(plan_of([new, gone], [old])) == ["forget 0.3"]
+    assert said(plan_of([new, gone], [])) == ["forget 0.3", "start 0.1"]
+    running = here(0, P.RUNNING, devices="1", submit_s=2000.0)
+    assert said(plan_of([new, gone], [running])) == ["forget 0.3"]
+
+
+@pytest.mark.parametrize(("ordered_s", "begun_s"), [(0.0, 1000.0), (1000.0, 0.0), (1000.0, 1000.0000002)])
+def test_who_does_not_say_when_it_was_submitted_is_nobodys_stranger(ordered_s: float, begun_s: float) -> None:
+    """Controllers and agents of older versions; and moments that have been through a database."""
+    assert said(plan_of([order(0, W.RUN, submit_s=ordered_s)], [here(0, P.RUNNING, submit_s=begun_s)])) == []

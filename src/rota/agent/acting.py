@@ -79,6 +79,8 @@ class Hands:
         part = action.part
         if action.do is Do.FORGET:
             self._forget(action.key)
+        elif action.do is Do.CLEAR:
+            self._clear(action.key)
         elif part is not None and action.do is Do.REFUSE:
             self.unbegun[action.key] = unbegun_report(part, Status.LOST, action.why)
         elif part is not None and action.do is Do.WITHDRAW:
@@ -101,6 +103,9 @@ class Hands:
             case Do.FORGET:
                 self._supervisor.forget(live)
                 self._forget(live.key)
+            case Do.CLEAR:
+                self._supervisor.forget(live)
+                self._clear(live.key)
             case Do.KILL:
                 if action.void:
                     mine = live.part.model_copy(update={"void": [live.attempt]})
@@ -140,8 +145,16 @@ class Hands:
             kill_tree(live.shim.pid)
 
     def _forget(self, key: Key) -> None:
-        self._mechanisms.forget(key)
         self._orders.forget(key)
+        self._drop(key)
+
+    def _clear(self, key: Key) -> None:
+        """The order of this key is another job's, and can be looked at now."""
+        self._drop(key)
+        self.retry_s = time.monotonic()
+
+    def _drop(self, key: Key) -> None:
+        self._mechanisms.forget(key)
         self.unbegun.pop(key, None)
         self.memos.pop(key, None)
 

@@ -35,7 +35,7 @@ from rota.agent.telling import report_of, waiting_report
 from rota.agent.usage import Sampler, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Part, Report, Status, Wanted
+from rota.wire.sync import Part, Report, Status, Wanted, are_two
 
 LOG = logging.getLogger("rota.agent")
 LOOK_S = 1.0
@@ -216,7 +216,11 @@ class Agent:
             self._mechanisms.relay(live).look()
         self._silence = self._contact.silence()
         here = [self._here(live, orders.get(key)) for key, live in lives.items()]
-        here += [Here(key, str(key[0] + 1), Phase.GONE) for key in self._hands.unbegun if key not in lives]
+        here += [
+            Here(key, str(key[0] + 1), Phase.GONE, submit_s=report.submit_s)
+            for key, report in self._hands.unbegun.items()
+            if key not in lives
+        ]
         machine = Machine(
             {info.index: "" if info.healthy else info.why or "unhealthy" for info in self.devices.infos()},
             whole=whole,
@@ -239,12 +243,15 @@ class Agent:
         devices, parked = live.devices, memo.parked
         if operation is not None and operation.kind is Kind.RESUME:
             devices = tuple(operation.part.devices)
-        claimed = order if order is not None and order.wanted is Wanted.RUN else live.part
+        claimed = live.part
+        if order is not None and order.wanted is Wanted.RUN and not are_two(order.submit_s, claimed.submit_s):
+            claimed = order
         return Here(
             live.key,
             live.part.job,
             self._phase(live),
             Claim(devices, claimed.share, claimed.opportunistic),
+            submit_s=live.part.submit_s,
             batch_size=memo.batch_size or self._mechanisms.relay(live).batch_size,
             version=memo.told[1] if memo.told[0] == self._orders.controller else -1,
             self_fence=live.part.self_fence,

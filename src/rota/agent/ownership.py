@@ -14,12 +14,10 @@ from pathlib import Path
 
 from rota.agent.crash import crash_point
 from rota.agent.folder import Home, read_json, sync_folder
-from rota.wire.sync import Part
+from rota.wire.sync import Part, are_two
 
 LOG = logging.getLogger("rota.agent")
 OWNER = "job.json"
-SAME_S = 0.001
-"""Moments of submission that differ by less are one: they have been through a database."""
 
 
 def claim(home: Home, part: Part) -> None:
@@ -35,7 +33,7 @@ def claim(home: Home, part: Part) -> None:
 
 def _claim(row: Path, part: Part) -> None:
     owner_s = submitted_s(row / OWNER)
-    if owner_s is not None and abs(owner_s - part.submit_s) < SAME_S:
+    if owner_s is not None and not are_two(owner_s, part.submit_s):
         return
     if owner_s is not None:
         aside = row.with_name(f"{row.name}.earlier-{time.time():.0f}")

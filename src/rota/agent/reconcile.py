@@ -3,6 +3,8 @@
 `reconcile` looks at orders, at what lives here and at the machine, and returns actions.  It may be asked as
 often as one likes: what is under way is not ordered again.  Rules, in this order:
 
+0. Another job's number     what was begun for a job of the same row that was submitted at another moment is
+                            void: killed, and then forgotten; no order is about it.
 1. Nobody wants it          a live part that the controller's whole list does not name is void: killed.
 2. Fencing                  while a higher attempt of a row is known, every lower one is void: killed.
 3. Silence                  a part that fences itself is stopped before the controller gives its job away.
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rota.agent.ledger import Claim, Key, Ledger
-from rota.wire.sync import Part, Wanted
+from rota.wire.sync import Part, Wanted, are_two
 
 
 class Phase(StrEnum):
@@ -62,6 +64,7 @@ class Do(StrEnum):
     LEAVE = "leave"
     SUSPEND = "suspend"
     FORGET = "forget"
+    CLEAR = "clear"  # forget it, and keep the order of its key, which is another job's
     REFUSE = "refuse"  # it cannot be begun: lost, for the reason given
     WITHDRAW = "withdraw"  # it never was begun, and shall not be
     TUNE = "tune"  # change its batch size
@@ -90,6 +93,8 @@ class Here:
     phase: Phase
     claim: Claim = NOTHING
     """What it holds, or held last."""
+    submit_s: float = 0.0
+    """Unix time of its job's submission; 0.0 if that was not said."""
     batch_size: float | None = None
     """What the program uses, if that can be changed."""
     version: int = 0
@@ -141,22 +146,38 @@ def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine
     """Actions that bring `here` nearer to `orders`."""
     known = {one.key: one for one in here}
     plan = Plan()
-    newest = _newest(orders, known)
+    owners = {order.row: order.submit_s for order in orders.values() if order.submit_s}
+    strangers = {key for key, one in known.items() if are_two(one.submit_s, owners.get(key[0], 0.0))}
+    ours = [key for key, order in orders.items() if order.submit_s or order.row not in owners]
+    newest = _newest([*ours, *(known.keys() - strangers)])
     for key in sorted(known):
-        action = _release(known[key], orders.get(key), newest[key[0]], machine)
+        if key in strangers:
+            action = _rid(known[key], orders.get(key))
+        else:
+            action = _release(known[key], orders.get(key), newest.get(key[0], 0), machine)
         if action is not None:
             plan.actions.append(action)
     for key in sorted(orders):
         if key not in known:
-            _unbegun(orders[key], newest[key[0]], machine, plan)
-    _acquire(orders, known, newest, machine, plan)
+            _unbegun(orders[key], newest.get(key[0], 0), machine, plan)
+    _acquire(orders, known, strangers, machine, plan)
     return plan
 
 
-def _newest(orders: Mapping[Key, Part], known: Mapping[Key, Here]) -> dict[int, int]:
-    """Row -> highest attempt that this machine has heard of."""
+def _rid(one: Here, order: Part | None) -> Action | None:
+    """What is done about a part of a job whose row is another job's by now."""
+    if not one.live:
+        is_forgotten = order is not None and order.wanted is Wanted.FORGET
+        return Action(Do.FORGET if is_forgotten else Do.CLEAR, one.key)
+    if one.phase is Phase.DYING:
+        return None
+    return Action(Do.KILL, one.key, why=f"the number of job {one.job} is another job's by now", void=True)
+
+
+def _newest(heard: Iterable[Key]) -> dict[int, int]:
+    """Row -> highest attempt of those that this machine has heard of."""
     newest: dict[int, int] = {}
-    for row, attempt in (*orders, *known):
+    for row, attempt in heard:
         newest[row] = max(attempt, newest.get(row, 0))
     return newest
 
@@ -270,7 +291,7 @@ def _impossible(order: Part, newest: int, machine: Machine) -> str:
 def _acquire(
     orders: Mapping[Key, Part],
     known: Mapping[Key, Here],
-    newest: Mapping[int, int],
+    strangers: set[Key],
     machine: Machine,
     plan: Plan,
 ) -> None:
@@ -281,6 +302,9 @@ def _acquire(
     for order in sorted(wanted, key=lambda order: (order.version, order.row)):
         key = (order.row, order.attempt)
         one = known.get(key)
+        if any(row == order.row for row, _ in strangers):
+            plan.waiting[key] = "processes of an earlier job of this number are still here"
+            continue
         if key in taken or (one is not None and one.phase is not Phase.SUSPENDED):
             continue
         why = _must_wait(order, known, ledger, machine)

@@ -93,6 +93,7 @@ def report_of(live: Live, memo: Memo, mechanisms: Mechanisms, waiting: str) -> R
     costs |= memo.costs
     return Report(
         row=live.row,
+        submit_s=live.part.submit_s,
         attempt=live.attempt,
         status=status_of(live, operation),
         since_s=live.since_s,
@@ -111,13 +112,28 @@ def report_of(live: Live, memo: Memo, mechanisms: Mechanisms, waiting: str) -> R
 
 def waiting_report(part: Part, memo: Memo, why: str, status: Status = Status.WAITING) -> Report:
     """A part that has not begun."""
-    return Report(row=part.row, attempt=part.attempt, status=status, since_s=memo.since_s, why=why)
+    return Report(
+        row=part.row,
+        submit_s=part.submit_s,
+        attempt=part.attempt,
+        status=status,
+        since_s=memo.since_s,
+        why=why,
+    )
 
 
 def unbegun_report(part: Part, status: Status, why: str, clock: Callable[[], float] = time.time) -> Report:
     """A part that never will begin, refused (lost) or withdrawn (ended)."""
     end = Exit(ended_s=clock(), error=why, infrastructure=True)
-    return Report(row=part.row, attempt=part.attempt, status=status, since_s=end.ended_s, end=end, why=why)
+    return Report(
+        row=part.row,
+        submit_s=part.submit_s,
+        attempt=part.attempt,
+        status=status,
+        since_s=end.ended_s,
+        end=end,
+        why=why,
+    )
 
 
 def _differs(old: Usage, new: Usage) -> bool:

@@ -15,6 +15,13 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 PROTOCOL = 1
+SAME_S = 0.001
+"""Moments of submission that differ by less are one: they have been through a database."""
+
+
+def are_two(submit_s: float, other_s: float) -> bool:
+    """Whether these are moments of two submissions; 0.0, as older versions say it, is anybody's."""
+    return bool(submit_s and other_s) and abs(submit_s - other_s) >= SAME_S
 
 
 class Wanted(StrEnum):
@@ -190,6 +197,8 @@ class Report(BaseModel):
     """What is known of one part; fields that are None say nothing new."""
 
     row: int
+    submit_s: float = 0.0
+    """As in the order that it was begun with: the row may be another job's by now."""
     attempt: int
     status: Status
     since_s: float

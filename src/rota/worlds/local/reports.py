@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.scheduler.decision import Event
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
-from rota.wire.sync import Cost, Exit, Report, Status, SyncRequest, Usage, Wanted
+from rota.wire.sync import Cost, Exit, Report, Status, SyncRequest, Usage, Wanted, are_two
 from rota.worlds.local import timers
 from rota.worlds.local.attempts import Attempt, LiveJob, Place
 from rota.worlds.local.endings import Cause, Verdict, judge, parting
@@ -87,7 +87,7 @@ def _miss(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: Moment
     False if that has to be looked at again, since this moment changes the job.
     """
     has_seen_all = True
-    named = {(report.row, report.attempt) for report in request.reports}
+    named = {(report.row, report.attempt) for report in request.reports if not _is_of_another(world, report)}
     for job in list(world.live.values()):
         for attempt in job.living:
             place = next((p for p in attempt.places if p.name == node.name), None)
@@ -107,11 +107,21 @@ def _miss(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: Moment
     return has_seen_all
 
 
+def _is_of_another(world: LiveWorld, report: Report) -> bool:
+    """About a job that the store, restored from a backup, has forgotten: its number was given once more."""
+    if report.row not in world.live:
+        return False
+    return are_two(report.submit_s, world.epoch_unix_s + world.jobs.submit_s.item(report.row))
+
+
 def _hear_one(world: LiveWorld, node: str, report: Report, moment: Moment) -> None:
     job = world.live.get(report.row)
     attempts = job.attempts if job is not None else []
     attempt = attempts[report.attempt - 1] if 0 < report.attempt <= len(attempts) else None
     place = None if attempt is None else next((p for p in attempt.places if p.name == node), None)
+    is_known = job is not None and attempt is not None and place is not None and not attempt.is_over
+    if is_known and _is_of_another(world, report):
+        return  # the order for this attempt says whose it is: the agent gets rid of the other one's processes
     if job is None or attempt is None or place is None or attempt.is_over:
         alive = report.status not in (Status.ENDED, Status.LOST)
         world.dismiss(node, report.row, job.id if job else "", report.attempt, alive=alive)
