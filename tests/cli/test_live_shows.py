@@ -216,13 +216,12 @@ def test_events_by_the_page(cluster: Canned, monkeypatch: pytest.MonkeyPatch) ->
         ("policy shadow off", "DELETE /v1/policy/shadow", None),
         ("drain a/b --reason x", "POST /v1/nodes/a/b/drain", {"reason": "x"}),
         ("drain a/b --undo", "POST /v1/nodes/a/b/undrain", {"reason": ""}),
+        ("nodes --forget a/b", "POST /v1/nodes/a/b/forget", {}),
         ("user rm bob", "DELETE /v1/users/bob", None),
     ],
 )
 def test_administration(command: str, call: str, body: object, cluster: Canned) -> None:
-    cluster.replies[call] = (
-        POLICY if "policy" in command else NODES[1] if "drain" in command else {"ok": True}
-    )
+    cluster.replies[call] = POLICY if "policy" in command else NODES[1] if "/nodes/" in call else {"ok": True}
     assert rota(*command.split()).status == 0
     assert (f"{cluster.asked[-1].method} {cluster.asked[-1].path}", cluster.asked[-1].body) == (call, body)
 

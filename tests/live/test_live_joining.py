@@ -13,6 +13,8 @@ import pytest
 from live_cluster import LiveCluster
 from shared import log_of, python, written
 
+from rota.client.http import Refused
+
 LOST_AFTER_S = 5.0
 
 
@@ -54,6 +56,37 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
     heir = join(live, tmp_path / "heir", "n1")
     try:
         live.until(lambda: live.node_state("n1") == "up", "another machine goes on as n1")
+    finally:
+        heir.terminate()
+        heir.communicate(timeout=30)
+
+
+def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_path: Path) -> None:
+    """Its agent, with the token it has, is refused; a join token gives the name its old place."""
+    live.start_agent("n2", "cpu:1")
+    with pytest.raises(Refused, match="node n2: it is up, and only a lost node can be forgotten"):
+        live.client.call("POST", "/v1/nodes/n2/forget", {})
+    live.kill_agent("n2")
+    live.until(lambda: live.node_state("n2") == "lost", "n2 is lost")
+    assert any("n2" in trouble for trouble in live.client.call("GET", "/v1/status")["troubles"])
+    live.client.call("POST", "/v1/nodes/n2/forget", {})
+    status = live.client.call("GET", "/v1/status")
+    assert (status["nodes"], status["gpus"]) == (1, 1)
+    assert not any("n2" in trouble for trouble in status["troubles"])
+    assert [node["name"] for node in live.client.call("GET", "/v1/nodes")] == ["n1"]
+
+    live.kill_controller()
+    live.start_controller()
+    old = live.begin_agent("n2", "cpu:1")
+    log = live.home / "logs" / "agent-n2.log"
+    live.until(lambda: "node 'n2' was forgotten by an admin" in log.read_text(), "the refusal", old)
+    assert [node["name"] for node in live.client.call("GET", "/v1/nodes")] == ["n1"]
+    live.kill_agent("n2")
+    heir = join(live, tmp_path / "heir", "n2")
+    try:
+        live.until(lambda: live.node_state("n2") == "up", "n2 joins anew")
+        job = live.wait(live.submit("true", gpus=2))
+        assert (job["state"], job["gpus"]) == ("COMPLETED", 2)
     finally:
         heir.terminate()
         heir.communicate(timeout=30)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from play import play
-from rota.model.cluster import Cluster, NodeShape
+from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Code, Constraint, Grant, Reservation, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Wake
@@ -91,6 +92,11 @@ SCENES = [
         ],
         cluster="3x4", running=(alone(0, 0, 1, 2), alone(1, 4, 5, 6)), policy="fifo:placement=one_node",
         also={"lost": 2},
+    ),
+    Scene(
+        "a node that will never be back", "A 4x9 B 2x9",
+        [(Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free")],
+        cluster=replace(parse_cluster("2x4"), gone=(1,)), running=(alone(0, 0, 1, 2, 3),), also={"lost": 1},
     ),
     Scene(
         "only the lost node has the memory on its devices", "A 1x9",

@@ -76,12 +76,19 @@ class LiveCluster:
     ) -> None:
         """Start the agent of `node` (again); returns once it takes part."""
         node = node or self.node
+        agent = self.begin_agent(node, devices, environment)
+        self.until(lambda: self.node_state(node) in ("up", "drained", "draining"), f"node {node}", agent)
+
+    def begin_agent(
+        self, node: str, devices: str = "", environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """The agent of `node`, whether it may take part or not."""
         folder = self.agent_home(node)
         arguments = ["rota.agent", "--home", str(folder), "--node", node]
         arguments += ["--controller", str(self.home / "controller.sock")]
         arguments += ["--devices", devices or self.devices]
         agent = self.agents[node] = self._spawn(f"agent-{node}", arguments, environment)
-        self.until(lambda: self.node_state(node) in ("up", "drained", "draining"), f"node {node}", agent)
+        return agent
 
     def agent_home(self, node: str = "") -> Path:
         """The folder of an agent, `agent` for the first."""

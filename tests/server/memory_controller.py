@@ -207,6 +207,11 @@ class MemoryController:
             self._drained.pop(node, None)
         return self._node(node)
 
+    def forget(self, who: Identity, node: str) -> NodeView:
+        if node not in self._nodes:
+            raise NotFound(f"there is no node {node!r}")
+        raise Conflict(f"node {node}: it is up, and only a lost node can be forgotten")
+
     def policy(self, who: Identity) -> PolicyView:
         return PolicyView(policy=self._policy, since_s=0.0, by=who.user, shadow=self._shadow)
 

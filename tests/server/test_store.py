@@ -413,6 +413,15 @@ def test_nodes_keep_their_numbers(store: Store) -> None:
     assert {token.hash for token in store.tokens()} == {"h0", "h9", "h2"}, "the old token is void"
 
 
+def test_a_forgotten_node_that_joins_anew_has_its_old_place(store: Store) -> None:
+    first = store.join(node_info("n0", 2), TokenRow("h0", "agent", "n0", 1.0))
+    store.commit(Step(nodes=[replace(first, state="forgotten", reason="forgotten by ann")]))
+    second = store.join(node_info("n1", 1), TokenRow("h1", "agent", "n1", 2.0))
+    assert (second.position, second.first_device) == (1, 2), "its numbers are taken for ever"
+    again = store.join(node_info("n0", 2), TokenRow("h2", "agent", "n0", 3.0))
+    assert (again.position, again.first_device, again.state) == (0, 0, "lost")
+
+
 def test_a_node_with_other_devices(store: Store) -> None:
     store.join(node_info("n0", 2), TokenRow("h0", "agent", "n0", 1.0))
     before = contents(store)

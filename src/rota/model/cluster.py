@@ -58,6 +58,8 @@ class Cluster:
     """Named levels above the node, widest first: code of the unit each node is in."""
     level_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tenants: Tenants = field(default_factory=Tenants.none)
+    gone: tuple[int, ...] = ()
+    """Nodes that never come back: they are closed, and here only for the numbers of the others."""
 
     @property
     def nodes(self) -> int:
@@ -93,6 +95,7 @@ class Cluster:
             device_memory_gib=read_only(self.device_memory_gib[devices]),
             levels={name: read_only(codes[nodes]) for name, codes in self.levels.items()},
             tenants=tenants or Tenants.none(),
+            gone=tuple(place for place, node in enumerate(nodes) if node in self.gone),
         )
 
     def describe(self) -> str:

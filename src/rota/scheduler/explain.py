@@ -195,7 +195,7 @@ def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
 def _closed(snapshot: Snapshot, standing: Standing, after: Occupancy, row: int) -> list[Constraint]:
     """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free."""
     cluster, found = snapshot.cluster, []
-    nodes = sorted(after.down_nodes)
+    nodes = sorted(after.down_nodes.difference(cluster.gone))
     if nodes and not _quota(snapshot, after, row):
         opened = after.copy()
         for node in nodes:

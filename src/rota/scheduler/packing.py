@@ -96,6 +96,7 @@ def pack_cluster(cluster: Cluster) -> Packed:
     packed: Packed = {name: getattr(cluster, name) for name in _CLUSTER_COLUMNS}
     packed["node_names"] = list(cluster.node_names)
     packed["type_names"] = list(cluster.type_names)
+    packed["gone"] = list(cluster.gone)
     packed["levels"] = dict(cluster.levels)
     packed["level_names"] = {level: list(names) for level, names in cluster.level_names.items()}
     packed["tenants"] = [
@@ -113,6 +114,7 @@ def unpack_cluster(packed: Packed) -> Cluster:
         levels=packed["levels"],
         level_names={level: tuple(names) for level, names in packed["level_names"].items()},
         tenants=Tenants.of(*(Tenant(*fields) for fields in packed["tenants"])),
+        gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
     )
 
 

@@ -38,14 +38,29 @@ class Agents:
             raise Conflict(
                 f"an agent takes part as node {info.name!r} already; give this one another name with --node"
             )
-        token, record = mint("agent", info.name)
         known = controller.store.node(info.name)
+        was_forgotten = known is not None and known.is_forgotten
+        if who.node and was_forgotten:
+            raise _forgotten(info.name)
+        token, record = mint("agent", info.name)
         controller.store.join(info, token_row(record))
         controller.roster.replace_agent(record)
         controller.heard[info.name] = controller.now
-        if known is None or known.info != info:
+        if known is None or known.info != info or was_forgotten:
             controller.inbox.put(Changed(f"node {info.name} has joined"))
         return Joined(node=info.name, token=token)
+
+    def admit(self, node: str) -> None:
+        """Raise Forbidden if `node` was forgotten and has not joined again.
+
+        The store knows, and is asked only where the scheduler has heard of it.
+        """
+        told = self.controller.scheduler.nodes.get(node)
+        if told is None or not told.is_forgotten:
+            return
+        row = self.controller.store.node(node)
+        if row is not None and row.is_forgotten:
+            raise _forgotten(node)
 
     def _takes_part(self, node: str) -> bool:
         """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
@@ -55,6 +70,7 @@ class Agents:
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
         controller = self.controller
+        self.admit(node)
         lost_after_s = controller.scheduler.settings.live.lost_after_s
         controller.heard[node] = self._talked[node] = controller.now
         controller.pieces.take(node, request.pieces)
@@ -80,3 +96,9 @@ class Agents:
         reply = self.controller.desk.reply(node, seen, time.time(), lost_after_s)
         reply.fetch = self.controller.pieces.asked_of(node)
         return reply
+
+
+def _forgotten(node: str) -> Forbidden:
+    return Forbidden(
+        f"node {node!r} was forgotten by an admin; it may join again with a join token (rota user join-token)"
+    )

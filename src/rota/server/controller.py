@@ -47,7 +47,7 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.views import attempt_view, event_view, is_over, job_view
+from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
 from rota.server.waiting import Bells, Outcomes
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
@@ -273,6 +273,16 @@ class LiveController:
         with self.bells.listen(("job", row.row)) as bell:
             while True:
                 view = self.views([self.row_of(id)])[0]
+    def forget(self, who: Identity, node: str) -> NodeView:
+        """A lost node is no part of the cluster any more."""
+        if self.store.node(node) is None:
+            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
+        self._command(who, "forget", None, {"node": node}, f"node {node}")
+        self.tidier.disks.pop(node, None)
+        row = self.store.node(node)
+        assert row is not None  # rows of nodes are never removed
+        return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
+
                 left = until - time.monotonic()
                 if is_over(view.state) or left <= 0:
                     return view
@@ -293,7 +303,8 @@ class LiveController:
 
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
-        if self.store.node(node) is None:
+        known = self.store.node(node)
+        if known is None or known.is_forgotten:
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
         verb = "drain" if drained else "undrain"
         self._command(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
@@ -354,6 +365,7 @@ class LiveController:
     def users(self, who: Identity) -> list[UserView]:
         """All users by name."""
         return self.roster.users()
+        self.agents.admit(who.node)
 
     def add_user(self, who: Identity, user: NewUser) -> UserToken:
         """A user with a token that is shown only now."""

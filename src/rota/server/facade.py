@@ -202,6 +202,13 @@ class Controller(Protocol):
 
     def policy(self, who: Identity) -> PolicyView:
         """The one that decides."""
+    def forget(self, who: Identity, node: str) -> NodeView:
+        """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost.
+
+        Admins only.
+        """
+        ...
+
         ...
 
     def set_policy(self, who: Identity, policy: str) -> PolicyView:

@@ -25,12 +25,14 @@ class Overview:
         self.controller = controller
 
     def nodes(self) -> list[NodeView]:
-        """All machines that have joined, with what is on them."""
+        """All machines that have joined and are not forgotten, with what is on them."""
         controller, scheduler = self.controller, self.controller.scheduler
         holding = _by_node(scheduler.holding, scheduler.ids)
         suspended = _by_node(scheduler.suspended, scheduler.ids)
         views = []
         for node in controller.store.nodes():
+            if node.is_forgotten:
+                continue
             on, held = holding.get(node.name, {}), suspended.get(node.name, {})
             seen_s = controller.heard.get(node.name)
             view = node_view(node, on, held, seen_s, controller.epoch_s)
@@ -60,7 +62,8 @@ class Overview:
 
     def _rows(self) -> list[NodeRow]:
         """The nodes as the scheduler knows them; views of ten thousand devices would take a second."""
-        return list(self.controller.scheduler.nodes.copy().values()) or self.controller.store.nodes()
+        rows = list(self.controller.scheduler.nodes.copy().values()) or self.controller.store.nodes()
+        return [row for row in rows if not row.is_forgotten]
 
     def _gpus_used(self) -> float:
         """Shares of devices that are granted."""

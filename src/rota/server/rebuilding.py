@@ -6,7 +6,7 @@ What is here is a cache of what the store holds; the one way to mend it is to bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,8 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
         )
         for node in nodes
     ]
-    return Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
+    cluster = Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
+    return replace(cluster, gone=tuple(node.position for node in nodes if node.is_forgotten))
 
 
 def live_node(row: NodeRow) -> LiveNode:

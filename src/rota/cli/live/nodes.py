@@ -22,6 +22,12 @@ GIB = 2**30
 def nodes(
     client: Client,
     devices: Annotated[bool, typer.Option("--devices", "-d", help="A line for each device too.")] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forget", metavar="NODE", help="Take a lost node out of the cluster; may be repeated."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List the machines and what they have.
@@ -32,9 +38,15 @@ def nodes(
     Examples:
       rota nodes
       rota nodes --devices
+      rota nodes --forget gpu-3     it was lost and will not be back
+
+    A forgotten node is neither listed nor counted any more. Its agent is refused until it joins anew.
     """
     from rota.wire.views import NodeView
 
+    if forget:
+        _forget(client, forget, as_json)
+        return
     answer = client.call("GET", "/v1/nodes")
     if as_json:
         print_json(answer)
@@ -44,6 +56,20 @@ def nodes(
     if devices:
         typer.echo("\n" + devices_text(found), nl=False)
         typer.echo(_missing(found), nl=False)
+
+
+def _forget(client: Client, names: Sequence[str], as_json: bool) -> None:
+    """Have lost nodes forgotten, and say so."""
+    from rota.client import route
+
+    answers = [
+        client.call("POST", route("v1", "nodes", name, "forget"), {}, idempotent=True) for name in names
+    ]
+    if as_json:
+        print_json(answers)
+        return
+    for node in answers:
+        typer.echo(f"node {node['name']} is {node['state']}")
 
 
 @live

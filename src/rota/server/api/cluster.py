@@ -19,11 +19,12 @@ NO_REASON = Reason()
 ReasonBody = Annotated[Reason, Body(examples=[{"reason": "new power supply"}])]
 
 
-class Drain(StrEnum):
-    """Whether a node takes new jobs."""
+class NodeVerb(StrEnum):
+    """What is done to a node."""
 
     DRAIN = "drain"
     UNDRAIN = "undrain"
+    FORGET = "forget"
 
 
 class Format(StrEnum):
@@ -40,11 +41,13 @@ def nodes(controller: Asked, who: Person) -> Response:
 
 
 @router.post("/nodes/{node}/{verb}", response_model=NodeView, responses=refusals(404, 409))
-def drain(
-    node: NodeName, verb: Drain, controller: Asked, who: Admin, body: ReasonBody = NO_REASON
+def act(
+    node: NodeName, verb: NodeVerb, controller: Asked, who: Admin, body: ReasonBody = NO_REASON
 ) -> Response:
-    """Let a node take no new jobs, or let it take them again.  Admins only."""
-    return answer(controller.drain(who, node, verb is Drain.DRAIN, body.reason))
+    """Let a node take no new jobs, let it take them again, or forget one that is lost.  Admins only."""
+    if verb is NodeVerb.FORGET:
+        return answer(controller.forget(who, node))
+    return answer(controller.drain(who, node, verb is NodeVerb.DRAIN, body.reason))
 
 
 @router.get("/status", response_model=Status)

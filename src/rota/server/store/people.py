@@ -67,11 +67,16 @@ def _anew(writing: Writing, info: NodeInfo, token: TokenRow) -> NodeRow:
 
 
 def _back(known: NodeRow, info: NodeInfo, token: TokenRow) -> NodeRow:
-    """A machine that was here before: its place and its state stay, the scheduler says what becomes of it."""
+    """A machine that was here before: its place and its state stay, the scheduler says what becomes of it.
+
+    One that was forgotten is as if it had been lost.
+    """
     had, has = len(known.info.devices), len(info.devices)
     if had != has:
         raise InputError.at(
             f"node {info.name!r} comes with {has} devices; it joined with {had}, whose numbers are taken",
             expected=f"{had} devices, or another name for the node",
         )
+    if known.is_forgotten:
+        known = replace(known, state="lost", reason="has joined again and is not heard of yet")
     return replace(known, info=info, token=token.hash)

@@ -166,13 +166,18 @@ class NodeRow:
     name: str
     info: NodeInfo
     state: str
-    """up, drained, lost, …"""
+    """up, drained, lost, forgotten."""
     first_device: int
     joined_s: float
     token: str = ""
     """Hash of its agent's token."""
     reason: str = ""
     drained_by: str = ""
+
+    @property
+    def is_forgotten(self) -> bool:
+        """It only keeps its place and the numbers of its devices."""
+        return self.state == "forgotten"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from rota.worlds.local.inbox import Asked
 from rota.worlds.local.moment import Moment
 
 if TYPE_CHECKING:
+    from rota.worlds.local.news import LiveNode
     from rota.worlds.local.world import LiveWorld
 
 _FOR_CONTROLLER = {"policy", "shadow", "update"}
@@ -113,10 +114,10 @@ def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
 
 def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     """No new jobs on a node; those that run there run on."""
-    position = world.position.get(asked.node or "")
-    if position is None:
+    node = _node(world, asked)
+    if node is None:
         return f"there is no node {asked.node}"
-    node = world.nodes[position]
+    position = node.position
     node.drained_by, node.reason = asked.user, str(asked.args.get("reason") or "")
     if node.state == "up":
         node.state = "drained"
@@ -128,10 +129,10 @@ def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
 
 
 def _undrain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
-    position = world.position.get(asked.node or "")
-    if position is None:
+    node = _node(world, asked)
+    if node is None:
         return f"there is no node {asked.node}"
-    node = world.nodes[position]
+    position = node.position
     node.drained_by = node.reason = ""
     if node.state == "drained":
         node.state = "up"
@@ -144,10 +145,37 @@ def _undrain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
 
 _OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, Asked, Moment], str]] = {
     "cancel": _cancel,
+def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
+    """The node a command is about; None if there is none of that name, or no longer."""
+    position = world.position.get(asked.node or "")
+    node = None if position is None else world.nodes[position]
+    return None if node is None or node.is_forgotten else node
+
+
     "hold": _hold,
     "release": _release,
     "suspend": _suspend,
     "resume": _resume,
     "requeue": _requeue,
 }
-_OF_NODES: dict[str, Callable[[LiveWorld, Asked, Moment], str]] = {"drain": _drain, "undrain": _undrain}
+_OF_NODES: dict[str, Callable[[LiveWorld, Asked, Moment], str]] = {
+    "drain": _drain,
+    "undrain": _undrain,
+    "forget": _forget,
+}
+def _forget(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+    """A lost node is no part of the cluster any more; it keeps its place, and its devices their numbers."""
+    node = _node(world, asked)
+    if node is None:
+        return "" if asked.node in world.position else f"there is no node {asked.node}"
+    if node.state != "lost":
+        return (
+            f"it is {node.state}, and only a lost node can be forgotten; stop its agent and wait until it is"
+        )
+    node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {asked.user}", ""
+    world.news.nodes.add(node.position)
+    world.news.events.append((asked.user, "forget", "", f"node {node.name}"))
+    world.news.rebuild = world.news.rebuild or f"node {node.name} was forgotten"
+    return ""
+
+

@@ -16,7 +16,7 @@ class LiveNode:
     position: int
     info: NodeInfo
     state: str = "up"
-    """up, drained or lost."""
+    """up, drained, lost or forgotten."""
     reason: str = ""
     drained_by: str = ""
     sick: dict[int, str] = field(default_factory=dict)
@@ -25,6 +25,11 @@ class LiveNode:
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def is_forgotten(self) -> bool:
+        """It will not be back: it only keeps its place and the numbers of its devices."""
+        return self.state == "forgotten"
 
 
 @dataclass

@@ -32,6 +32,8 @@ def hear(world: LiveWorld, told: Told, moment: Moment) -> Told | None:
     """Take in one request of an agent; what is about rows that this moment changes is left for the next."""
     node = world.nodes[world.position[told.node]]
     request = told.request
+    if node.is_forgotten:
+        return None  # it was said while the node was being forgotten; the next word of its agent is refused
     if node.state == "lost":
         timers.regain(world, node.position, moment)
     if request.devices is not None:

@@ -129,7 +129,7 @@ def _look_at_nodes(world: LiveWorld, moment: Moment) -> None:
     """Nodes whose agent is silent for too long are lost; those heard of again are back."""
     for node in world.nodes:
         silent_s = moment.now - world.heard.get(node.name, moment.now)
-        if node.state != "lost" and silent_s > world.settings.lost_after_s:
+        if node.state not in ("lost", "forgotten") and silent_s > world.settings.lost_after_s:
             lose(world, node.position, moment, f"not heard of for {silent_s:.0f} s")
     world.timers.watch(moment.now + world.settings.lost_after_s / 4)
 
