@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,9 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pytest
 
+from rota.cli import service
 from rota.server.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -283,3 +286,20 @@ def test_an_agent_joins_over_the_network(shell: Shell) -> None:
         "agent", "--join", "http://127.0.0.1:9", "--token", "a.b", "--devices", "cpu:1", code=1
     )
     assert "127.0.0.1:9" in said
+
+
+class Unreachable:
+    """A controller with two jobs that end at once and one on a machine that does not answer."""
+
+    def call(self, method: str, path: str, body: object = None, **_: Any) -> Any:
+        if path == "/v1/jobs":
+            states = {"1": "PENDING", "2": "RUNNING", "3": "RUNNING"}
+            return [{"id": id, "state": state} for id, state in states.items()]
+        id = path.split("/")[3]
+        is_gone = id == "1" or (id == "2" and path.endswith("wait"))
+        return {"id": id, "state": "CANCELLED" if is_gone else "COMPLETING"}
+
+
+def test_down_names_the_jobs_that_may_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "connect", lambda: contextlib.nullcontext(Unreachable()))
+    assert service._end_all_jobs() == (3, ["3"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ from rota.cli.background import (
     stop,
 )
 from rota.cli.live.connect import connect, home
-from rota.cli.live.tables import plural
+from rota.cli.live.tables import plural, warn
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Text = str | None
 CANCELLERS = 8
+END_WITHIN_S = 30.0
+"""So long `down --kill-jobs` waits for jobs to be gone."""
 SETTINGS = "Settings"
 ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
 """What an agent says of its first question."""
@@ -194,24 +197,30 @@ def down(
 ) -> None:
     """Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`."""
     where = home().absolute()
-    ended = _end_all_jobs() if kill_jobs else 0
+    ended, left = _end_all_jobs() if kill_jobs else (0, [])
     stopped = [
         name
         for name, pid in (("agent", agent_pid(where)), ("controller", controller_pid(where)))
         if pid is not None and stop(pid)
     ]
     if as_json:
-        print_json({"stopped": stopped, "cancelled": ended})
+        print_json({"stopped": stopped, "cancelled": ended, "left": left})
     elif stopped:
         console().print(
             f"stopped: {', '.join(stopped)}" + (f"; {plural(ended, 'job')} cancelled" if ended else "")
         )
     else:
         console().print(f"nothing runs in {where}")
+    if left:
+        names = f"job {left[0]}" if len(left) == 1 else f"{len(left)} jobs ({', '.join(left[:5])} …)"
+        warn(
+            f"something of {names} may still run, on a machine that does not answer; it ends when its agent "
+            "is back and the cluster is up"
+        )
 
 
-def _end_all_jobs() -> int:
-    """Cancel everything, and wait until nothing is left of it."""
+def _end_all_jobs() -> tuple[int, list[str]]:
+    """Cancel everything and wait until nothing is left of it: how many, and who has not gone."""
     from concurrent.futures import ThreadPoolExecutor
 
     live = "PENDING,RUNNING,SUSPENDED,COMPLETING"
@@ -223,10 +232,14 @@ def _end_all_jobs() -> int:
             views: list[dict[str, Any]] = []
             for ids in (waiting, others):  # in this order nobody starts in the place of one that ends
                 views += pool.map(functools.partial(_cancel, client), ids)
+        until, left = time.monotonic() + END_WITHIN_S, []
         for view in views:
             if view["state"] != "CANCELLED":
-                client.call("GET", f"/v1/jobs/{view['id']}/wait", query={"wait_s": 30}, timeout_s=60)
-    return len(jobs)
+                wait = {"wait_s": max(0.0, until - time.monotonic())}
+                view = client.call("GET", f"/v1/jobs/{view['id']}/wait", query=wait, timeout_s=60)
+            if view["state"] == "COMPLETING":
+                left.append(view["id"])
+    return len(jobs), left
 
 
 def _cancel(client: Client, id: str) -> dict[str, Any]:
