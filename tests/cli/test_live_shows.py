@@ -270,6 +270,19 @@ def test_tables_are_no_wider_than_asked(columns: int) -> None:
     assert all(line.split()[2] in ("GPUS", "8", "16") for line in lines)
 
 
+def test_tables_on_narrow_terminals() -> None:
+    """What matters less is left out, and names that differ at their ends keep them; a pipe shows all."""
+    heads, row = "^DEVICE >GPUS ?TENANT ~WHY", ("a-node-with-a-long-name:7", "8", "vision", "(Dependency)")
+    assert table_text(heads, [row], 100).splitlines() == [
+        "DEVICE                     GPUS  TENANT  WHY",
+        "a-node-with-a-long-name:7     8  vision  (Dependency)",
+    ]
+    assert table_text(heads, [row], 34).splitlines() == [
+        "DEVICE          GPUS  WHY",
+        "…a-long-name:7     8  (Dependency)",
+    ]
+
+
 def test_watch_in_a_pipe(cluster: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames follow each other until Ctrl-C."""
 
@@ -282,3 +295,24 @@ def test_watch_in_a_pipe(cluster: Canned, monkeypatch: pytest.MonkeyPatch) -> No
     cluster.replies["GET /v1/jobs"] = [job("17")]
     done = rota("ls", "--watch")
     assert (done.status, done.out.count("JOB  NAME")) == (130, 3)
+
+
+def test_a_shadow_that_agrees(shown: Canned) -> None:
+    """A shadow that would do nothing else is told in one sentence."""
+    shown.replies["GET /v1/policy"] = POLICY.model_copy(update={"shadow": "srtf", "shadow_would": []})
+    assert rota("policy").out.splitlines()[-1] == f"srtf would do now what {POLICY.policy} does"
+
+
+def test_a_script_and_its_end(shown: Canned) -> None:
+    """A script is shown by its number of lines, and the cause of a job's end once."""
+    cause = "rank 0 exited with code 127: " + "there is no such program " * 4
+    ended = DETAIL.attempts[0].model_copy(update={"cause": cause.strip()})
+    spec = DETAIL.spec.model_copy(update={"command": ["/bin/sh", "-c", "cd data\n./train $1\n", "train.sh"]})
+    over = DETAIL.job.model_copy(update={"cause": cause.strip()})
+    shown.replies["GET /v1/jobs/15"] = DETAIL.model_copy(
+        update={"job": over, "spec": spec, "attempts": [ended]}
+    )
+    lines = rota("show", "15").out.splitlines()
+    assert "command     /bin/sh -c '(2 lines)' train.sh" in lines
+    assert max(map(len, lines)) <= 100
+    assert sum("exited with code 127" in line for line in lines) == 1

@@ -62,6 +62,7 @@ def _perform(cluster: DemoCluster, plan: Plan) -> tuple[list[Round], incidents.F
     _say(f"First round, {FIRST}: in order of submission; whoever does not fit lets all behind it wait.")
     with screen() as show:
         first = play(cluster, plan, FIRST, show, halfway)
+    typer.echo()
     _say("Second round, the same jobs under tiresias: whoever has had least goes first; long jobs give way.")
     _type(f"policy set {SECOND}")
     cluster.rota("policy", "set", SECOND)

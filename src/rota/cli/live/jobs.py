@@ -58,7 +58,8 @@ def ls(
       rota ls --all --state FAILED,TIMEOUT --json | jq '.[].cause'
 
     WHERE OR WHY names the nodes of a job that runs, and for others, in parentheses, what keeps them
-    waiting or how they ended; `rota why JOB` says it in sentences.
+    waiting or how they ended; `rota why JOB` says it in sentences.  A terminal of less than 100 columns
+    shows neither TENANT nor LIMIT.
     """
     if mine:
         user = client.call("GET", "/v1/whoami")["name"]
@@ -85,7 +86,7 @@ def ls(
 
 def jobs_text(jobs: Sequence[JobView], columns: int | None = None) -> str:
     """One line for each job."""
-    heads = "JOB ~NAME ~USER ~TENANT STATE >GPUS >RUN >WAIT >LIMIT ~WHERE_OR_WHY"
+    heads = "JOB ~NAME ~USER ?~TENANT STATE >GPUS >RUN >WAIT ?>LIMIT ~WHERE_OR_WHY"
     return table_text(heads, (_row(job) for job in jobs), columns)
 
 

@@ -115,9 +115,7 @@ def policy_text(view: PolicyView) -> str:
     )
     if not view.shadow:
         return text
-    would = view.shadow_would or ["nothing else"]
-    return (
-        text
-        + f"{view.shadow} would do now what {view.policy} does not:\n"
-        + "".join(f"  {sentence}\n" for sentence in would)
-    )
+    if not view.shadow_would:
+        return text + f"{view.shadow} would do now what {view.policy} does\n"
+    would = "".join(f"  {sentence}\n" for sentence in view.shadow_would)
+    return text + f"{view.shadow} would do now what {view.policy} does not:\n{would}"

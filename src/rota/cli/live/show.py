@@ -110,9 +110,9 @@ def detail_text(detail: JobDetail) -> str:
         ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
         ("stopped", _stops(job.preemptions, job.failures)),
     ]
-    parts = [pairs_text(head), pairs_text(_asked(detail.spec, gpus(job)))]
+    parts = [pairs_text(head, sentences=("because",)), pairs_text(_asked(detail.spec, gpus(job)))]
     if detail.attempts:
-        parts.append(_attempts(detail.attempts))
+        parts.append(_attempts(detail.attempts, said=job.cause))
     if detail.capability is not None:
         parts.append(pairs_text(_program(detail.capability)))
     if detail.events:
@@ -138,7 +138,7 @@ def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
 
     low, high = spec.range
     elastic = f", {low} to {high}" + ("" if spec.counts == "any" else f" ({spec.counts})")
-    yield "command", shlex.join(spec.command)
+    yield "command", shlex.join(_in_short(word) for word in spec.command)
     yield "folder", spec.workdir
     yield "gpus", gpus + (elastic if low != high else "")
     yield "types", ",".join(spec.gpu_types)
@@ -157,7 +157,14 @@ def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
     yield "comment", spec.comment
 
 
-def _attempts(attempts: list[AttemptView]) -> str:
+def _in_short(word: str) -> str:
+    """A word of a command; a script, which has lines, by their number (--json has it whole)."""
+    lines = word.rstrip("\n").count("\n") + 1
+    return f"({lines} lines)" if lines > 1 else word
+
+
+def _attempts(attempts: list[AttemptView], said: str) -> str:
+    """One line for each, and beneath why they ended, but for what has been `said` of the job."""
     rows = [
         (
             str(one.number),
@@ -165,19 +172,24 @@ def _attempts(attempts: list[AttemptView]) -> str:
             ",".join(one.nodes),
             count(len(one.devices) * one.share),
             moment(one.start_s),
-            _ran(one),
+            _lasted(one),
             one.end or "-",
             ended_by(one.exit_code, one.signal),
             _progress(one),
         )
         for one in attempts
     ]
-    text = table_text(">ATTEMPT ~STATE ~NODES >GPUS START >RAN HOW >EXIT ~PROGRESS", rows)
-    causes = [wrapped(f"attempt {one.number}: {one.cause}", "", "  ") for one in attempts if one.cause]
+    text = table_text(">ATTEMPT ~STATE ~NODES >GPUS START >LASTED HOW >EXIT ~PROGRESS", rows)
+    causes = [
+        wrapped(f"attempt {one.number}: {one.cause}", "", "  ")
+        for one in attempts
+        if one.cause not in ("", said)
+    ]
     return text + "".join(cause + "\n" for cause in causes)
 
 
-def _ran(attempt: AttemptView) -> str:
+def _lasted(attempt: AttemptView) -> str:
+    """From start to end, suspensions included."""
     if attempt.start_s is None:
         return duration(None)
     return duration((now_s() if attempt.end_s is None else attempt.end_s) - attempt.start_s)
@@ -191,7 +203,7 @@ def _progress(attempt: AttemptView) -> str:
         parts.append(f"{progress.steps}{total} steps")
     if (usage := attempt.usage) is not None:
         busy = usage.gpu_utilisation
-        parts.append(f"gpu {share(busy)}" if busy is not None else f"cpu {usage.cpu_cores:.1f}")
+        parts.append(f"gpu {share(busy)}" if busy is not None else f"{usage.cpu_cores:.1f} cores")
     return ", ".join(parts)
 
 

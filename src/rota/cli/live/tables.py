@@ -1,4 +1,4 @@
-"""Plain tables of 100 columns, and the words of times, sizes and counts in them."""
+"""Plain tables of 100 columns or the terminal's, and the words of times, sizes and counts in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal as signals
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
 import typer
@@ -33,43 +33,63 @@ def width() -> int:
 
 
 def table_text(heads: str, rows: Iterable[Sequence[str]], columns: int | None = None) -> str:
-    """Rows under `heads`, words between blanks: `>` before one aligns right, `~` lets it be cut short.
+    """Rows under `heads`, words between blanks, with marks before them.
+
+    `>` aligns right, `~` lets a column be cut short, `^` at the front of its cells, and `?` leaves it out
+    where there are fewer than 100 columns (which is so on narrow terminals only, never in a pipe).
 
     No line is longer than `columns` if that can be; `_` in a head is a blank.  Only a last cell is ever
     empty, so that scripts can count words.
     """
-    names = [head.lstrip("<>~").replace("_", " ") for head in heads.split()]
-    right = [">" in head for head in heads.split()]
-    loose = [i for i, head in enumerate(heads.split()) if "~" in head]
+    room = width() if columns is None else columns
+    marks, names = _read_heads(heads)
     lines = [names, *([one_line(cell) or NONE for cell in row[:-1]] + [one_line(row[-1])] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
-    excess = sum(widths) + GAP * (len(names) - 1) - (width() if columns is None else columns)
+    if room < WIDTH:
+        kept = [i for i, mark in enumerate(marks) if "?" not in mark]
+        marks = [marks[i] for i in kept]
+        lines = [[line[i] for i in kept] for line in lines]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(marks))]
+    loose = [i for i, mark in enumerate(marks) if set(mark) & {"~", "^"}]
+    excess = sum(widths) + GAP * (len(marks) - 1) - room
     while excess > 0 and loose:
         widest = max(loose, key=lambda i: widths[i])
         if widths[widest] <= NARROWEST:
             break
         widths[widest] -= 1
         excess -= 1
-    return "".join(_line(line, widths, right) + "\n" for line in lines)
+    return "".join(_line(line, widths, marks) + "\n" for line in lines)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    cut = [
-        cell if len(cell) <= size else cell[: size - 1] + "…"
-        for cell, size in zip(cells, widths, strict=True)
-    ]
+def _read_heads(heads: str) -> tuple[list[str], list[str]]:
+    """The marks before each head, and the heads without them."""
+    words = heads.split()
+    names = [word.lstrip(">~^?") for word in words]
+    marks = [word.removesuffix(name) for word, name in zip(words, names, strict=True)]
+    return marks, [name.replace("_", " ") for name in names]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], marks: Sequence[str]) -> str:
     padded = [
-        f"{cell:>{size}}" if aligned else f"{cell:<{size}}"
-        for cell, size, aligned in zip(cut, widths, right, strict=True)
+        f"{_cut(cell, size, mark):{'>' if '>' in mark else '<'}{size}}"
+        for cell, size, mark in zip(cells, widths, marks, strict=True)
     ]
     return (" " * GAP).join(padded).rstrip()
 
 
-def pairs_text(pairs: Iterable[tuple[str, str]]) -> str:
-    """`key  value` lines; pairs without a value are left out."""
+def _cut(cell: str, size: int, mark: str) -> str:
+    if len(cell) <= size:
+        return cell
+    return "…" + cell[len(cell) - size + 1 :] if "^" in mark else cell[: size - 1] + "…"
+
+
+def pairs_text(pairs: Iterable[tuple[str, str]], sentences: Container[str] = ()) -> str:
+    """`key  value` lines; values of the keys in `sentences` wrapped, pairs without a value left out."""
     kept = [(key, value) for key, value in pairs if value]
-    size = max((len(key) for key, _ in kept), default=0)
-    return "".join(f"{key:<{size}}  {value}\n" for key, value in kept)
+    size = max((len(key) for key, _ in kept), default=0) + GAP
+    return "".join(
+        (wrapped(value, f"{key:<{size}}", " " * size) if key in sentences else f"{key:<{size}}{value}") + "\n"
+        for key, value in kept
+    )
 
 
 def one_line(text: str) -> str:

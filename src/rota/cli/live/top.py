@@ -9,7 +9,7 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.jobs import LIVE_STATES, jobs_text
 from rota.cli.live.nodes import devices_text, suspended_text
-from rota.cli.live.tables import count, now_s, plural, show_frames
+from rota.cli.live.tables import count, now_s, plural, show_frames, wrapped
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import format_duration, parse_duration
 
@@ -58,13 +58,13 @@ def _frame(client: Client) -> str:
 
 def frame_text(status: Status, nodes: list[NodeView], jobs: list[JobView]) -> str:
     """Head, troubles, devices, memory of suspended jobs, jobs: those that run first."""
-    head = (
+    head = wrapped(
         f"{status.name}: {status.policy}, {plural(status.nodes, 'node')}, "
-        f"{count(status.gpus_used)} of {count(status.gpus)} GPUs granted, "
-        f"{status.running} running, {status.suspended} suspended, {status.pending} waiting, "
-        f"up {format_duration(now_s() - status.started_s)}\n"
+        f"{count(status.gpus_used)} of {count(status.gpus)} devices granted, "
+        f"{status.running} running, {status.pending} pending, {status.suspended} suspended, "
+        f"up {format_duration(now_s() - status.started_s)}"
     )
-    parts = [head + "".join(f"! {trouble}\n" for trouble in status.troubles)]
+    parts = [head + "\n" + "".join(f"! {trouble}\n" for trouble in status.troubles)]
     parts.append(devices_text(nodes) + suspended_text(nodes))
     order = {"RUNNING": 0, "COMPLETING": 0, "SUSPENDED": 1}
     first = sorted(jobs, key=lambda job: order.get(job.state, 2))
