@@ -124,14 +124,14 @@ def nodes_text(nodes: Sequence[NodeView]) -> str:
         for node in nodes
     ]
     return table_text(
-        "~NODE STATE KIND >GPUS >USED >CPUS >GIB >SUSPENDED_GIB >KEPT >FREE >SEEN ~REASON", rows
+        "^NODE STATE KIND >GPUS >USED >CPUS >GIB ?>SUSPENDED_GIB ?>KEPT >FREE >SEEN ~REASON", rows
     )
 
 
 def devices_text(nodes: Sequence[NodeView]) -> str:
     """One line for each device: what is granted, what is obtained, what it holds."""
     rows = [_device(device) for node in nodes for device in node.devices]
-    return table_text("~DEVICE ~TYPE >GRANTED >OBTAINED >MEMORY_GIB ~JOBS ~SUSPENDED ~HEALTH", rows)
+    return table_text("^DEVICE ~TYPE >GRANTED >OBTAINED >MEMORY_GIB ~JOBS ~SUSPENDED ~HEALTH", rows)
 
 
 def _device(device: DeviceView) -> tuple[str, ...]:
