@@ -747,6 +747,27 @@ def test_a_device_gets_well_on_a_drained_node() -> None:
     assert stage.free() == [0, 1]
 
 
+def test_only_a_lost_node_is_forgotten() -> None:
+    stage = Stage(n0=2, n1=1)
+    assert stage.ask("forget", node="n0") == {
+        "error": "it is up, and only a lost node can be forgotten; stop its agent and wait until it is"
+    }
+    assert stage.ask("forget", node="n7") == {"error": "there is no node n7"}
+    stage.silent = frozenset({"n0"})
+    stage.wait(60)
+    assert stage.nodes[0].state == "lost"
+    assert stage.ask("forget", node="n0") == stage.ask("forget", node="n0") == {}
+    assert (stage.nodes[0].state, stage.nodes[0].reason) == ("forgotten", "forgotten by ann")
+    assert [news.rebuild for news in stage.news if news.rebuild] == ["node n0 was forgotten"]
+    assert stage.events("forget") == ["node n0"], "once"
+    for verb in ("drain", "undrain"):
+        assert stage.ask(verb, node="n0") == {"error": "there is no node n0"}
+    stage.tell("n0", complete=True, devices=healthy(True, True))
+    stage.wait(60)
+    assert stage.nodes[0].state == "forgotten", "until it joins anew"
+    assert stage.free() == [2]
+
+
 @pytest.mark.parametrize("kinds", [("drain", "undrain"), ("undrain", "drain"), ("drain", "undrain", "drain")])
 def test_the_last_word_about_a_node_holds_in_one_moment(kinds: tuple[str, ...]) -> None:
     stage = two()
@@ -782,27 +803,6 @@ def test_a_node_that_was_drained_comes_back_drained() -> None:
 
 
 # -- what agents say -------------------------------------------------------------------------------
-def test_only_a_lost_node_is_forgotten() -> None:
-    stage = Stage(n0=2, n1=1)
-    assert stage.ask("forget", node="n0") == {
-        "error": "it is up, and only a lost node can be forgotten; stop its agent and wait until it is"
-    }
-    assert stage.ask("forget", node="n7") == {"error": "there is no node n7"}
-    stage.silent = frozenset({"n0"})
-    stage.wait(60)
-    assert stage.nodes[0].state == "lost"
-    assert stage.ask("forget", node="n0") == stage.ask("forget", node="n0") == {}
-    assert (stage.nodes[0].state, stage.nodes[0].reason) == ("forgotten", "forgotten by ann")
-    assert [news.rebuild for news in stage.news if news.rebuild] == ["node n0 was forgotten"]
-    assert stage.events("forget") == ["node n0"], "once"
-    for verb in ("drain", "undrain"):
-        assert stage.ask(verb, node="n0") == {"error": "there is no node n0"}
-    stage.tell("n0", complete=True, devices=healthy(True, True))
-    stage.wait(60)
-    assert stage.nodes[0].state == "forgotten", "until it joins anew"
-    assert stage.free() == [2]
-
-
 
 
 def test_a_complete_report_that_misses_a_part() -> None:

@@ -273,16 +273,6 @@ class LiveController:
         with self.bells.listen(("job", row.row)) as bell:
             while True:
                 view = self.views([self.row_of(id)])[0]
-    def forget(self, who: Identity, node: str) -> NodeView:
-        """A lost node is no part of the cluster any more."""
-        if self.store.node(node) is None:
-            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
-        self._command(who, "forget", None, {"node": node}, f"node {node}")
-        self.tidier.disks.pop(node, None)
-        row = self.store.node(node)
-        assert row is not None  # rows of nodes are never removed
-        return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
-
                 left = until - time.monotonic()
                 if is_over(view.state) or left <= 0:
                     return view
@@ -309,6 +299,16 @@ class LiveController:
         verb = "drain" if drained else "undrain"
         self._command(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
         return next(view for view in self.nodes(who) if view.name == node)
+
+    def forget(self, who: Identity, node: str) -> NodeView:
+        """A lost node is no part of the cluster any more."""
+        if self.store.node(node) is None:
+            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
+        self._command(who, "forget", None, {"node": node}, f"node {node}")
+        self.tidier.disks.pop(node, None)
+        row = self.store.node(node)
+        assert row is not None  # rows of nodes are never removed
+        return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
 
     def policy(self, who: Identity) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -365,7 +365,6 @@ class LiveController:
     def users(self, who: Identity) -> list[UserView]:
         """All users by name."""
         return self.roster.users()
-        self.agents.admit(who.node)
 
     def add_user(self, who: Identity, user: NewUser) -> UserToken:
         """A user with a token that is shown only now."""
@@ -393,6 +392,7 @@ class LiveController:
 
     def kept(self, who: Identity, said: Kept) -> KeptReply:
         """Which ended jobs' files a node may remove."""
+        self.agents.admit(who.node)
         return self.tidier.kept(who.node, said)
 
     # -- service ---------------------------------------------------------------------------------

@@ -200,8 +200,6 @@ class Controller(Protocol):
         """Admins only (checked by the API, as all that is said to be so here)."""
         ...
 
-    def policy(self, who: Identity) -> PolicyView:
-        """The one that decides."""
     def forget(self, who: Identity, node: str) -> NodeView:
         """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost.
 
@@ -209,6 +207,8 @@ class Controller(Protocol):
         """
         ...
 
+    def policy(self, who: Identity) -> PolicyView:
+        """The one that decides."""
         ...
 
     def set_policy(self, who: Identity, policy: str) -> PolicyView:

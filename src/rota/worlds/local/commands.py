@@ -112,6 +112,13 @@ def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
     return "it is not running"
 
 
+def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
+    """The node a command is about; None if there is none of that name, or no longer."""
+    position = world.position.get(asked.node or "")
+    node = None if position is None else world.nodes[position]
+    return None if node is None or node.is_forgotten else node
+
+
 def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     """No new jobs on a node; those that run there run on."""
     node = _node(world, asked)
@@ -143,26 +150,6 @@ def _undrain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return ""
 
 
-_OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, Asked, Moment], str]] = {
-    "cancel": _cancel,
-def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
-    """The node a command is about; None if there is none of that name, or no longer."""
-    position = world.position.get(asked.node or "")
-    node = None if position is None else world.nodes[position]
-    return None if node is None or node.is_forgotten else node
-
-
-    "hold": _hold,
-    "release": _release,
-    "suspend": _suspend,
-    "resume": _resume,
-    "requeue": _requeue,
-}
-_OF_NODES: dict[str, Callable[[LiveWorld, Asked, Moment], str]] = {
-    "drain": _drain,
-    "undrain": _undrain,
-    "forget": _forget,
-}
 def _forget(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     """A lost node is no part of the cluster any more; it keeps its place, and its devices their numbers."""
     node = _node(world, asked)
@@ -179,3 +166,16 @@ def _forget(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return ""
 
 
+_OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, Asked, Moment], str]] = {
+    "cancel": _cancel,
+    "hold": _hold,
+    "release": _release,
+    "suspend": _suspend,
+    "resume": _resume,
+    "requeue": _requeue,
+}
+_OF_NODES: dict[str, Callable[[LiveWorld, Asked, Moment], str]] = {
+    "drain": _drain,
+    "undrain": _undrain,
+    "forget": _forget,
+}
