@@ -17,7 +17,7 @@ from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
 from rota.cli.main import app
-from rota.wire.views import JobView
+from rota.wire.views import ArrayDone, JobView, Refusal
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,29 @@ def test_several_jobs(cluster: Canned) -> None:
     done = rota("cancel", "17", "18", "19_3")
     assert (done.status, done.err) == (1, "rota: job 18 has ended\n")
     assert done.out == "job 17 cancelled: pending\njob 19_3 cancelled: pending\n"
+
+
+def test_an_array(cluster: Canned) -> None:
+    """A line for each of few jobs, a count of many or where some had ended; those that refuse are named."""
+    members = [job(f"17_{index}", state="CANCELLED") for index in range(1, 13)]
+    refused = [Refusal(job=one.id, error="it is not running") for one in members]
+    cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members[:2], ended=0)
+    assert rota("cancel", "17").out == "job 17_1 cancelled: cancelled\njob 17_2 cancelled: cancelled\n"
+    cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members, ended=8)
+    assert rota("cancel", "17").out == "cancelled 12 jobs of array 17; 8 had ended\n"
+    ids = [one["id"] for one in json.loads(rota("cancel", "17", "--json").out)]
+    assert ids == [one.id for one in members]
+    cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=[], ended=20)
+    assert rota("cancel", "17").out == "cancelled 0 jobs of array 17; 20 had ended\n"
+    told = ArrayDone(array="17", jobs=members[:1], ended=3, refused=refused[1:2])
+    cluster.replies["POST /v1/jobs/17/requeue"] = told
+    done = rota("requeue", "17")
+    assert (done.status, done.err) == (1, "rota: job 17_2: it is not running\n")
+    assert done.out == "told 1 job of array 17 to requeue; 3 had ended\n"
+    cluster.replies["POST /v1/jobs/17/requeue"] = ArrayDone(array="17", jobs=[], ended=0, refused=refused)
+    done = rota("requeue", "17")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "rota: 12 jobs of array 17: it is not running\n"
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ def test_nobody_touches_the_jobs_of_another_tenant(live: LiveCluster) -> None:
     live.reaches(id, "RUNNING")
     calls: list[tuple[str, str, object]]
     calls = [("POST", f"/v1/jobs/{id}/{verb}", {}) for verb in ("cancel", "hold", "suspend", "requeue")]
+    array = submitted(alice, "true", array="1-2", hold=True).partition("_")[0]
+    calls += [("POST", f"/v1/jobs/{array}/cancel", {})]
     calls += [("PATCH", f"/v1/jobs/{id}", {"priority": 9}), ("GET", f"/v1/jobs/{id}/logs", None)]
     calls += [("POST", "/v1/nodes/n1/drain", {}), ("PUT", "/v1/policy", {"policy": "fifo"})]
     calls += [("POST", "/v1/jobs", {"spec": {"command": ["true"], "tenant": "alice"}})]

@@ -194,7 +194,7 @@ def test_a_job_after_an_array(live: LiveCluster, tmp_path: Path) -> None:
     """And what is asked of an array that is not there is refused."""
     work = f"until [ -e {tmp_path / 'go'} ]; do sleep 0.02; done; [ $ROTA_ARRAY_INDEX != 2 ]"
     array = live.submit("sh", "-c", work, array="1-3").partition("_")[0]
-    assert f"{array} is an array; name its jobs" in str(refused(live, "GET", f"/v1/jobs/{array}/why"))
+    assert f"{array} is an array; name one of its jobs" in str(refused(live, "GET", f"/v1/jobs/{array}/why"))
     finished, ended = (live.submit("true", after=[{"job": array, "when": when}]) for when in ("ok", "any"))
     said = "waits for 3 of the 3 jobs"
     live.until(lambda: said in live.why(ended)["reasons"][0]["sentence"], "what it waits for is on record")
@@ -205,6 +205,31 @@ def test_a_job_after_an_array(live: LiveCluster, tmp_path: Path) -> None:
     spec = {"command": ["true"], "after": [{"job": "99999"}]}
     error = refused(live, "POST", "/v1/jobs", {"spec": spec})
     assert "there is no job '99999'" in str(error)
+
+
+def test_what_is_done_to_an_array_is_done_to_its_jobs(live: LiveCluster, tmp_path: Path) -> None:
+    """In one command; those that have ended are counted, and a job beside it runs on."""
+    code = f"[ $ROTA_ARRAY_INDEX = 1 ] || until [ -e {tmp_path / 'go'} ]; do sleep 0.02; done"
+    first = live.submit("sh", "-c", code, array="1-3")
+    array, beside = first.partition("_")[0], live.submit("sleep", "600", hold=True)
+    live.wait(first)
+    live.reaches(f"{array}_2", "RUNNING")
+    held = live.act(array, "suspend")
+    assert (held["array"], held["ended"], held["refused"]) == (array, 1, [])
+    assert [job["id"] for job in held["jobs"]] == [f"{array}_2", f"{array}_3"]
+    live.act(array, "resume")
+    done = live.act(array, "cancel", reason="enough")
+    assert len(done["jobs"]) == 2
+    assert {live.wait(job["id"])["state"] for job in done["jobs"]} == {"CANCELLED"}
+    events = [event for event in live.client.call("GET", "/v1/events") if event["kind"] == "cancel"]
+    assert {event["job"] for event in events[-2:]} == {f"{array}_2", f"{array}_3"}
+    again = live.act(array, "cancel")
+    assert (again["jobs"], again["ended"]) == ([], 3)
+    assert f"all 3 jobs of array {array} have ended" in str(
+        refused(live, "POST", f"/v1/jobs/{array}/hold", {})
+    )
+    assert live.job(beside)["state"] == "PENDING"
+    live.act(beside, "cancel")
 
 
 def test_a_trial_catches_what_fails_at_once(live: LiveCluster, tmp_path: Path) -> None:

@@ -582,6 +582,41 @@ def test_commands_about_jobs_that_are_over() -> None:
         assert stage.ask(kind, row) == {"error": "it has ended"}
 
 
+def test_a_command_for_an_array_means_those_of_its_jobs_that_are_not_over() -> None:
+    """And no other job; who refuses is named, and the others obey."""
+    stage = two()
+    rows = stage.submit_all([{}] * 4, array=True)
+    other = stage.submit()
+    stage.start(rows[0], 0)
+    stage.end(rows[0])
+    stage.start(rows[1], 0)
+    assert stage.ask("hold", array=rows[0]) == {
+        "refused": {"it is running; suspend it to take its devices away and keep it": ["1_1"]}
+    }
+    assert [bool(stage.job(row).holds) for row in (*rows[1:], other)] == [False, True, True, False]
+    assert stage.ask("release", array=rows[0]) == {}
+    assert not any(stage.job(row).holds for row in rows[1:])
+    assert stage.ask("cancel", array=rows[0], reason="enough") == {}
+    states = [stage.state(row) for row in (*rows, other)]
+    assert states == ["COMPLETED", "COMPLETING", "CANCELLED", "CANCELLED", "PENDING"]
+    assert stage.wanted("n0", rows[1], 1) is Wanted.STOP
+    assert stage.ask("cancel", array=rows[0], force=True) == {}
+    assert stage.wanted("n0", rows[1], 1) is Wanted.KILL, "no more patience"
+
+
+def test_a_command_for_an_array_waits_for_what_happens_to_its_jobs() -> None:
+    """It comes with its jobs, or with the end of one of them, in one moment."""
+    stage = two()
+    rows = stage.submit_all([{}] * 3, array=True, settle=False)
+    assert stage.ask("hold", array=rows[0]) == {}
+    assert all(stage.job(row).holds for row in rows)
+    stage.ask("release", array=rows[0])
+    stage.start(rows[0], 0)
+    stage.end(rows[0], settle=False)
+    assert stage.ask("cancel", array=rows[0]) == {}
+    assert [stage.state(row) for row in rows] == ["COMPLETED", "CANCELLED", "CANCELLED"]
+
+
 def test_the_same_command_twice_is_done_once() -> None:
     stage = two()
     row = stage.submit()
@@ -745,27 +780,6 @@ def test_a_device_gets_well_on_a_drained_node() -> None:
     assert stage.free() == []
     stage.ask("undrain", node="n0")
     assert stage.free() == [0, 1]
-
-
-def test_only_a_lost_node_is_forgotten() -> None:
-    stage = Stage(n0=2, n1=1)
-    assert stage.ask("forget", node="n0") == {
-        "error": "it is up, and only a lost node can be forgotten; stop its agent and wait until it is"
-    }
-    assert stage.ask("forget", node="n7") == {"error": "there is no node n7"}
-    stage.silent = frozenset({"n0"})
-    stage.wait(60)
-    assert stage.nodes[0].state == "lost"
-    assert stage.ask("forget", node="n0") == stage.ask("forget", node="n0") == {}
-    assert (stage.nodes[0].state, stage.nodes[0].reason) == ("forgotten", "forgotten by ann")
-    assert [news.rebuild for news in stage.news if news.rebuild] == ["node n0 was forgotten"]
-    assert stage.events("forget") == ["node n0"], "once"
-    for verb in ("drain", "undrain"):
-        assert stage.ask(verb, node="n0") == {"error": "there is no node n0"}
-    stage.tell("n0", complete=True, devices=healthy(True, True))
-    stage.wait(60)
-    assert stage.nodes[0].state == "forgotten", "until it joins anew"
-    assert stage.free() == [2]
 
 
 @pytest.mark.parametrize("kinds", [("drain", "undrain"), ("undrain", "drain"), ("drain", "undrain", "drain")])

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from rota.errors import InputError
 from rota.server import people
@@ -23,8 +22,8 @@ from rota.server.api.forms import (
     UserToken,
     Verb,
 )
+from rota.server.commanding import Commands
 from rota.server.facade import (
-    Conflict,
     Forbidden,
     Gauges,
     Identity,
@@ -47,12 +46,13 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
+from rota.server.views import attempt_view, event_view, is_over, job_view
 from rota.server.waiting import Bells, Outcomes
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Capability, Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
+    ArrayDone,
     CostView,
     DryRun,
     EventView,
@@ -65,12 +65,9 @@ from rota.wire.views import (
     WhatIf,
     Why,
 )
-from rota.worlds.local.inbox import Arrived, Asked, Inbox
+from rota.worlds.local.inbox import Arrived, Inbox
 from rota.worlds.local.knowledge import SOURCES
 from rota.worlds.local.orders import Desk
-
-PATIENCE_S = 5.0
-"""How long a call waits for its command to be carried out; it is on record anyhow."""
 
 
 class LiveController:
@@ -104,6 +101,7 @@ class LiveController:
         self.overview: Overview
         self._submitting = threading.Lock()
         self.agents = Agents(self)
+        self.commands = Commands(self)
         self.pieces = Logs(store, desk, self.bells)
         desk.on_change(lambda nodes: self.bells.ring([("node", node) for node in nodes]))
 
@@ -202,12 +200,13 @@ class LiveController:
         """The row of a job by its id; NotFound."""
         row = self.store.job_of_id(id)
         if row is None and self.store.phases(id):
-            raise NotFound(f"{id} is an array; name its jobs, which `rota ls --all` lists")
+            raise NotFound(f"{id} is an array; name one of its jobs, which `rota ls --all` lists")
         if row is None:
             raise self.tidier.missing(id)
         return row
 
-    def _own(self, who: Identity, id: str) -> JobRow:
+    def own(self, who: Identity, id: str) -> JobRow:
+        """The row of a job that this person may touch; NotFound, Forbidden."""
         row = self.row_of(id)
         if not who.owns(row.user, row.asked.tenant):
             raise Forbidden(f"job {id} belongs to {row.user!r}; {who.user!r} may not touch it")
@@ -215,7 +214,7 @@ class LiveController:
 
     def detail(self, who: Identity, id: str) -> JobDetail:
         """Everything about one job."""
-        row = self._own(who, id)
+        row = self.own(who, id)
         spec = self.store.spec(row.row)
         assert spec is not None
         capability = row.now.capability
@@ -230,37 +229,11 @@ class LiveController:
 
     def update(self, who: Identity, id: str, change: JobChange) -> JobView:
         """Change what a job asks for."""
-        row, changes = self._own(who, id), change.changes()
-        if is_over(row.now.state):
-            raise Conflict(f"job {id} has ended ({row.now.state})")
-        if changes:
-            self._command(who, "update", row, changes, id)
-        return self.views([self.row_of(id)])[0]
+        return self.commands.update(who, id, change)
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView:
+    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""
-        row = self._own(who, id)
-        if is_over(row.now.state):
-            if verb is Verb.CANCEL:
-                return self.views([row])[0]
-            raise Conflict(f"job {id} has ended ({row.now.state})")
-        self._command(who, verb.value, row, {"reason": act.reason, "force": act.force}, id)
-        return self.views([self.row_of(id)])[0]
-
-    def _command(
-        self, who: Identity, kind: str, row: JobRow | None, args: dict[str, Any], about: str
-    ) -> None:
-        """Put a command on record and wait a little until it is done; Conflict if it could not be."""
-        node = args.pop("node", None)
-        number = None if row is None else row.row
-        seq = self.store.add_command(self.now, who.user, kind, row=number, node=node, args=args)
-        self.outcomes.expect(seq)
-        self.inbox.put(Asked(seq, who.user, kind, number, node, args))
-        outcome = self.outcomes.wait(seq, PATIENCE_S)
-        if outcome and outcome.get("error"):
-            raise Conflict(
-                f"{about}: {outcome['error']}" if row is None else f"job {about}: {outcome['error']}"
-            )
+        return self.commands.act(who, id, verb, act)
 
     def why(self, who: Identity, id: str) -> Why:
         """Why it waits, or runs as it does."""
@@ -268,7 +241,7 @@ class LiveController:
 
     async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
         """The job once it has ended, or as it is after `wait_s`."""
-        row = self._own(who, id)
+        row = self.own(who, id)
         until = time.monotonic() + wait_s
         with self.bells.listen(("job", row.row)) as bell:
             while True:
@@ -280,7 +253,7 @@ class LiveController:
 
     async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""
-        row = self._own(who, id)
+        row = self.own(who, id)
         piece = await self.pieces.read(row, request)
         piece.error = piece.error and (self.tidier.logs_gone(row) or piece.error)
         return piece
@@ -293,22 +266,11 @@ class LiveController:
 
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
-        known = self.store.node(node)
-        if known is None or known.is_forgotten:
-            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
-        verb = "drain" if drained else "undrain"
-        self._command(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
-        return next(view for view in self.nodes(who) if view.name == node)
-
-    def forget(self, who: Identity, node: str) -> NodeView:
-        """A lost node is no part of the cluster any more."""
         if self.store.node(node) is None:
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
-        self._command(who, "forget", None, {"node": node}, f"node {node}")
-        self.tidier.disks.pop(node, None)
-        row = self.store.node(node)
-        assert row is not None  # rows of nodes are never removed
-        return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
+        verb = "drain" if drained else "undrain"
+        self.commands.give(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
+        return next(view for view in self.nodes(who) if view.name == node)
 
     def policy(self, who: Identity) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -317,14 +279,14 @@ class LiveController:
     def set_policy(self, who: Identity, policy: str) -> PolicyView:
         """Another policy, from now on."""
         check_policy(policy, frozenset(SOURCES))
-        self._command(who, "policy", None, {"policy": policy}, "policy")
+        self.commands.give(who, "policy", None, {"policy": policy}, "policy")
         return self.answers.new_policy(policy)
 
     def shadow(self, who: Identity, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""
         if policy:
             check_policy(policy, frozenset(SOURCES))
-        self._command(who, "shadow", None, {"policy": policy or ""}, "shadow")
+        self.commands.give(who, "shadow", None, {"policy": policy or ""}, "shadow")
         return self.answers.policy()
 
     def whatif(self, who: Identity, question: Question) -> WhatIf:
@@ -392,7 +354,6 @@ class LiveController:
 
     def kept(self, who: Identity, said: Kept) -> KeptReply:
         """Which ended jobs' files a node may remove."""
-        self.agents.admit(who.node)
         return self.tidier.kept(who.node, said)
 
     # -- service ---------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
+    ArrayDone,
     CostView,
     DryRun,
     EventView,
@@ -171,10 +172,11 @@ class Controller(Protocol):
         """Change only `change.changes()`.  Conflict if the job has ended, or has started and may not."""
         ...
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView:
+    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold …; on record on return, done soon after.  Conflict if the state does not allow it.
 
-        Doing what is done already (cancelling a cancelled job) is no error.
+        Doing what is done already (cancelling a cancelled job) is no error.  `id` may be an array's number:
+        then it is one command for all its jobs that are not over, and those that do not allow it are named.
         """
         ...
 
@@ -198,13 +200,6 @@ class Controller(Protocol):
 
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """Admins only (checked by the API, as all that is said to be so here)."""
-        ...
-
-    def forget(self, who: Identity, node: str) -> NodeView:
-        """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost.
-
-        Admins only.
-        """
         ...
 
     def policy(self, who: Identity) -> PolicyView:

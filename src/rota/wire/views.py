@@ -236,6 +236,25 @@ class Status(BaseModel):
     """What an operator should know now, as sentences: database away, node lost, policy late."""
 
 
+class Refusal(BaseModel):
+    """A job to which something was not done."""
+
+    job: str
+    error: str
+    """Why not, as a clause: `it is not running`."""
+
+
+class ArrayDone(BaseModel):
+    """What was done to all jobs of an array that are not over."""
+
+    array: str
+    jobs: list[JobView]
+    """Those to which it was done."""
+    ended: int
+    """How many were over before; nothing was done to them."""
+    refused: list[Refusal] = []
+
+
 class UserView(BaseModel):
     name: str
     admin: bool

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rota.cli.live.connect import JobsArgument, live
-from rota.cli.live.tables import warn
+from rota.cli.live.tables import plural, warn
 from rota.cli.shell import JsonFlag, print_json
 
 if TYPE_CHECKING:
     from rota.client import Client
+    from rota.wire.views import ArrayDone
 
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
 
@@ -32,6 +34,9 @@ def cancel(
       rota cancel 17 18
       rota cancel 17 --reason "wrong data"
       rota cancel 17 --force
+
+    The number of an array means all its jobs that are not over; this goes for hold, release, suspend,
+    resume and requeue too.
     """
     act(client, "cancel", jobs, reason, force, as_json)
 
@@ -111,27 +116,63 @@ DONE = {
 TOLD = frozenset({"suspend", "resume", "requeue"})
 
 
+FEW = 10
+"""An array of which more jobs are concerned is one line."""
+
+
 def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool, as_json: bool) -> None:
     """Do it to each job; those refused are named, and the command fails in the end (exit 1)."""
     from rota.client import Refused, route
+    from rota.wire.views import ArrayDone
 
     views, refused = [], 0
     body = {"reason": reason, "force": force}
     for job in jobs:
         try:
-            view = client.call("POST", route("v1", "jobs", job, verb), body, idempotent=True)
+            answer = client.call("POST", route("v1", "jobs", job, verb), body, idempotent=True)
         except Refused as error:
             if len(jobs) == 1:
                 raise
             refused += 1
             warn(str(error))
             continue
-        views.append(view)
+        if "array" not in answer:
+            lines = [_line(verb, answer)]
+        else:
+            array = ArrayDone.model_validate(answer)
+            refused += len(array.refused)
+            for sentence in _refusals(array):
+                warn(sentence)
+            lines = _lines_of_array(verb, array, answer["jobs"])
+        views += answer.get("jobs", [answer])
         if not as_json:
-            # What is told to happen happens in a moment: the state is still that of before.
-            state = "" if verb in TOLD else f": {view['state'].lower()}"
-            typer.echo(f"job {view['id']} {DONE[verb]}{state}")
+            typer.echo("".join(line + "\n" for line in lines), nl=False)
     if as_json:
         print_json(views)
     if refused:
         raise typer.Exit(1)
+
+
+def _line(verb: str, view: Mapping[str, Any]) -> str:
+    # What is told to happen happens in a moment: the state is still that of before.
+    state = "" if verb in TOLD else f": {view['state'].lower()}"
+    return f"job {view['id']} {DONE[verb]}{state}"
+
+
+def _lines_of_array(verb: str, array: ArrayDone, views: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each of few jobs, or one with a count; what had ended is always counted."""
+    if 0 < len(views) <= FEW and not array.ended:
+        return [_line(verb, view) for view in views]
+    if array.refused and not views:
+        return []
+    done, to, what = DONE[verb].partition(" to ")
+    ended = f"; {array.ended} had ended" if array.ended else ""
+    return [f"{done} {plural(len(views), 'job')} of array {array.array}{to}{what}{ended}"]
+
+
+def _refusals(array: ArrayDone) -> list[str]:
+    """Why it was not done to some: by job if they are few, otherwise how many of them for each reason."""
+    if len(array.refused) <= FEW:
+        return [f"job {refusal.job}: {refusal.error}" for refusal in array.refused]
+    counts = Counter(refusal.error for refusal in array.refused)
+    return [f"{plural(n, 'job')} of array {array.array}: {error}" for error, n in counts.items()]

@@ -13,7 +13,7 @@ from rota.server.api.problems import refusals
 from rota.server.facade import JobFilter, LogRequest
 from rota.wire.job import Unix
 from rota.wire.sync import Piece
-from rota.wire.views import DryRun, JobDetail, JobView, Why
+from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Why
 
 INT64 = 2**63 - 1
 MOST_LOG_BYTES = 1 << 20
@@ -119,7 +119,7 @@ async def wait(
     return answer(await wait_for(request, controller.wait(who, id, patience_s(wait_s))))
 
 
-@router.post("/{id}/{verb}", response_model=JobView, responses=CHANGING)
+@router.post("/{id}/{verb}", response_model=JobView | ArrayDone, responses=CHANGING)
 def act(
     id: JobId,
     verb: Verb,
@@ -127,5 +127,8 @@ def act(
     who: Person,
     body: ActBody = PLAIN,
 ) -> Response:
-    """Cancel, hold, release, suspend, resume or requeue a job; doing so twice is no error."""
+    """Cancel, hold, release, suspend, resume or requeue a job; doing so twice is no error.
+
+    An array's number means all its jobs that are not over, in one command.
+    """
     return answer(controller.act(who, id, verb, body))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.scheduler.decision import Event
 from rota.scheduler.state import Phase
@@ -15,33 +15,63 @@ from rota.worlds.local.inbox import Asked
 from rota.worlds.local.moment import Moment
 
 if TYPE_CHECKING:
-    from rota.worlds.local.news import LiveNode
     from rota.worlds.local.world import LiveWorld
 
 _FOR_CONTROLLER = {"policy", "shadow", "update"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
+def has_to_wait(world: LiveWorld, asked: Asked, moment: Moment) -> bool:
+    """True if it is about a job to which something has happened at this moment already."""
+    if asked.row is not None or "array" not in asked.args:
+        return asked.row in moment.touched
+    touched = (world.live[row] for row in moment.touched if row in world.live)
+    return any(job.array_first == asked.args["array"] for job in touched)
+
+
 def obey(world: LiveWorld, asked: Asked, moment: Moment) -> None:
-    """Carry out `asked`; its outcome is `{"error": sentence}` or `{}`."""
+    """Carry out `asked`; its outcome is `{"error": sentence}`, `{"refused": {sentence: ids}}` or `{}`."""
     moment.notable = True
     if asked.kind in _FOR_CONTROLLER:
         world.news.asked.append(asked)
         return
-    if asked.kind in _OF_NODES:
-        error = _OF_NODES[asked.kind](world, asked, moment)
+    if "array" in asked.args:
+        outcome = _obey_for_all(world, asked, moment)
     else:
-        job = world.live.get(-1 if asked.row is None else asked.row)
-        if job is None or job.is_over:
-            error = "" if asked.kind == "cancel" and job is not None else "it has ended"
-            if asked.kind == "cancel" and job is not None and asked.args.get("force"):
-                _kill_rest(world, job)
-        else:
-            error = _OF_JOBS[asked.kind](world, job, asked, moment)
-            if not error:
-                reason = str(asked.args.get("reason") or "")
-                world.news.events.append((asked.user, asked.kind, job.id, reason))
-    world.news.done.append((asked.seq, {"error": error} if error else {}))
+        error = _obey(world, asked, moment)
+        outcome = {"error": error} if error else {}
+    world.news.done.append((asked.seq, outcome))
+
+
+def _obey(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+    """Carry out what concerns one node or one job; returns why not, or nothing."""
+    if asked.kind in _OF_NODES:
+        return _OF_NODES[asked.kind](world, asked, moment)
+    job = world.live.get(-1 if asked.row is None else asked.row)
+    if job is None or job.is_over:
+        _kill_if_forced(world, job, asked)
+        return "" if asked.kind == "cancel" and job is not None else "it has ended"
+    return _obey_for(world, job, asked, moment)
+
+
+def _obey_for_all(world: LiveWorld, asked: Asked, moment: Moment) -> dict[str, Any]:
+    """Carry it out for each job of an array that is not over; the outcome names those that refuse."""
+    refused: dict[str, list[str]] = {}
+    members = [job for job in world.live.values() if job.array_first == asked.args["array"]]
+    for job in reversed(members):  # who waits for a place in its array is found at the front
+        if job.is_over:
+            _kill_if_forced(world, job, asked)
+        elif error := _obey_for(world, job, asked, moment):
+            refused.setdefault(error, []).append(job.id)
+    return {"refused": refused} if refused else {}
+
+
+def _obey_for(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+    error = _OF_JOBS[asked.kind](world, job, asked, moment)
+    if not error:
+        reason = str(asked.args.get("reason") or "")
+        world.news.events.append((asked.user, asked.kind, job.id, reason))
+    return error
 
 
 def _cancel(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
@@ -61,8 +91,10 @@ def _cancel(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str
     return ""
 
 
-def _kill_rest(world: LiveWorld, job: LiveJob) -> None:
-    """A cancelled job whose processes take their time: no more patience."""
+def _kill_if_forced(world: LiveWorld, job: LiveJob | None, asked: Asked) -> None:
+    """A job that is over, and whose processes take their time: no more patience."""
+    if job is None or asked.kind != "cancel" or not asked.args.get("force"):
+        return
     for attempt in job.living:
         world.send_away(job, attempt, attempt.told or How.CANCELLED, "cancelled", job.cause, Wanted.KILL)
 
@@ -110,13 +142,6 @@ def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
         world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
         return ""
     return "it is not running"
-
-
-def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
-    """The node a command is about; None if there is none of that name, or no longer."""
-    position = world.position.get(asked.node or "")
-    node = None if position is None else world.nodes[position]
-    return None if node is None or node.is_forgotten else node
 
 
 def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:

@@ -49,7 +49,8 @@ class Moment:
 
     def hold(self, row: int, why: str) -> None:
         """`row` is hidden from the policy."""
-        self.held = [(other, text) for other, text in self.held if other != row]
+        if row in self.touched:
+            self.held = [(other, text) for other, text in self.held if other != row]
         self.held.append((row, why))
         self.touched.add(row)
         self.notable = True

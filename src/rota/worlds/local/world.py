@@ -24,7 +24,7 @@ from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.wire.sync import Capability, Notice, Part, Status, Wanted
 from rota.worlds.local import leaving
 from rota.worlds.local.attempts import WITHDRAWN, Attempt, LiveJob
-from rota.worlds.local.commands import obey
+from rota.worlds.local.commands import has_to_wait, obey
 from rota.worlds.local.dependencies import Names, array_is_full, derived_holds, expect, wake_array
 from rota.worlds.local.holds import ARRAY, DEPENDENCY, Hold, note_of
 from rota.worlds.local.inbox import Arrived, Asked, Begun, Changed, Event, Inbox, Told
@@ -155,7 +155,7 @@ class LiveWorld:
         later: list[Event] = []
         late: set[str] = set()
         for place, event in enumerate(events):
-            if isinstance(event, Asked) and event.row in moment.touched:
+            if isinstance(event, Asked) and has_to_wait(self, event, moment):
                 later += events[place:]
                 break
             if isinstance(event, Arrived):
