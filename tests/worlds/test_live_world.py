@@ -648,7 +648,8 @@ def test_the_time_limit_counts_running_only() -> None:
     assert stage.newest(row).notice is not None
     stage.end(row, None, signal=15)
     assert (stage.state(row), stage.job(row).cause) == ("TIMEOUT", "reached its time limit of 10 s")
-    assert stage.newest(row).how == "failed"
+    assert stage.newest(row).how == "timeout"
+    assert stage.intervals[-1].how == "failed", "the word that reports know"
 
 
 def test_a_trial_is_passed() -> None:
@@ -780,6 +781,27 @@ def test_a_device_gets_well_on_a_drained_node() -> None:
     assert stage.free() == []
     stage.ask("undrain", node="n0")
     assert stage.free() == [0, 1]
+
+
+def test_only_a_lost_node_is_forgotten() -> None:
+    stage = Stage(n0=2, n1=1)
+    assert stage.ask("forget", node="n0") == {
+        "error": "it is up, and only a lost node can be forgotten; stop its agent and wait until it is"
+    }
+    assert stage.ask("forget", node="n7") == {"error": "there is no node n7"}
+    stage.silent = frozenset({"n0"})
+    stage.wait(60)
+    assert stage.nodes[0].state == "lost"
+    assert stage.ask("forget", node="n0") == stage.ask("forget", node="n0") == {}
+    assert (stage.nodes[0].state, stage.nodes[0].reason) == ("forgotten", "forgotten by ann")
+    assert [news.rebuild for news in stage.news if news.rebuild] == ["node n0 was forgotten"]
+    assert stage.events("forget") == ["node n0"], "once"
+    for verb in ("drain", "undrain"):
+        assert stage.ask(verb, node="n0") == {"error": "there is no node n0"}
+    stage.tell("n0", complete=True, devices=healthy(True, True))
+    stage.wait(60)
+    assert stage.nodes[0].state == "forgotten", "until it joins anew"
+    assert stage.free() == [2]
 
 
 @pytest.mark.parametrize("kinds", [("drain", "undrain"), ("undrain", "drain"), ("drain", "undrain", "drain")])

@@ -46,7 +46,7 @@ from rota.server.store.failures import StoreError
 from rota.server.store.rows import JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.views import attempt_view, event_view, is_over, job_view
+from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
 from rota.server.waiting import Bells, Outcomes
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
@@ -266,11 +266,22 @@ class LiveController:
 
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
-        if self.store.node(node) is None:
+        known = self.store.node(node)
+        if known is None or known.is_forgotten:
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
         verb = "drain" if drained else "undrain"
         self.commands.give(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
         return next(view for view in self.nodes(who) if view.name == node)
+
+    def forget(self, who: Identity, node: str) -> NodeView:
+        """A lost node is no part of the cluster any more."""
+        if self.store.node(node) is None:
+            raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
+        self.commands.give(who, "forget", None, {"node": node}, f"node {node}")
+        self.tidier.disks.pop(node, None)
+        row = self.store.node(node)
+        assert row is not None  # rows of nodes are never removed
+        return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
 
     def policy(self, who: Identity) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -354,6 +365,7 @@ class LiveController:
 
     def kept(self, who: Identity, said: Kept) -> KeptReply:
         """Which ended jobs' files a node may remove."""
+        self.agents.admit(who.node)
         return self.tidier.kept(who.node, said)
 
     # -- service ---------------------------------------------------------------------------------

@@ -202,6 +202,13 @@ class Controller(Protocol):
         """Admins only (checked by the API, as all that is said to be so here)."""
         ...
 
+    def forget(self, who: Identity, node: str) -> NodeView:
+        """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost.
+
+        Admins only.
+        """
+        ...
+
     def policy(self, who: Identity) -> PolicyView:
         """The one that decides."""
         ...

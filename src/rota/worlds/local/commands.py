@@ -15,6 +15,7 @@ from rota.worlds.local.inbox import Asked
 from rota.worlds.local.moment import Moment
 
 if TYPE_CHECKING:
+    from rota.worlds.local.news import LiveNode
     from rota.worlds.local.world import LiveWorld
 
 _FOR_CONTROLLER = {"policy", "shadow", "update"}
@@ -142,6 +143,13 @@ def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
         world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
         return ""
     return "it is not running"
+
+
+def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
+    """The node a command is about; None if there is none of that name, or no longer."""
+    position = world.position.get(asked.node or "")
+    node = None if position is None else world.nodes[position]
+    return None if node is None or node.is_forgotten else node
 
 
 def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
