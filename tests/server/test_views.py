@@ -63,6 +63,12 @@ def test_a_job_that_has_ended() -> None:
     assert view.devices == [], "it holds nothing any more"
 
 
+def test_a_job_that_was_made_to_end_did_not_wait_while_its_processes_left() -> None:
+    row = job(state="TIMEOUT", phase=5, run_s=20.0, finish_s=140.0, measured={"leaving_s": 12.0})
+    view = job_view(row, None, EPOCH, 9999.0)
+    assert (view.end_s, view.run_s, view.waiting_s) == (EPOCH + 140, 20.0, 8.0)
+
+
 def test_waiting_is_never_negative() -> None:
     """Clocks of two moments may differ by a little."""
     now = {"state": "RUNNING", "phase": 3, "since_s": 99.0}

@@ -137,3 +137,22 @@ def test_one_that_had_ended_before_it_was_to_resume_elsewhere() -> None:
     assert stage.job(row).finish_s == 5.0
     assert stage.loop.state.ran_s(row) == 6.0, "until its devices were taken; nothing on the others"
     assert [(i.start_s, i.end_s) for i in stage.intervals] == [(0.0, 6.0), (8.0, 8.0)]
+
+
+@pytest.mark.parametrize(("way", "state"), [("cancel", "CANCELLED"), ("limit", "TIMEOUT")])
+def test_who_is_made_to_end_has_ended_when_its_processes_left(way: str, state: str) -> None:
+    """Its devices are others' from the word on: it neither runs nor waits while it leaves."""
+    stage = Stage(n0=1)
+    row = stage.submit(time_s=10.0)
+    attempt = stage.start(row, 0)
+    stage.wait(4.0 if way == "cancel" else 10.0)
+    if way == "cancel":
+        stage.ask("cancel", row)
+    job = stage.job(row)
+    told_s = job.finish_s
+    assert told_s is not None
+    stage.wait(3.0)
+    stage.end(row, None, signal=15)
+    assert (job.state, job.finish_s, job.leaving_s) == (state, attempt.end_s, stage.now - told_s)
+    assert job.finish_s == stage.now > told_s
+    assert stage.loop.state.ran_s(row) == told_s == job.finish_s - job.leaving_s

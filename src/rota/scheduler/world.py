@@ -16,7 +16,7 @@ from rota.scheduler.state import Phase, State
 
 
 class How(StrEnum):
-    """Why an interval of holding ended."""
+    """Why an interval of holding, or an attempt, ended."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -25,6 +25,7 @@ class How(StrEnum):
     MIGRATED = "migrated"
     RESIZED = "resized"
     LOST = "lost"
+    TIMEOUT = "timeout"  # of attempts: their job has failed, and so their interval's word is `failed`
     RUNNING = "running"  # the run ended before the job did
 
 

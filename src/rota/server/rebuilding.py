@@ -165,6 +165,7 @@ def live_job(
         state=measured.get("word", now.state),
         cause=now.cause,
         finish_s=now.finish_s,
+        leaving_s=measured.get("leaving_s", 0.0),
         is_over=now.phase > Phase.RUNNING,
         preempted_for=measured.get("preempted_for", ""),
         observed=Observed.of(measured.get("observed")),

@@ -113,6 +113,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
             "passed_trial": job.passed_trial,
             "preempted_for": job.preempted_for,
             "observed": job.observed.plain(),
+            "leaving_s": job.leaving_s,
             "word": job.state,  # how it will be said to have ended once its last process has gone
         },
     )

@@ -24,6 +24,7 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
     is_running = state.state == "RUNNING"
     run_s = state.run_s + (now - state.since_s if is_running else 0.0)
     end_s = now if state.finish_s is None else state.finish_s
+    left_s = (state.measured or {}).get("leaving_s", 0.0)
     places = _places(attempt) if attempt is not None and is_running else []
     return JobView(
         id=row.id,
@@ -44,7 +45,7 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
         since_s=epoch_s + state.since_s if is_running else None,
         end_s=_unix(state.finish_s, epoch_s),
         run_s=run_s,
-        waiting_s=max(0.0, end_s - row.submit_s - run_s),
+        waiting_s=max(0.0, end_s - left_s - row.submit_s - run_s),
         time_s=asked.limit_s,
         deadline_s=_unix(asked.deadline_s, epoch_s),
         attempt=state.attempt,

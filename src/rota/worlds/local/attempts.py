@@ -136,6 +136,9 @@ class LiveJob:
     cause: str = ""
     exit: Exit | None = None
     finish_s: float | None = None
+    """When it ended; of one that was made to, when its last process left."""
+    leaving_s: float = 0.0
+    """How long before that its devices were taken from it: it neither ran nor waited."""
     is_over: bool = False
     preempted_for: str = ""
     """Who got its devices when it was last preempted."""

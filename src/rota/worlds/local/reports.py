@@ -237,6 +237,7 @@ def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment
         attempt.how = (attempt.told or How.CANCELLED).value
         attempt.cause = _as_told(attempt, verdict)
         job.exit = job.exit or end
+        _leave(job, attempt)
     elif verdict.cause is Cause.FINISHED:
         _finish(world, job, attempt, verdict, moment)
     elif attempt.told is not None:
@@ -249,6 +250,15 @@ def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment
     else:
         _fail(world, job, attempt, verdict, moment)
     world.drop_if_gone(job)
+
+
+def _leave(job: LiveJob, attempt: Attempt) -> None:
+    """A job that was made to end has done so when its processes have left."""
+    is_made_to = attempt.told in (How.CANCELLED, How.TIMEOUT) and attempt.has_begun
+    if is_made_to and job.finish_s is not None and attempt.end_s is not None:
+        took_s = max(attempt.end_s - job.finish_s, 0.0)
+        job.finish_s += took_s
+        job.leaving_s += took_s
 
 
 def _measure_step(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:

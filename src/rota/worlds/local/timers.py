@@ -104,7 +104,7 @@ def _look_at(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
     if limit is not None and world.state.ran_s(job.row) >= limit - 1e-3:
         text = f"reached its time limit of {limit:g} s"
         world.over(job, Phase.FAILED, "TIMEOUT", text)
-        world.send_away(job, attempt, How.FAILED, "timeout", text)
+        world.send_away(job, attempt, How.TIMEOUT, "timeout", text)
         moment.end(job.row, How.FAILED, Phase.FAILED)
     elif attempt.is_trial and attempt.ready_s is not None:
         if moment.now - attempt.ready_s >= world.settings.trial_s - 1e-3:
