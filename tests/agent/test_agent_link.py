@@ -139,3 +139,33 @@ def test_the_controller_says_stop(tmp_path: Path, controller: FakeController) ->
     controller.stop = True
     with linked(Ends(tmp_path, controller)) as ends:
         assert ends.stopped.wait(PATIENCE_S)
+
+
+def test_who_ends_says_goodbye(tmp_path: Path, controller: FakeController) -> None:
+    with linked(Ends(tmp_path, controller)) as ends:
+        controller.until(lambda: any(not request.complete for request in controller.requests))
+    *before, last = (request.leaving for request in controller.requests)
+    assert (any(before), last) == (False, True)
+    ends.link.close()
+    assert sum(request.leaving for request in controller.requests) == 1, "once"
+
+
+def test_a_goodbye_that_nobody_hears_keeps_nobody(
+    tmp_path: Path, controller: FakeController, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = Parting(controller)
+    with linked(Ends(tmp_path, transport)):
+        controller.until(lambda: any(not request.complete for request in controller.requests))
+    assert "the controller has not heard that this agent ends: nobody there" in caplog.text
+
+
+class Parting:
+    """A controller that is gone when somebody says goodbye."""
+
+    def __init__(self, controller: FakeController) -> None:
+        self.controller = controller
+
+    def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        if body.leaving:
+            raise Unreachable("nobody there")
+        return self.controller.call(method, path, body, **more)

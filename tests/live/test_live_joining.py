@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,3 +91,36 @@ def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_pat
     finally:
         heir.terminate()
         heir.communicate(timeout=30)
+
+
+def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(live: LiveCluster, tmp_path: Path) -> None:
+    """SIGTERM, as an operator stops a machine: at once, and not when its silence has lasted too long."""
+    live.start_agent("n2", "cpu:1")
+    loop = "open(sys.argv[1], 'w').write('here')\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.02)"
+    go = tmp_path / "go"
+    ids = [live.submit(*python(loop, tmp_path / f"began{n}", go)) for n in range(2)]
+    for n in range(2):
+        written(live, tmp_path / f"began{n}", "here")
+    (there,) = [id for id in ids if live.job(id)["nodes"] == ["n2"]]
+    agent = live.agents.pop("n2")
+    agent.terminate()
+    assert agent.wait(30) == 0
+    live.until(lambda: live.node_state("n2") == "away", "its goodbye is heard")
+    assert any("node n2 is away" in trouble for trouble in live.client.call("GET", "/v1/status")["troubles"])
+    live.kill_controller()
+    live.start_controller()
+    assert live.node_state("n2") == "away", "a controller that starts knows it"
+    assert live.job(there)["state"] == "RUNNING"
+    live.start_agent("n2", "cpu:1")
+    go.touch()
+    assert [(live.wait(id)["state"], live.job(id)["attempt"]) for id in ids] == [("COMPLETED", 1)] * 2
+
+
+def test_an_agent_that_was_frozen_is_back_without_a_word(live: LiveCluster) -> None:
+    """It goes on where it was, with nothing to report."""
+    live.agents["n1"].send_signal(signal.SIGSTOP)
+    try:
+        live.until(lambda: live.node_state("n1") == "lost", "n1 is lost")
+    finally:
+        live.agents["n1"].send_signal(signal.SIGCONT)
+    live.until(lambda: live.node_state("n1") == "up", "n1 is back")

@@ -783,6 +783,56 @@ def test_a_device_gets_well_on_a_drained_node() -> None:
     assert stage.free() == [0, 1]
 
 
+def test_a_node_whose_agent_was_stopped_takes_no_jobs_until_it_is_back() -> None:
+    stage = two()
+    row = stage.submit(gpus=1)
+    attempt = stage.start(row, 0)
+    stage.tell("n0", leaving=True)
+    assert (stage.nodes[0].state, stage.free()) == ("away", [])
+    assert stage.state(row) == "RUNNING"
+    stage.tell("n0", stage.report(row, Status.RUNNING), leaving=True)
+    assert stage.nodes[0].state == "away", "said before the goodbye, and heard after it"
+    stage.tell("n0")
+    assert (stage.nodes[0].state, stage.free()) == ("up", [1])
+    assert attempt.end_s is None
+    assert stage.events("away") == ["node n0: its agent was stopped"]
+    assert stage.events("back") == ["node n0"]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_drained_node_whose_agent_was_stopped_is_drained_when_it_is_back(before: bool) -> None:
+    """Whether it was drained before its agent was stopped, or while it was away."""
+    stage = two()
+    stage.tell("n0", devices=healthy(False, True))
+    if before:
+        stage.ask("drain", node="n0", reason="dust")
+    stage.tell("n0", leaving=True)
+    if not before:
+        stage.ask("drain", node="n0", reason="dust")
+    assert (stage.nodes[0].state, stage.free()) == ("away", [])
+    stage.tell("n0")
+    assert (stage.nodes[0].state, stage.nodes[0].reason, stage.free()) == ("drained", "dust", [])
+    stage.tell("n0", leaving=True)
+    stage.ask("undrain", node="n0")
+    assert (stage.nodes[0].state, stage.free()) == ("away", [])
+    stage.tell("n0")
+    assert (stage.nodes[0].state, stage.free()) == ("up", [1])
+
+
+def test_a_stopped_agent_that_stays_away_loses_its_node() -> None:
+    stage = two()
+    row = stage.submit(gpus=1)
+    attempt = stage.start(row, 0)
+    stage.tell("n0", leaving=True)
+    stage.silent = frozenset({"n0"})
+    stage.wait(60)
+    assert (stage.nodes[0].state, attempt.how) == ("lost", "lost")
+    stage.tell("n0", leaving=True)
+    assert stage.nodes[0].state == "lost", "a goodbye is no return"
+    stage.tell("n0")
+    assert (stage.nodes[0].state, stage.free()) == ("up", [0, 1])
+
+
 def test_only_a_lost_node_is_forgotten() -> None:
     stage = Stage(n0=2, n1=1)
     assert stage.ask("forget", node="n0") == {

@@ -27,6 +27,8 @@ from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
 LOG = logging.getLogger("rota.agent")
 FIRST_S = 0.05
 MOST_SERVED = 1000
+GOODBYE_S = 2.0
+"""An agent that ends waits so long for a controller to take notice."""
 LOCAL_MOST_S, FAR_MOST_S = 0.7, 2.0
 ANSWER_S = 10.0
 """Beyond the time a question may wait, the controller has so long to answer."""
@@ -94,13 +96,32 @@ class Link:
             thread.start()
 
     def close(self, timeout_s: float = 0.5) -> None:
-        """Stop; a question that still waits for its answer is left alone."""
+        """Stop, and tell a controller that takes part; a question that still waits is left alone."""
+        takes_part = self._back.is_set() and not self._closing.is_set()
         self._closing.set()
         self._back.set()
         self._board.close()
         teller = self._threads[1]
         if teller.is_alive() and teller is not threading.current_thread():
             teller.join(timeout_s)
+        if takes_part:
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        """Without it the controller would give this node jobs until its silence has lasted too long."""
+        asked = self._orders.question()
+        request = SyncRequest(
+            incarnation=self._incarnation,
+            seen=asked.seen,
+            controller=asked.controller,
+            wait_s=0.0,
+            sent_s=time.time(),
+            leaving=True,
+        )
+        try:
+            self._transport.call("POST", self._path, request, timeout_s=GOODBYE_S, idempotent=False)
+        except Exception as error:  # whatever it is: it must not keep the agent from ending
+            LOG.warning("the controller has not heard that this agent ends: %s", error)
 
     def _listen(self) -> None:
         pause_s = FIRST_S

@@ -24,6 +24,8 @@ class Agents:
         self.controller = controller
         self._talked: dict[str, float] = {}
         """When the agent of each node last said something to this controller."""
+        self._left: dict[str, str] = {}
+        """Incarnation of each node's agent that has said goodbye: what it said before may come after."""
 
     def join(self, who: Identity, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
@@ -74,12 +76,19 @@ class Agents:
         lost_after_s = controller.scheduler.settings.live.lost_after_s
         controller.heard[node] = self._talked[node] = controller.now
         controller.pieces.take(node, request.pieces)
+        if request.leaving:
+            self._left[node] = request.incarnation
+            controller.inbox.put(Told(node, request))
+            return self._reply(node, request.seen, lost_after_s)
+        has_left = self._left.get(node) == request.incarnation
         is_new = request.controller != controller.desk.incarnation
         if is_new and not request.complete:
             return self._reply(node, 0, lost_after_s).model_copy(update={"parts": [], "version": 0})
-        if request.reports or request.complete or request.devices is not None:
+        is_back = self._is_out(node) and not has_left
+        if request.reports or request.complete or request.devices is not None or is_back:
             now_unix_s = controller.epoch_s + controller.now
-            controller.inbox.put(Told(node, by_our_clock(request, now_unix_s)))
+            said = by_our_clock(request, now_unix_s)
+            controller.inbox.put(Told(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, lost_after_s / 3)
         with controller.bells.listen(("node", node)) as bell:
@@ -91,6 +100,11 @@ class Agents:
                     controller.heard[node] = self._talked[node] = controller.now
                     return reply
                 await bell.wait(left)
+
+    def _is_out(self, node: str) -> bool:
+        """Whether nothing is expected of `node`: an agent that has no news is back all the same."""
+        row = self.controller.scheduler.nodes.get(node)
+        return row is not None and row.state in ("lost", "away")
 
     def _reply(self, node: str, seen: int, lost_after_s: float) -> SyncReply:
         reply = self.controller.desk.reply(node, seen, time.time(), lost_after_s)

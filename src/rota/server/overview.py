@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota import __version__
 from rota.server.facade import Gauges
 from rota.server.store.rows import AttemptRow, NodeRow
-from rota.server.views import node_state, node_view
+from rota.server.views import STOPPED, node_state, node_view
 from rota.wire.views import NodeView, Status
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Overview:
         host = scheduler.host
         found = [scheduler.trouble, host.trouble if host is not None else ""]
         found += [f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"]
+        found += [f"node {node.name} is away: {STOPPED}" for node in nodes if node.state == "away"]
         found += [
             f"device {node.name}:{device.index} is unhealthy: {device.why}"
             for node in nodes

@@ -9,6 +9,7 @@ from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
 from rota.wire.sync import Progress, Usage
 from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView
 
+STOPPED = "its agent was stopped; jobs there run on, and no others start until it is back"
 OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "COMPLETING"})
 """States of jobs that will not run again."""
 
@@ -103,7 +104,7 @@ def event_view(row: EventRow, epoch_s: float) -> EventView:
 
 
 def node_state(row: NodeRow, *, is_busy: bool) -> str:
-    """`up`, `draining` while jobs are still there, `drained`, `lost`."""
+    """`up`, `draining` while jobs are still there, `drained`, `away`, `lost`."""
     return "draining" if row.state == "drained" and is_busy else row.state
 
 
@@ -139,7 +140,7 @@ def node_view(
     return NodeView(
         name=row.name,
         state=node_state(row, is_busy=bool(jobs)),
-        reason=row.reason,
+        reason=STOPPED if row.state == "away" else row.reason,
         kind=row.info.kind,
         gpus=len(devices),
         gpus_used=used,

@@ -287,6 +287,8 @@ class SyncRequest(BaseModel):
     """True if `reports` names every part the agent knows: said in the first call to each controller."""
     devices: list[DeviceInfo] | None = None
     """Whenever the health of one has changed."""
+    leaving: bool = False
+    """The agent ends in good order and says nothing more: its node takes no new jobs until it is back."""
     pieces: list[Piece] = []
 
 

@@ -162,7 +162,7 @@ class DeviceView(BaseModel):
 class NodeView(BaseModel):
     name: str
     state: str
-    """up, drained, draining, lost, joining."""
+    """up, drained, draining, away (its agent was stopped), lost, joining."""
     reason: str = ""
     kind: str = ""
     gpus: int

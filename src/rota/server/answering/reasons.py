@@ -70,6 +70,8 @@ def _closed(node: LiveNode) -> str:
     """Who closed it, or what happened to it."""
     if node.state == "lost":
         return f"is lost ({node.reason})" if node.reason else "is lost"
+    if node.state == "away":
+        return "has no agent, which was stopped"
     by = f"was drained by {node.drained_by}" if node.drained_by else "is closed"
     return f"{by} ({node.reason})" if node.reason else by
 

@@ -166,7 +166,7 @@ class NodeRow:
     name: str
     info: NodeInfo
     state: str
-    """up, drained, lost, forgotten."""
+    """up, drained, away, lost, forgotten."""
     first_device: int
     joined_s: float
     token: str = ""

@@ -16,7 +16,7 @@ class LiveNode:
     position: int
     info: NodeInfo
     state: str = "up"
-    """up, drained, lost or forgotten."""
+    """up, drained, away (its agent was stopped), lost or forgotten."""
     reason: str = ""
     drained_by: str = ""
     sick: dict[int, str] = field(default_factory=dict)

@@ -34,7 +34,9 @@ def hear(world: LiveWorld, told: Told, moment: Moment) -> Told | None:
     request = told.request
     if node.is_forgotten:
         return None  # it was said while the node was being forgotten; the next word of its agent is refused
-    if node.state == "lost":
+    if request.leaving:
+        timers.leave(world, node.position, moment)
+    elif node.state in ("lost", "away"):
         timers.regain(world, node.position, moment)
     if request.devices is not None:
         _look_at_devices(world, node, request, moment)

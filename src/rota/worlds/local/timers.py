@@ -144,8 +144,7 @@ def lose(world: LiveWorld, position: int, moment: Moment, why: str) -> None:
     }
     if rows & moment.touched:
         return  # the next look will find it still silent
-    was_drained = node.state == "drained"
-    node.state, node.reason = "lost", f"{why}{' (drained)' if was_drained else ''}"
+    node.state, node.reason = "lost", f"{why}{' (drained)' if node.drained_by else ''}"
     moment.lose(position)
     moment.touched |= rows
     moment.cause |= Event.CAPACITY
@@ -168,8 +167,21 @@ def _void_leavers(world: LiveWorld, position: int) -> None:
             world.order(job, following[0])
 
 
+def leave(world: LiveWorld, position: int, moment: Moment) -> None:
+    """The agent of a node was stopped: no new jobs there until it is back; those that run there run on."""
+    node = world.nodes[position]
+    if node.state not in ("up", "drained"):
+        return
+    if node.state == "up":
+        moment.drain(position)
+    node.state = "away"
+    moment.cause |= Event.CAPACITY
+    world.news.nodes.add(position)
+    world.news.events.append(("rota", "away", "", f"node {node.name}: its agent was stopped"))
+
+
 def regain(world: LiveWorld, position: int, moment: Moment) -> None:
-    """A node that was lost is heard of again."""
+    """A node that was lost, or whose agent was stopped, is heard of again."""
     node = world.nodes[position]
     drained = bool(node.drained_by)
     node.state = "drained" if drained else "up"

@@ -1,0 +1,74 @@
+"""What agents say, as the scheduler is told of it: who is back, who has left, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rota.server.agents import Agents
+from rota.server.controller import LiveController
+from rota.server.facade import Forbidden
+from rota.server.waiting import Bells
+from rota.wire.sync import Report, Status, SyncRequest
+from rota.worlds.local.inbox import Inbox, Told
+from rota.worlds.local.orders import Desk
+
+
+class Talk:
+    """The agent of n1 talks to a controller that takes n1 for `state`."""
+
+    def __init__(self, state: str = "up") -> None:
+        self.row = SimpleNamespace(state=state, is_forgotten=state == "forgotten")
+        self.stored = self.row
+        self.inbox, self.desk = Inbox(), Desk("one")
+        live = SimpleNamespace(lost_after_s=60.0)
+        controller = SimpleNamespace(
+            heard={}, now=5.0, epoch_s=0.0, inbox=self.inbox, desk=self.desk, bells=Bells(),
+            pieces=SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: []),
+            store=SimpleNamespace(node=lambda name: self.stored),
+            scheduler=SimpleNamespace(nodes={"n1": self.row}, settings=SimpleNamespace(live=live)),
+        )  # fmt: skip
+        self.agents = Agents(cast(LiveController, controller))
+
+    def say(self, incarnation: str = "a", **said: Any) -> list[SyncRequest]:
+        """What the scheduler is told of it."""
+        request = SyncRequest(incarnation=incarnation, seen=0, controller="one", wait_s=0.0, **said)
+        asyncio.run(self.agents.sync("n1", request))
+        return [event.request for event in self.inbox.take(0.0) if isinstance(event, Told)]
+
+
+NEWS = Report(row=0, attempt=1, status=Status.RUNNING, since_s=1.0)
+
+
+@pytest.mark.parametrize(("state", "told"), [("up", 0), ("drained", 0), ("lost", 1), ("away", 1)])
+def test_an_agent_without_news_is_back_all_the_same(state: str, told: int) -> None:
+    assert len(Talk(state).say()) == told
+
+
+def test_a_goodbye_is_told_at_once_and_for_good() -> None:
+    """What the same agent said before it left may arrive after; the next agent is another one."""
+    talk = Talk()
+    assert [said.leaving for said in talk.say(leaving=True)] == [True]
+    talk.row.state = "away"
+    assert talk.say() == []
+    late = talk.say(reports=[NEWS])
+    assert [(said.leaving, said.reports) for said in late] == [(True, [NEWS])], "an end is an end"
+    assert [said.leaving for said in talk.say("b", complete=True)] == [False]
+
+
+def test_a_goodbye_to_a_controller_that_has_just_begun() -> None:
+    talk = Talk()
+    talk.desk.begin_anew("two")
+    assert [said.leaving for said in talk.say(leaving=True)] == [True]
+
+
+def test_a_forgotten_node_is_refused_until_the_store_has_it_back() -> None:
+    talk = Talk("forgotten")
+    with pytest.raises(Forbidden, match="node 'n1' was forgotten by an admin; it may join again with a join"):
+        talk.say(complete=True)
+    assert talk.inbox.take(0.0) == []
+    talk.stored = SimpleNamespace(state="lost", is_forgotten=False)
+    assert len(talk.say(complete=True)) == 1, "the scheduler is about to hear of it"
