@@ -25,7 +25,7 @@ from live_play import (
 from shell_play import check_golden, rota
 
 from rota.cli.live.jobs import where_or_why
-from rota.cli.live.show import why_text
+from rota.cli.live.show import detail_text, why_text
 from rota.cli.live.tables import table_text
 from rota.wire.views import JobView, Why
 
@@ -316,3 +316,18 @@ def test_a_script_and_its_end(shown: Canned) -> None:
     assert "command     /bin/sh -c '(2 lines)' train.sh" in lines
     assert max(map(len, lines)) <= 100
     assert sum("exited with code 127" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoke", "line"),
+    [
+        (0, "speaks       rota.training 1\n"),
+        (1, "speaks       rota.training 1 (attempt 1 did; attempt 2 has not said anything yet)\n"),
+        (2, "speaks       rota.training 1\n"),
+    ],
+)
+def test_show_says_whose_word_on_the_program_is_known(spoke: int, line: str) -> None:
+    """An attempt that still imports its libraries has said nothing; 0: on record before that was noted."""
+    assert DETAIL.capability is not None
+    can = DETAIL.capability.model_copy(update={"attempt": spoke})
+    assert line in detail_text(DETAIL.model_copy(update={"capability": can}))

@@ -168,6 +168,8 @@ class Capability(BaseModel):
     batch_size: bool = False
     to_host: bool = False
     """Can move its device state to host memory and back."""
+    attempt: int = 0
+    """Attempt whose program said so, `suspend` aside; 0 if none has. Filled in by the controller."""
 
 
 class Cost(BaseModel):

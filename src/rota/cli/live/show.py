@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -114,7 +114,7 @@ def detail_text(detail: JobDetail) -> str:
     if detail.attempts:
         parts.append(_attempts(detail.attempts, said=job.cause))
     if detail.capability is not None:
-        parts.append(pairs_text(_program(detail.capability)))
+        parts.append(pairs_text(_program(detail.capability, detail.attempts)))
     if detail.events:
         rows = [(moment(e.at_s), e.who, e.kind, e.text) for e in detail.events[-EVENTS:]]
         parts.append(table_text("TIME ~BY EVENT ~WHAT", rows))
@@ -207,13 +207,17 @@ def _progress(attempt: AttemptView) -> str:
     return ", ".join(parts)
 
 
-def _program(can: Capability) -> Iterator[tuple[str, str]]:
+def _program(can: Capability, attempts: Sequence[AttemptView]) -> Iterator[tuple[str, str]]:
     able = {
         "checkpoint": can.checkpoint,
         "resize": can.resize,
         "change its batch size": can.batch_size,
         "move its state to host memory": can.to_host,
     }
-    yield "speaks", f"rota.training {can.training}" if can.training else "not rota.training"
+    newest = max((one.number for one in attempts if one.start_s is not None), default=0)
+    silent = f" (attempt {can.attempt} did; attempt {newest} has not said anything yet)"
+    is_of_before = 0 < can.attempt < newest
+    speaks = f"rota.training {can.training}{silent if is_of_before else ''}"
+    yield "speaks", speaks if can.training else "not rota.training"
     yield "can", ", ".join(what for what, it_can in able.items() if it_can)
     yield "suspends by", can.suspend.value if can.suspend else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.scheduler.decision import Event
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
-from rota.wire.sync import Cost, Exit, Report, Status, SyncRequest, Usage, Wanted, are_two
+from rota.wire.sync import Capability, Cost, Exit, Report, Status, SyncRequest, Usage, Wanted, are_two
 from rota.worlds.local import timers
 from rota.worlds.local.attempts import Attempt, LiveJob, Place
 from rota.worlds.local.endings import Cause, Verdict, judge, parting
@@ -146,7 +146,7 @@ def _note(world: LiveWorld, node: str, job: LiveJob, attempt: Attempt, report: R
         if attempt.number == 1:
             world.news.started.append((world.jobs.submit_s.item(job.row), attempt.start_s))
     if report.capability is not None:
-        world.note_capability(job, report.capability)
+        _note_capability(world, job, attempt, report.capability)
         attempt.mechanism = report.capability.suspend or attempt.mechanism
     if report.progress is not None:
         attempt.progress = report.progress
@@ -163,6 +163,21 @@ def _note(world: LiveWorld, node: str, job: LiveJob, attempt: Attempt, report: R
         attempt.port = report.port
         if len(attempt.places) > 1:
             world.order(job, attempt)
+
+
+def _note_capability(world: LiveWorld, job: LiveJob, attempt: Attempt, said: Capability) -> None:
+    """What the program of `job` can do: what an earlier attempt said, until this one has spoken.
+
+    A program that still imports its libraries looks like one that will never speak.
+    """
+    before = job.capability
+    if said.training:
+        said = said.model_copy(update={"attempt": attempt.number})
+    elif before is not None and before.training:
+        said = before.model_copy(update={"suspend": said.suspend})
+    if before != said:
+        job.capability = said
+        world.news.jobs[job.row] = job
 
 
 def _is_news(world: LiveWorld, attempt: Attempt, node: str, usage: Usage) -> bool:

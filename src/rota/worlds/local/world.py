@@ -21,7 +21,7 @@ from rota.scheduler.mirror import TracedState
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
-from rota.wire.sync import Capability, Notice, Part, Status, Wanted
+from rota.wire.sync import Notice, Part, Status, Wanted
 from rota.worlds.local import leaving
 from rota.worlds.local.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.local.commands import has_to_wait, obey
@@ -371,12 +371,6 @@ class LiveWorld:
         """How far or how fast `row` is has changed: mirrors are told."""
         if isinstance(self.state, TracedState):
             self.state.paced.add(row)
-
-    def note_capability(self, job: LiveJob, capability: Capability) -> None:
-        """What the program of `job` can do."""
-        if job.capability != capability:
-            job.capability = capability
-            self.news.jobs[job.row] = job
 
     def take_news(self) -> News:
         """Everything to be stored now; what comes after belongs to the next step."""
