@@ -83,6 +83,8 @@ def test_an_array(cluster: Canned) -> None:
         ("--priority=-3 --name b --comment c", {"priority": -3, "name": "b", "comment": "c"}),
         ("--time 2h --gpus-range 1:4", {"time_s": 7200.0, "gpus_min": 1, "gpus_max": 4}),
         ("--time none --deadline none --begin none", {"time_s": None, "deadline_s": None, "begin_s": None}),
+        ("--gpus 4", {"gpus": 4, "gpus_min": None, "gpus_max": None}),
+        ("--gpus 2 --gpus-range 1:4", {"gpus": 2, "gpus_min": 1, "gpus_max": 4}),
         ("--gpus-range none", {"gpus_min": None, "gpus_max": None}),
         ("--deadline 1795341600", {"deadline_s": NOW_S}),
     ],

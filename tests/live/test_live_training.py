@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from live_cluster import LiveCluster
-from shared import attempts, detail, emptied, log_of, python, written
+from shared import attempts, detail, emptied, log_of, python, refused, written
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 LOOP = """
@@ -81,6 +81,41 @@ def test_a_program_sent_away_goes_on_from_its_checkpoint(live: LiveCluster, tmp_
     assert (first["exit_code"], first["end"]) == (85, "preempted"), first
     done = [int(line.split()[1]) for line in said.read_text().splitlines()]
     assert done == list(range(len(done))), "a step is missing or was done twice"
+
+
+def test_its_user_gives_it_another_device_and_it_goes_on(live: LiveCluster, tmp_path: Path) -> None:
+    """It leaves by its checkpoint and starts again on two; a program that saves nothing is left alone."""
+    said = tmp_path / "said"
+    id = live.submit(*python(LOOP, said), ranks="node")
+    written(live, said, "1 5\n")
+    live.until(lambda: (detail(live, id)["capability"] or {}).get("checkpoint"), "it says that it saves")
+    live.client.call("PATCH", f"/v1/jobs/{id}", {"gpus": 2})
+    written(live, said, "\n2 ")
+    view = live.reaches(id, "RUNNING")
+    assert (view["gpus"], view["gpus_now"]) == (2, 2)
+    said_why = [reason["sentence"] for reason in live.why(id)["reasons"]]
+    assert any("from 1 to 2 devices: it goes on from its checkpoint" in sentence for sentence in said_why)
+    (tmp_path / "said.go").touch()
+    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+    first, _ = attempts(live, id)
+    assert "resized by" in first["cause"]
+    done = [int(line.split()[1]) for line in said.read_text().splitlines()]
+    assert done == list(range(len(done))), "a step is missing or was done twice"
+
+
+def test_a_program_that_saves_nothing_is_not_resized(live: LiveCluster) -> None:
+    id = live.submit("sleep", "600")
+    live.reaches(id, "RUNNING")
+    live.until(lambda: live.why(id)["reasons"][0]["code"] == "Running", "it has begun")
+    error = refused(live, "PATCH", f"/v1/jobs/{id}", {"gpus": 2})
+    assert f"its program saves nothing, so it would begin anew; if that is meant, `rota requeue {id}`" in str(
+        error
+    )
+    assert "and the cluster has 2 for it" in str(refused(live, "PATCH", f"/v1/jobs/{id}", {"gpus": 3}))
+    assert live.job(id)["gpus"] == 1
+    live.client.call("PATCH", f"/v1/jobs/{id}", {"gpus_min": 1, "gpus_max": 2})
+    assert live.job(id)["state"] == "RUNNING", "it may have what it has"
+    assert len(attempts(live, id)) == 1
 
 
 def test_a_suspended_program_goes_on_in_memory(live: LiveCluster, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from rota.worlds.local.dependencies import begins
 from rota.worlds.local.holds import BEGIN
 from rota.worlds.local.inbox import Asked
 from rota.worlds.local.knowledge import SOURCES
+from rota.worlds.local.resizing import changed
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
@@ -71,7 +72,7 @@ def _update(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     if old is None or row is None:
         raise RotaError("it is not on record")
     try:
-        new = JobSpec.model_validate({**old.model_dump(), **asked.args})
+        new = changed(old, asked.args)
     except ValidationError as error:
         first = error.errors()[0]
         raise RotaError(str(first["msg"]).removeprefix("Value error, ")) from None

@@ -25,6 +25,7 @@ def update(
     time: Annotated[Text, typer.Option(metavar="DURATION|none", help="Run time limit.")] = None,
     deadline: Annotated[Text, typer.Option(metavar="MOMENT|none", help="To be done by then.")] = None,
     begin: Annotated[Text, typer.Option(metavar="MOMENT|none", help="Not before.")] = None,
+    gpus: Annotated[Text, typer.Option(metavar="N", help="How many devices.")] = None,
     gpus_range: Annotated[Text, typer.Option(metavar="MIN:MAX|none", help="Fewest and most devices.")] = None,
     name: Annotated[Text, typer.Option(metavar="NAME", help="What it is called.")] = None,
     comment: Annotated[Text, typer.Option(metavar="TEXT", help="For the record.")] = None,
@@ -36,6 +37,10 @@ def update(
     Examples:
       rota update 17 --priority 10 --deadline +6h
       rota update 17 --time none
+      rota update 17 --gpus 4
+
+    With another number of devices a running job leaves by its checkpoint and starts again when it gets
+    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.
     """
     from rota.cli.live.jobs import jobs_text
     from rota.client import route
@@ -44,6 +49,8 @@ def update(
 
     plain = {"priority": priority, "name": name, "comment": comment}
     changes: dict[str, Any] = {key: value for key, value in plain.items() if value is not None}
+    if gpus is not None:
+        changes |= {"gpus_min": None, "gpus_max": None, **read_fields("gpus", gpus, "--gpus")}
     limits = {"time": time, "deadline": deadline, "begin": begin, "gpus_range": gpus_range}
     for key, text in limits.items():
         if text == NO_LIMIT:

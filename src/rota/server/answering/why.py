@@ -19,6 +19,7 @@ from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
 from rota.wire.sync import Progress
 from rota.wire.views import ReasonView, Why
+from rota.worlds.local.resizing import RESIZED_BY
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
@@ -48,7 +49,7 @@ class Asking:
         if is_over(state) or state == "COMPLETING":
             why.reasons = [ReasonView(code=state, sentence=_ended(row))]
             return why
-        why.reasons = self._reasons(words)
+        why.reasons = self._reasons(words) + self._resized()
         self._estimate(why, words)
         return why
 
@@ -76,6 +77,14 @@ class Asking:
             found += self._displaced([])
             found.append(Constraint(Code.POLICY, detail=str(error)))
         return [words.view(one) for one in found or [Constraint(Code.POLICY, detail=_BETWEEN)]]
+
+    def _resized(self) -> list[ReasonView]:
+        """That its user has it start again on another number of devices, until it has begun to."""
+        left = [one for one in self.store.attempts(self.row.row) if one.notice is not None]
+        text = str(left[-1].notice["text"]) if left and left[-1].notice else ""
+        if not text.startswith(RESIZED_BY):
+            return []
+        return [ReasonView(code="Resized", sentence=f"was {text}: it goes on from its checkpoint")]
 
     def _trouble(self) -> list[Constraint]:
         """What keeps the policy or the scheduler from deciding at all."""

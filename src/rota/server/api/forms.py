@@ -67,6 +67,9 @@ class JobChange(Form):
     deadline_s: Unix | None = None
     name: Name = ""
     comment: Plain = ""
+    gpus: Gpus = 1
+    """A job that runs on a number that will not do any more leaves by its checkpoint and starts again; one
+    that saves nothing is refused."""
     gpus_min: Gpus | None = None
     gpus_max: Gpus | None = None
     begin_s: Unix | None = None

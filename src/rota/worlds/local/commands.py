@@ -13,6 +13,7 @@ from rota.worlds.local.attempts import LiveJob
 from rota.worlds.local.holds import SUSPENDED, USER, Hold
 from rota.worlds.local.inbox import Asked
 from rota.worlds.local.moment import Moment
+from rota.worlds.local.resizing import DEVICES, resize
 
 if TYPE_CHECKING:
     from rota.worlds.local.news import LiveNode
@@ -34,7 +35,11 @@ def obey(world: LiveWorld, asked: Asked, moment: Moment) -> None:
     """Carry out `asked`; its outcome is `{"error": sentence}`, `{"refused": {sentence: ids}}` or `{}`."""
     moment.notable = True
     if asked.kind in _FOR_CONTROLLER:
-        world.news.asked.append(asked)
+        error = _prepare(world, asked, moment)
+        if error:
+            world.news.done.append((asked.seq, {"error": error}))
+        else:
+            world.news.asked.append(asked)
         return
     if "array" in asked.args:
         outcome = _obey_for_all(world, asked, moment)
@@ -42,6 +47,14 @@ def obey(world: LiveWorld, asked: Asked, moment: Moment) -> None:
         error = _obey(world, asked, moment)
         outcome = {"error": error} if error else {}
     world.news.done.append((asked.seq, outcome))
+
+
+def _prepare(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+    """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
+    job = world.live.get(-1 if asked.row is None else asked.row)
+    if job is None or job.is_over or asked.kind != "update" or not DEVICES & asked.args.keys():
+        return ""
+    return resize(world, job, asked, moment)
 
 
 def _obey(world: LiveWorld, asked: Asked, moment: Moment) -> str:

@@ -23,12 +23,12 @@ def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
         return Wanted.STOP
     if not stays:
         return Wanted.LEAVE
-    if leave is Leave.IN_MEMORY or (_keeps(job) and not _saves(job)):
+    if leave is Leave.IN_MEMORY or (_keeps(job) and not saves(job)):
         return Wanted.SUSPEND
     return Wanted.LEAVE
 
 
-def _saves(job: LiveJob) -> bool:
+def saves(job: LiveJob) -> bool:
     """True if the program checkpoints when it is told to go."""
     can = job.capability
     return job.spec.checkpoint == "own" or (can is not None and can.checkpoint)
@@ -78,7 +78,7 @@ def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Kept:
         for place in attempt.places
         if not place.is_over
     )
-    if _saves(job):
+    if saves(job):
         return Kept(job.row, gib)
     done = world.progress.done(job.row, world.state.now)
     return Kept(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
@@ -105,7 +105,7 @@ def preemption_cost_s(world: LiveWorld, row: int) -> float:
     if way_out(job, Leave.CHECKPOINT) is Wanted.SUSPEND:
         return took("suspend") + took("resume")
     again_s = took("start") + max(0.0, took("ready") - took("step")) + took("restore")
-    if _saves(job):
+    if saves(job):
         return took("leave" if job.spec.checkpoint != "own" else "stop") + again_s
     done = world.progress.done(row, world.state.now)
     return done - saved_work(job, attempt, done, completely=False) + took("stop") + again_s
