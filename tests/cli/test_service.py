@@ -276,6 +276,9 @@ def test_config_shows_values_and_sources(shell: Shell) -> None:
     shown = json.loads(shell.rota("config", "--json", ROTA_POLICY="las"))
     assert (shown["min_run"]["value"], shown["min_run"]["from"]) == ("30s", str(shell.home / "config.yaml"))
     assert (shown["policy"]["value"], shown["policy"]["from"]) == ("las", "ROTA_POLICY")
+    assert shown["suspend_memory_gib"]["value"] == "0.0", "which can be written as a setting"
+    (line,) = (one for one in shell.rota("config").splitlines() if one.startswith("suspend_memory_gib"))
+    assert line.split(None, 1)[1].split("  ")[0] == "half of the machine"
     assert "out of memory" in shell.rota("config", "--failures")
 
 

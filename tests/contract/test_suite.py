@@ -103,6 +103,19 @@ class Keeper(Skips):
         return decision
 
 
+class Needless:
+    """Forgets to say what it must be told."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return Decision(memory=memory)
+
+
+class Undecided:
+    """Only says that it must be told nothing."""
+
+    needs: frozenset[Knowledge] = frozenset()
+
+
 class Lazy(Skips):
     """Lets the second job wait for ever."""
 
@@ -242,6 +255,18 @@ def test_registered_classes_bring_their_facts() -> None:
         (["test_suite:Lazy", "--seed", "0", "--only", "every job"], 1, "never ends"),
         (["fifo", "--only", "pigs fly"], 1, "the contract has no sentence 'pigs fly'"),
         (["fifa"], 1, "did you mean 'fifo'?"),
+        (
+            ["test_suite:Needless", "--seeds", "1"],
+            1,
+            "policy 'test_suite:Needless' has no `needs`; expected the",
+        ),
+        (["test_suite:Undecided", "--seeds", "1"], 1, "'test_suite:Undecided' has no method `decide`"),
+        (
+            ["test_suite:Absent"],
+            1,
+            "test_suite:Absent: module 'test_suite' has no attribute 'Absent'; expected",
+        ),
+        (["nowhere_at_all:Policy"], 1, "No module named 'nowhere_at_all'"),
     ],
 )
 def test_command(

@@ -59,13 +59,17 @@ def test_a_workload_measured_often_enough_has_costs_of_its_own() -> None:
             {"start": 2},
             "Costs measured at here rest on 2 starts, no first steps, no departures.",
         ),
+        (
+            {"start": 1, "ready": 1, "leave": 1, "restore": 1},
+            "Costs measured at here rest on 1 start, 1 first step, 1 departure, 1 restore.",
+        ),
         ({"start": 9, "ready": 9, "stop": 1, "leave": 4}, "Costs measured at here rest on 4 departures."),
         (
             {"start": 9, "ready": 9, "leave": 9, "restore": 3, "suspend": 1},
-            "Costs measured at here rest on 3 restores, 1 suspensions.",
+            "Costs measured at here rest on 3 restores, 1 suspension.",
         ),
     ],
-    ids=["enough", "hardly any", "few departures", "few returns"],
+    ids=["enough", "hardly any", "one of each", "few departures", "few returns"],
 )
 def test_few_measurements_are_said(counts: dict[str, int], remark: str) -> None:
     rows = [CostView(kind=kind, count=count, seconds=1.0) for kind, count in counts.items()]

@@ -278,7 +278,7 @@ def config(
     as_json: JsonFlag = False,
 ) -> None:
     """Show every setting, its value and where that comes from: flag, environment, file or default."""
-    from rota.server.config import choose
+    from rota.server.config import MEANS, choose
 
     chosen = choose(home(), _flags_of_running(home()), None, file)
     if rules:
@@ -287,7 +287,7 @@ def config(
         print_json({name: {"value": value, "from": source} for name, value, source in chosen.lines()})
     else:
         for name, value, source in chosen.lines():
-            typer.echo(f"{name:<20} {value or '-':<32} {source}")
+            typer.echo(f"{name:<20} {MEANS.get((name, value), value) or '-':<32} {source}")
 
 
 def _flags_of_running(where: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar, get_type_hints
 
-from rota.errors import InputError
+from rota.errors import InputError, PolicyError
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
@@ -30,6 +30,17 @@ class Policy(Protocol):
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """What each job should hold now.  `memory` is `{}` at first; the decision carries the new one."""
         ...
+
+
+def whole(policy: Policy, name: str) -> Policy:
+    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
+    if not hasattr(policy, "needs"):
+        raise PolicyError(
+            f"policy {name!r} has no `needs`; expected what it must be told, frozenset() for nothing"
+        )
+    if not callable(getattr(policy, "decide", None)):
+        raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
+    return policy
 
 
 class Lever(StrEnum):
@@ -170,8 +181,8 @@ class PolicySpec:
         if entry.parameters is NoParameters:
             if self.options:
                 raise InputError(f"policy {self.name!r} has no parameters; got {next(iter(self.options))!r}")
-            return entry.make()
-        return entry.make(parse_parameters(entry, self.options))
+            return whole(entry.make(), self.name)
+        return whole(entry.make(parse_parameters(entry, self.options)), self.name)
 
     @property
     def heeds_priority(self) -> bool:

@@ -104,6 +104,10 @@ class Chosen:
         return [(name, shown(name, getattr(self.config, name)), self.source[name]) for name in _FIELDS]
 
 
+MEANS = {("suspend_memory_gib", "0.0"): "half of the machine"}
+"""Values whose text, which can be written as a setting, does not say to people what they stand for."""
+
+
 def choose(
     home: Path,
     flags: Mapping[str, Any],

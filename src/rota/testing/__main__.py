@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 from rota.scheduler.policy import systems
 from rota.testing.contract import SEEDS, check_policy
 from rota.testing.subject import ContractError
@@ -36,13 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _policy(text: str) -> Any:
-    """A registered name, or the class behind `module:Class`."""
+    """A registered name, or the class behind `module:Class`; InputError if there is none."""
     module, _, name = text.partition(":")
     if module in systems() or not name or "=" in name:
         return text
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{text}: {error}; expected a policy's name or MODULE:CLASS") from error
     return found
 
 

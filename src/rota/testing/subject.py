@@ -12,7 +12,7 @@ from rota.errors import InputError
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.needs import Knowledge, Provider
-from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems
+from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems, whole
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
 from rota.worlds.simulated.recorder import RunRecorder
@@ -102,7 +102,7 @@ def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **fact
     if registered is not None:
         return subject_of(registered.name, **facts)
     name = f"{policy.__module__}:{getattr(policy, '__qualname__', type(policy).__qualname__)}"
-    return Subject(name, policy, **facts)
+    return Subject(name, lambda: whole(policy(), name), **facts)
 
 
 def variants(name: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rota.model.grants import Grant
+from rota.model.reasons import plural
 from rota.scheduler.state import Phase
 from rota.scheduler.world import Change, How
 from rota.wire.sync import Wanted
@@ -98,6 +99,6 @@ def _move(world: LiveWorld, job: LiveJob, old: Grant, new: Grant) -> None:
     else:
         how = How.RESIZED if len(old.devices) != len(new.devices) else How.MIGRATED
         world.send_away(
-            job, attempt, how, how.value, f"continues on {len(new.devices)} devices", Wanted.LEAVE
+            job, attempt, how, how.value, f"continues on {plural(len(new.devices), 'device')}", Wanted.LEAVE
         )
         world.begin(job, new)

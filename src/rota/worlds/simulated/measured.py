@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rota.errors import InputError
+from rota.model.reasons import plural
 from rota.model.units import format_duration
 from rota.worlds.simulated.costs import Cost, Costs
 
@@ -87,8 +88,8 @@ def _leave(medians: Medians) -> float:
 def _remark(views: Iterable[CostView], source: str) -> str:
     counts = {view.kind: view.count for view in views if view.workload is None}
     leaves = max(counts.get(kind, 0) for kind in ("leave", "checkpoint", "stop"))
-    found = {"starts": counts.get("start", 0), "first steps": counts.get("ready", 0), "departures": leaves}
-    few = [f"{count or 'no'} {what}" for what, count in found.items() if count < ENOUGH]
-    for kind, what in (("restore", "restores"), ("suspend", "suspensions")):  # no job may need them
-        few += [f"{counts[kind]} {what}"] if 0 < counts.get(kind, 0) < ENOUGH else []
+    found = {"start": counts.get("start", 0), "first step": counts.get("ready", 0), "departure": leaves}
+    few = [plural(count, what) if count else f"no {what}s" for what, count in found.items() if count < ENOUGH]
+    for kind, what in (("restore", "restore"), ("suspend", "suspension")):  # no job may need them
+        few += [plural(counts[kind], what)] if 0 < counts.get(kind, 0) < ENOUGH else []
     return f"Costs measured at {source} rest on {', '.join(few)}." if few else ""
