@@ -176,6 +176,7 @@ def test_an_agent_joins_over_tcp_with_a_token(live: LiveCluster, tmp_path: Path)
     right = agent(tmp_path / "n3", url, "n3", token)
     try:
         live.until(lambda: live.node_state("n3") == "up", "n3 takes part", right)
+        live.until((tmp_path / "n3" / "token").exists, "its token is kept", right)
         assert (tmp_path / "n3" / "token").stat().st_mode & 0o777 == 0o600
         id = live.submit("sh", "-c", "echo from $ROTA_NODES", gpus=3, ranks="node")
         assert live.wait(id)["state"] == "COMPLETED", detail(live, id)

@@ -21,7 +21,7 @@ class Talk:
     """The agent of n1 talks to a controller that takes n1 for `state`."""
 
     def __init__(self, state: str = "up") -> None:
-        self.row = SimpleNamespace(state=state, is_forgotten=state == "forgotten")
+        self.row = SimpleNamespace(state=state)
         self.stored = self.row
         self.inbox, self.desk = Inbox(), Desk("one")
         live = SimpleNamespace(lost_after_s=60.0)
@@ -70,5 +70,5 @@ def test_a_forgotten_node_is_refused_until_the_store_has_it_back() -> None:
     with pytest.raises(Forbidden, match="node 'n1' was forgotten by an admin; it may join again with a join"):
         talk.say(complete=True)
     assert talk.inbox.take(0.0) == []
-    talk.stored = SimpleNamespace(state="lost", is_forgotten=False)
+    talk.stored = SimpleNamespace(state="lost")
     assert len(talk.say(complete=True)) == 1, "the scheduler is about to hear of it"

@@ -41,7 +41,7 @@ class Agents:
                 f"an agent takes part as node {info.name!r} already; give this one another name with --node"
             )
         known = controller.store.node(info.name)
-        was_forgotten = known is not None and known.is_forgotten
+        was_forgotten = known is not None and known.state == "forgotten"
         if who.node and was_forgotten:
             raise _forgotten(info.name)
         token, record = mint("agent", info.name)
@@ -58,10 +58,10 @@ class Agents:
         The store knows, and is asked only where the scheduler has heard of it.
         """
         told = self.controller.scheduler.nodes.get(node)
-        if told is None or not told.is_forgotten:
+        if told is None or told.state != "forgotten":
             return
         row = self.controller.store.node(node)
-        if row is not None and row.is_forgotten:
+        if row is not None and row.state == "forgotten":
             raise _forgotten(node)
 
     def _takes_part(self, node: str) -> bool:

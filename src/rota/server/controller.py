@@ -267,7 +267,7 @@ class LiveController:
     def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
         known = self.store.node(node)
-        if known is None or known.is_forgotten:
+        if known is None or known.state == "forgotten":
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
         verb = "drain" if drained else "undrain"
         self.commands.give(who, verb, None, {"node": node, "reason": reason}, f"node {node}")

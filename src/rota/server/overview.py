@@ -31,7 +31,7 @@ class Overview:
         suspended = _by_node(scheduler.suspended, scheduler.ids)
         views = []
         for node in controller.store.nodes():
-            if node.is_forgotten:
+            if node.state == "forgotten":
                 continue
             on, held = holding.get(node.name, {}), suspended.get(node.name, {})
             seen_s = controller.heard.get(node.name)
@@ -63,7 +63,7 @@ class Overview:
     def _rows(self) -> list[NodeRow]:
         """The nodes as the scheduler knows them; views of ten thousand devices would take a second."""
         rows = list(self.controller.scheduler.nodes.copy().values()) or self.controller.store.nodes()
-        return [row for row in rows if not row.is_forgotten]
+        return [row for row in rows if row.state != "forgotten"]
 
     def _gpus_used(self) -> float:
         """Shares of devices that are granted."""

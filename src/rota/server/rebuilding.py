@@ -133,7 +133,7 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
         for node in nodes
     ]
     cluster = Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
-    return replace(cluster, gone=tuple(node.position for node in nodes if node.is_forgotten))
+    return replace(cluster, gone=tuple(node.position for node in nodes if node.state == "forgotten"))
 
 
 def live_node(row: NodeRow) -> LiveNode:

@@ -41,7 +41,7 @@ def nodes(controller: Asked, who: Person) -> Response:
 
 
 @router.post("/nodes/{node}/{verb}", response_model=NodeView, responses=refusals(404, 409))
-def act(
+def act_on_node(
     node: NodeName, verb: NodeVerb, controller: Asked, who: Admin, body: ReasonBody = NO_REASON
 ) -> Response:
     """Let a node take no new jobs, let it take them again, or forget one that is lost.  Admins only."""

@@ -77,6 +77,6 @@ def _back(known: NodeRow, info: NodeInfo, token: TokenRow) -> NodeRow:
             f"node {info.name!r} comes with {has} devices; it joined with {had}, whose numbers are taken",
             expected=f"{had} devices, or another name for the node",
         )
-    if known.is_forgotten:
+    if known.state == "forgotten":
         known = replace(known, state="lost", reason="has joined again and is not heard of yet")
     return replace(known, info=info, token=token.hash)

@@ -166,18 +166,13 @@ class NodeRow:
     name: str
     info: NodeInfo
     state: str
-    """up, drained, away, lost, forgotten."""
+    """up, drained, away, lost, forgotten (only the place and the numbers are kept)."""
     first_device: int
     joined_s: float
     token: str = ""
     """Hash of its agent's token."""
     reason: str = ""
     drained_by: str = ""
-
-    @property
-    def is_forgotten(self) -> bool:
-        """It only keeps its place and the numbers of its devices."""
-        return self.state == "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
