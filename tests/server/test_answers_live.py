@@ -113,6 +113,17 @@ def test_the_shadow_says_what_it_would_do(live: LiveCluster) -> None:
     assert call(live, "DELETE", "/v1/policy/shadow")["shadow"] == ""
 
 
+def test_a_policy_that_cannot_decide_here_is_refused(live: LiveCluster) -> None:
+    """And the old one stays, as does what its shadow is."""
+    before = call(live, "GET", "/v1/policy")
+    for path in ("/v1/policy", "/v1/policy/shadow"):
+        with pytest.raises(Refused, match=r"'partition' fails at the present moment: .*level 'vc'") as caught:
+            call(live, "PUT", path, {"policy": "partition"})
+        assert caught.value.status == 400
+    after = call(live, "GET", "/v1/policy")
+    assert (after["policy"], after["shadow"]) == (before["policy"], before["shadow"])
+
+
 def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     """Nobody is preempted by the new policy's first decision; who swapped it and when is on record."""
     long = live.submit("sleep", "600", gpus=2, time_s=600)
@@ -146,6 +157,13 @@ def test_swapping_the_policy_loses_no_job(live: LiveCluster) -> None:
     swaps = [event for event in call(live, "GET", "/v1/events") if event["kind"] == "policy"]
     assert swaps[-1]["text"] == "srtf in place of fifo:skip=yes"
     assert swaps[-1]["who"] == view["by"]
+    path = f"/v1/jobs/{new['jobs'][0]['id']}"
+    assert call(live, "PATCH", path, {"name": "b"})["warnings"] == [], "it was said when it was submitted"
+    changed = call(live, "PATCH", path, {"priority": 7})
+    assert (changed["priority"], changed["warnings"]) == (
+        7,
+        [f"{ignored}: priority 7 has no effect under it"],
+    )
 
 
 def test_history_is_a_trace_that_simulate_reads(live: LiveCluster, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.policy import policy_view
+from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
@@ -36,7 +37,7 @@ class Answers:
 
     def __init__(self, controller: LiveController, log: Path | None = None) -> None:
         self.controller = controller
-        self._starts, self._futures = Estimator(log), Estimator(log)
+        self._starts, self._futures, self._trials = (Estimator(log) for _ in range(3))
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
@@ -48,6 +49,13 @@ class Answers:
         waiting = self.controller.store.jobs(JobFilter(states=("PENDING", "SUSPENDED")))
         view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
         return view
+
+    def try_policy(self, policy: str) -> None:
+        """Let it decide once upon the present moment before it is accepted; InputError if it cannot."""
+        try:
+            try_policy(self.controller.scheduler, self._trials, policy)
+        finally:
+            self._trials.close()  # it is not needed for a long time
 
     def ignored(self, spec: JobSpec) -> list[str]:
         """What of a job that is submitted has no effect under the policy that decides."""
@@ -86,3 +94,4 @@ class Answers:
         """End the processes that look ahead."""
         self._starts.close()
         self._futures.close()
+        self._trials.close()

@@ -290,6 +290,7 @@ class LiveController:
     def set_policy(self, who: Identity, policy: str) -> PolicyView:
         """Another policy, from now on."""
         check_policy(policy, frozenset(SOURCES))
+        self.answers.try_policy(policy)
         self.commands.give(who, "policy", None, {"policy": policy}, "policy")
         return self.answers.new_policy(policy)
 
@@ -297,6 +298,7 @@ class LiveController:
         """A policy that says what it would do; None ends that."""
         if policy:
             check_policy(policy, frozenset(SOURCES))
+            self.answers.try_policy(policy)
         self.commands.give(who, "shadow", None, {"policy": policy or ""}, "shadow")
         return self.answers.policy()
 

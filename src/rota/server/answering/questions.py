@@ -67,3 +67,11 @@ class AskFutures:
 
     looking: Looking
     policies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AskTrial:
+    """Does `policy` come to a decision upon this moment?"""
+
+    looking: Looking
+    policy: str

@@ -19,17 +19,17 @@ import numpy as np
 from rota.api.estimate import StartEstimate, estimate_start
 from rota.api.forecast import PolicyForecast, Range, forecast, policy_in_force
 from rota.api.futures import Asked, Case, make_case
-from rota.errors import RotaError
+from rota.errors import PolicyError, RotaError
 from rota.knowledge.remaining import Durations, Past, parse_source
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.explain import explain
 from rota.scheduler.frozen import Frozen, load
 from rota.scheduler.live_rules import MinimumRun, NoPreemption, together
 from rota.scheduler.needs import Knowledge
-from rota.scheduler.policy import Policy
+from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.state import Phase
-from rota.server.answering.questions import AskFutures, AskNew, AskStart, Looking, Moment
+from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, Moment
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
 from rota.worlds.simulated.fork import fork, work_s
@@ -44,7 +44,8 @@ class Seer:
     def __init__(self) -> None:
         import_policies()
         self._serve: dict[type, Callable[[Any], Reply]] = {
-            AskStart: start, AskNew: new, AskFutures: futures, str: lambda text: {"said": text}
+            AskStart: start, AskNew: new, AskFutures: futures, AskTrial: trial,
+            str: lambda text: {"said": text},
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
@@ -87,6 +88,21 @@ def futures(ask: AskFutures) -> Reply:
         "note": found.note,
         "policies": [_policy(one) for one in found.policies],
     }
+
+
+def trial(ask: AskTrial) -> Reply:
+    """Nothing, if the policy decides; whatever it raises is the answer otherwise."""
+    frozen, asked = prepared(ask.looking)
+    case = make_case(frozen, asked, 1)
+    policy = _Heard(parse_policy(ask.policy).make())
+    seed = case.origin.packed["seed"]
+    loop, _ = fork(
+        case.origin, policy, case.told_s, case.told_s, source=case.provenance, cause=case.cause, seed=seed
+    )
+    loop.step(case.state.now)
+    if policy.last is None:
+        raise PolicyError("it was not asked")
+    return {}
 
 
 # -- what is asked ---------------------------------------------------------------------------------
