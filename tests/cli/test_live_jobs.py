@@ -17,7 +17,7 @@ from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
 from rota.cli.main import app
-from rota.wire.views import ArrayDone, JobView, Refusal
+from rota.wire.views import ArrayDone, JobView, Refusal, Updated
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,14 @@ def test_update(options: str, changes: object, cluster: Canned) -> None:
     cluster.replies["PATCH /v1/jobs/17"] = job("17", name="b")
     assert rota("update", "17", *options.split()).out.startswith("JOB  NAME")
     assert cluster.asked[-1].body == changes
+
+
+def test_what_of_an_update_has_no_effect_is_said(cluster: Canned) -> None:
+    said = "las orders jobs without looking at priorities: priority 5 has no effect under it"
+    cluster.replies["PATCH /v1/jobs/17"] = Updated(**job("17").model_dump(), warnings=[said])
+    done = rota("update", "17", "--priority", "5")
+    assert done.out.startswith("JOB  NAME")
+    assert done.err == f"rota: {said}\n"
 
 
 def test_update_of_nothing(cluster: Canned) -> None:

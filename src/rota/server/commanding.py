@@ -9,7 +9,7 @@ from rota.server.api.forms import Act, JobChange, Verb
 from rota.server.facade import Conflict, Forbidden, Identity
 from rota.server.store.rows import JobFilter, JobRow
 from rota.server.views import is_over
-from rota.wire.views import ArrayDone, JobView, Refusal
+from rota.wire.views import ArrayDone, JobView, Refusal, Updated
 from rota.worlds.local.inbox import Asked
 
 if TYPE_CHECKING:
@@ -25,14 +25,22 @@ class Commands:
     def __init__(self, controller: LiveController) -> None:
         self.controller = controller
 
-    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+    def update(self, who: Identity, id: str, change: JobChange) -> Updated:
         """Change what a job asks for."""
         row, changes = self.controller.own(who, id), change.changes()
         if is_over(row.now.state):
             raise Conflict(f"job {id} has ended ({row.now.state})")
         if changes:
             self.give(who, "update", row, changes, id)
-        return self._view(id)
+        return Updated(**self._view(id).model_dump(), warnings=self._ignored(row, changes))
+
+    def _ignored(self, row: JobRow, changes: Mapping[str, Any]) -> list[str]:
+        """What of a change has no effect; what is not changed was said when it was asked for."""
+        spec = self.controller.store.spec(row.row)
+        if spec is None or "priority" not in changes:
+            return []
+        changed = spec.model_copy(update={"priority": changes["priority"]})
+        return self.controller.answers.ignored(changed)
 
     def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""

@@ -244,6 +244,13 @@ class Refusal(BaseModel):
     """Why not, as a clause: `it is not running`."""
 
 
+class Updated(JobView):
+    """A job that asks for something else from now on."""
+
+    warnings: list[str] = []
+    """What of the change has no effect under the policy that decides, as sentences."""
+
+
 class ArrayDone(BaseModel):
     """What was done to all jobs of an array that are not over."""
 

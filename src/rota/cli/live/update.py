@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import JobArgument, live
+from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
 
@@ -62,6 +63,8 @@ def update(
             "nothing to change; expected --priority, --time, --deadline or another of the options"
         )
     answer = client.call("PATCH", route("v1", "jobs", job), changes, idempotent=True)
+    for warning in answer.get("warnings", ()):
+        warn(warning)
     if as_json:
         print_json(answer)
     else:

@@ -13,7 +13,7 @@ from rota.server.api.problems import refusals
 from rota.server.facade import JobFilter, LogRequest
 from rota.wire.job import Unix
 from rota.wire.sync import Piece
-from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Why
+from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
 
 INT64 = 2**63 - 1
 MOST_LOG_BYTES = 1 << 20
@@ -82,7 +82,7 @@ def detail(id: JobId, controller: Asked, who: Person) -> Response:
     return answer(controller.detail(who, id))
 
 
-@router.patch("/{id}", response_model=JobView, responses=CHANGING)
+@router.patch("/{id}", response_model=Updated, responses=CHANGING)
 def update(id: JobId, change: ChangeBody, controller: Asked, who: Person) -> Response:
     """Change some of a job's fields."""
     return answer(controller.update(who, id, change))
