@@ -150,6 +150,22 @@ def wait_for(shell: Shell, id: str, state: str) -> dict[str, object]:
     raise AssertionError(f"job {id} is {job}, not {state}")
 
 
+def test_an_agent_that_was_killed_is_told_at_once(shell: Shell) -> None:
+    """Long before its silence has lasted `lost_after`; and not any more once there is another."""
+    shell.up("--node", "here", "--lost-after", "10m")
+    assert "trouble" not in shell.rota("status")
+    os.kill(pid := shell.pid("agent"), signal.SIGKILL)
+    until = time.monotonic() + 30
+    while pid in shell.processes():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    said = " ".join(shell.rota("status").split())
+    assert "trouble the agent of this machine (node here) does not run: jobs here go on; `rota up`" in said
+    assert len(json.loads(shell.rota("status", "--json"))["troubles"]) == 1
+    shell.up()
+    assert "trouble" not in shell.rota("status")
+
+
 def test_a_number_that_another_process_has_now(shell: Shell) -> None:
     """Neither `up` nor `down` takes a stranger, or another cluster's controller, for its own."""
     stranger = subprocess.Popen([sys.executable, "-c", "input()", "rota.server.main"], stdin=subprocess.PIPE)

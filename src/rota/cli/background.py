@@ -16,11 +16,12 @@ from rota.errors import InputError, RotaError, WorldError
 START_S = 60.0
 """How long a process may take to answer."""
 STOP_S = 20.0
-CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID = (
+CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE = (
     "controller.json",
     "logs/controller.log",
     "logs/agent.log",
     "agent/lock",
+    "agent/node.json",
 )
 
 
@@ -114,6 +115,20 @@ def agent_pid(where: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if _is_ours(pid, "rota.agent", where / "agent") else None
+
+
+def dead_agent(where: Path) -> str:
+    """Name of this machine's node if an agent has worked in this home and does so no more; else empty."""
+    try:
+        pid = int((where / AGENT_PID).read_text().strip())
+        node = str(json.loads((where / AGENT_NODE).read_text())["name"])
+    except (OSError, ValueError, KeyError):
+        return ""  # none has ever joined from here
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return node
+    return "" if {b"rota.agent", b"agent"} & set(words) else node
 
 
 def _is_ours(pid: int, module: str, folder: Path) -> bool:

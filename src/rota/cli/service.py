@@ -19,6 +19,7 @@ from rota.cli.background import (
     agent_pid,
     answers,
     controller_pid,
+    dead_agent,
     make_home,
     stop,
 )
@@ -252,6 +253,7 @@ def status(as_json: JsonFlag = False) -> None:
     """Show what runs here, and what an operator should know."""
     with connect() as client:
         said = client.call("GET", "/v1/status")
+    said["troubles"] += _troubles_here(said["troubles"])
     if as_json:
         print_json(said)
         return
@@ -268,6 +270,19 @@ def status(as_json: JsonFlag = False) -> None:
     out.print(f"  state    {said['store']}")
     for trouble in said["troubles"]:
         out.print(f"  trouble  {trouble}")
+
+
+def _troubles_here(known: list[str]) -> list[str]:
+    """What this machine knows before the controller, to which an agent may be silent for a while."""
+    where = home().absolute()
+    node = dead_agent(where) if controller_pid(where) is not None else ""
+    if not node or any(trouble.startswith(f"node {node} is ") for trouble in known):
+        return []
+    if _flags_of_running(where).get("devices") == "none":
+        return []
+    return [
+        f"the agent of this machine (node {node}) does not run: jobs here go on; `rota up` starts it again"
+    ]
 
 
 def config(
