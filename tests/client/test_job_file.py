@@ -224,3 +224,16 @@ def test_the_page_names_every_property() -> None:
     """docs/jobs.md says what each means."""
     page = (Path(__file__).parents[2] / "docs/jobs.md").read_text(encoding="utf-8")
     assert [name for name in PARSERS if f"\n| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize("tenant", ["//", "a//b", "../..", "/a", "a/", "/", "a/./b", ".."])
+def test_tenants_that_are_no_path(tenant: str) -> None:
+    with pytest.raises(InputError, match=r"^tenant .* is no path; expected names with single slashes"):
+        make_spec({"command": ["x"], "tenant": tenant})
+    assert make_spec({"command": ["x"], "tenant": "a.b/..c"}).tenant == "a.b/..c"
+
+
+def test_an_array_of_which_none_may_run() -> None:
+    with pytest.raises(InputError, match=r"^array '1-3%0' lets none of its jobs run; expected at least %1$"):
+        make_spec({"command": ["x"], "array": "1-3%0"})
+    assert make_spec({"command": ["x"], "array": "1-3%1"}).array == "1-3%1"

@@ -40,7 +40,7 @@ def submitted(client: Client, *command: str, **spec: object) -> str:
 
 def test_nobody_touches_the_jobs_of_another_tenant(live: LiveCluster) -> None:
     account = pwd.getpwuid(os.geteuid()).pw_name
-    alice, bob = user(live, "alice", account=account), user(live, "bob", account=account)
+    alice, bob = user(live, "alice", account=account), user(live, "bob", account="daemon")
     id = submitted(alice, "sleep", "600")
     live.reaches(id, "RUNNING")
     calls: list[tuple[str, str, object]]
@@ -57,6 +57,33 @@ def test_nobody_touches_the_jobs_of_another_tenant(live: LiveCluster) -> None:
     assert live.job(id)["state"] == "RUNNING"
     alice.call("POST", f"/v1/jobs/{id}/cancel", {"force": True})
     assert live.wait(id)["state"] == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("new", "sentence"),
+    [
+        ({"account": "one"}, "account 'one' is that of user 'dora'"),
+        ({"tenant": "a//b"}, "tenant 'a//b' is no path"),
+        ({"tenant": "../.."}, "tenant '../..' is no path"),
+    ],
+)
+def test_users_that_cannot_be(live: LiveCluster, new: dict[str, str], sentence: str) -> None:
+    names = {one["name"] for one in live.client.call("GET", "/v1/users")}
+    if "dora" not in names:
+        user(live, "dora", account="one")
+    with pytest.raises(Refused) as caught:
+        live.client.call("POST", "/v1/users", {"name": "eve", **new})
+    assert (caught.value.status, sentence in str(caught.value)) == (400, True)
+    assert "eve" not in {one["name"] for one in live.client.call("GET", "/v1/users")}
+
+
+@pytest.mark.parametrize("wrong", [{"tenant": "//"}, {"array": "1-3%0"}, {"array": "3-1"}])
+@pytest.mark.parametrize("query", [{}, {"dry_run": True}], ids=["submitted", "dry run"])
+def test_jobs_that_cannot_be(live: LiveCluster, wrong: dict[str, str], query: dict[str, object]) -> None:
+    """Also for those who do not ask by the command line."""
+    with pytest.raises(Refused) as caught:
+        live.client.call("POST", "/v1/jobs", {"spec": {"command": ["true"], **wrong}}, query)
+    assert caught.value.status == 400
 
 
 def test_without_a_token_there_is_nothing_but_health(live: LiveCluster) -> None:

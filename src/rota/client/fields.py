@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rota.client.times import parse_moment
 from rota.errors import InputError
 from rota.model.units import parse_duration, parse_memory_gib
-from rota.wire.job import JobSpec, array_indexes
+from rota.wire.job import JobSpec, array_indexes, check_tenant
 
 Fields = dict[str, Any]
 """Some fields of a `JobSpec` by name."""
@@ -72,6 +72,7 @@ def make_spec(fields: Mapping[str, Any]) -> JobSpec:
         whole["gpus"] = whole["gpus_min"]
     try:
         spec = JobSpec.model_validate(whole)
+        check_tenant(spec.tenant)
         if spec.array:
             array_indexes(spec.array)
     except ValidationError as error:

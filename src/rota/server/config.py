@@ -21,6 +21,7 @@ from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.keeping import Keep
+from rota.wire.job import check_tenant
 from rota.worlds.local.endings import RULES, BackOff, Cause, Rule
 from rota.worlds.local.knowledge import check_source
 
@@ -255,6 +256,10 @@ def tenants_of(config: Config) -> Tenants:
     made = []
     for path, said in config.tenants.items():
         said = said or {}
+        try:
+            check_tenant(str(path))
+        except ValueError as error:
+            raise InputError(f"tenants: {error}") from None
         unknown = (
             set(said) - {"quota", "hard", "weight", "by_type"} if isinstance(said, dict) else {str(said)}
         )

@@ -48,7 +48,7 @@ from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
 from rota.server.waiting import Bells, Outcomes
-from rota.wire.job import JobSpec
+from rota.wire.job import JobSpec, array_indexes, check_tenant
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Capability, Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
@@ -156,6 +156,12 @@ class LiveController:
     def _admitted(self, who: Identity, spec: JobSpec) -> JobSpec:
         """The specification, if this person may submit it and what it names is there."""
         tenant = spec.tenant
+        try:
+            check_tenant(tenant)
+            if spec.array:
+                array_indexes(spec.array)
+        except ValueError as error:
+            raise InputError(str(error)) from None
         if os.geteuid() == 0 and not who.admin and not who.account:
             raise Forbidden(
                 f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "

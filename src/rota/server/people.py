@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from rota.errors import InputError
 from rota.server.api.forms import JoinToken, NewUser, UserToken
 from rota.server.auth import mint
 from rota.server.facade import Conflict, NotFound
 from rota.server.roster import StoredRoster
+from rota.wire.job import check_tenant
 from rota.wire.views import UserView
 
 
 def add_user(roster: StoredRoster, user: NewUser) -> UserToken:
-    """A user with a token that is shown only now; Conflict if the name is taken."""
+    """A user with a token that is shown only now.
+
+    Conflict if the name is taken, InputError if the account is another user's or the tenant is no path.
+    """
     if roster.user(user.name) is not None:
         raise Conflict(f"there is a user {user.name!r} already")
-    view = UserView(name=user.name, admin=user.admin, tenant=user.tenant or user.name, account=user.account)
+    tenant = user.tenant or user.name
+    _check(roster, tenant, user.account)
+    view = UserView(name=user.name, admin=user.admin, tenant=tenant, account=user.account)
     roster.put_user(view)
     return UserToken(user=view, token=roster.renew("user", user.name))
+
+
+def _check(roster: StoredRoster, tenant: str, account: str) -> None:
+    """InputError for what nobody can be."""
+    try:
+        check_tenant(tenant)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    other = roster.user_of_account(account) if account else None
+    if other is not None:
+        raise InputError(
+            f"account {account!r} is that of user {other.name!r}; the socket could not tell the two apart"
+        )
 
 
 def new_token(roster: StoredRoster, name: str) -> UserToken:

@@ -123,9 +123,19 @@ def array_of(job_id: str) -> str:
     return job_id.partition("_")[0]
 
 
+def check_tenant(path: str) -> None:
+    """ValueError unless it is empty or a path such as `vision/alice`: names with single slashes between."""
+    if path and any(name in ("", ".", "..") for name in path.split("/")):
+        raise ValueError(
+            f"tenant {path!r} is no path; expected names with single slashes between: vision/alice"
+        )
+
+
 def array_indexes(text: str) -> tuple[list[int], int]:
     """Indexes of `1-20`, `1,3`, `0-100:10`, and how many may run at once (`%4`; 0 is no limit)."""
-    body, _, most = text.partition("%")
+    body, limit, most = text.partition("%")
+    if limit and not int(most):
+        raise ValueError(f"array {text!r} lets none of its jobs run; expected at least %1")
     found: dict[int, None] = {}
     for part in body.split(","):
         span, _, step = part.partition(":")
