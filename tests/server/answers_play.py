@@ -31,6 +31,8 @@ from rota.wire.views import Why as WhyView
 class ExplainingHost(LocalHost):
     """Explains and freezes with the code of the policy's process, on the scheduler's own table."""
 
+    is_away = False
+
     def __init__(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> None:

@@ -52,8 +52,11 @@ def test_decides_as_a_new_one_would(host: PolicyHost, policy: str) -> None:
 
 def test_a_dead_process_is_replaced(host: PolicyHost) -> None:
     before = pid_of(host)
+    assert not host.is_away
     kill(before)
+    assert host.is_away
     assert renewed(host, "srtf").decisions
+    assert not host.is_away
     assert pid_of(host) != before
     assert host.real.tally.failures == 0
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rota.errors import RotaError
 from rota.model.growing import GrowingTable
@@ -53,6 +53,7 @@ from rota.worlds.local.settings import LiveSettings
 from rota.worlds.local.world import LiveWorld
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 RETRY_S = 5.0
 """Pause before the policy is asked again after part of its decision was refused."""
 MEASUREMENTS = 2000
@@ -368,17 +369,26 @@ class Scheduler:
 
     def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
         """Why waiting jobs wait, and behind whom; raises Busy."""
-        host = self.host
-        if host is None or self.loop is None:
-            raise Busy("the scheduler is starting; ask again in a moment")
-        return host.explain(rows, timeout_s)
+        return self._ask(lambda host: host.explain(rows, timeout_s))
 
     def freeze(self) -> bytes:
         """The present moment, as `rota.scheduler.frozen.load` reads it; raises Busy."""
+        return self._ask(lambda host: host.freeze())
+
+    def _ask(self, question: Callable[[PolicyHost], T]) -> T:
+        """The answer of the policy process; if it has died, the scheduler is woken to start another.
+
+        Raises Busy.
+        """
         host = self.host
         if host is None or self.loop is None:
             raise Busy("the scheduler is starting; ask again in a moment")
-        return host.freeze()
+        try:
+            return question(host)
+        except Busy:
+            if host.is_away:  # on a quiet cluster its next step may be long off
+                self.inbox.put(Begun())
+            raise
 
 
 def _past(store: Store) -> list[tuple[str, str, list[float]]]:

@@ -110,6 +110,11 @@ class PolicyHost:
         """A step of the loop is committed: explanations show it from now on."""
         self.real.note()
 
+    @property
+    def is_away(self) -> bool:
+        """True if the process of the real policy has died or is behind; see `RemotePolicy.is_away`."""
+        return self.real.is_away
+
     def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
         """Why `rows` wait; see `RemotePolicy.explain`."""
         return self.real.explain(rows, timeout_s)

@@ -274,6 +274,12 @@ class RemotePolicy:
 
     # -- any thread ----------------------------------------------------------------------------------
 
+    @property
+    def is_away(self) -> bool:
+        """True if no process follows the table: the next step of the scheduler begins with one."""
+        child = self._child
+        return child is None or not self._is_in_step or not child.is_alive()
+
     def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
         """Why `rows` wait, as of the last decision and the last `note`.
 
