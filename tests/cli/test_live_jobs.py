@@ -58,7 +58,7 @@ def test_an_array(cluster: Canned) -> None:
     members = [job(f"17_{index}", state="CANCELLED") for index in range(1, 13)]
     refused = [Refusal(job=one.id, error="it is not running") for one in members]
     cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members[:2], ended=0)
-    assert rota("cancel", "17").out == "job 17_1 cancelled: cancelled\njob 17_2 cancelled: cancelled\n"
+    assert rota("cancel", "17").out == "job 17_1 cancelled\njob 17_2 cancelled\n"
     cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members, ended=8)
     assert rota("cancel", "17").out == "cancelled 12 jobs of array 17; 8 had ended\n"
     ids = [one["id"] for one in json.loads(rota("cancel", "17", "--json").out)]

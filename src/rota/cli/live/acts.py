@@ -155,8 +155,9 @@ def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool
 
 def _line(verb: str, view: Mapping[str, Any]) -> str:
     # What is told to happen happens in a moment: the state is still that of before.
-    state = "" if verb in TOLD else f": {view['state'].lower()}"
-    return f"job {view['id']} {DONE[verb]}{state}"
+    state = view["state"].lower()
+    is_said = verb in TOLD or state == DONE[verb]
+    return f"job {view['id']} {DONE[verb]}" + ("" if is_said else f": {state}")
 
 
 def _lines_of_array(verb: str, array: ArrayDone, views: Sequence[Mapping[str, Any]]) -> list[str]:
