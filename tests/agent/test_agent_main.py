@@ -287,7 +287,7 @@ def test_own_address() -> None:
         own_address("http://no-such-host.invalid:80")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_idle_agent_sleeps(home: Path, controller: FakeController) -> None:
     """Less than 0.5 % of a core with ten jobs that sleep."""
     with served(controller) as url, process(home, url) as running:

@@ -148,7 +148,7 @@ def press_ctrl_c(process: subprocess.Popen[str]) -> str:
     raise AssertionError("it does not end")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_interrupted_while_there_is_no_controller(tmp_path: Path) -> None:
     """Ctrl-C right after the kill: jobs, agent and folder are gone all the same."""
     demo = subprocess.Popen(

@@ -209,6 +209,7 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
     nothing_is_left(shell)
 
 
+@pytest.mark.soak
 def test_another_database_does_not_know_the_agent(shell: Shell) -> None:
     """Its jobs run on, since they may be another store's; the sentence says how to begin anew."""
     shell.up()

@@ -26,7 +26,7 @@ def agreement() -> ModuleType:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["fifo", "tiresias"])
+@pytest.mark.parametrize("policy", ["fifo", pytest.param("tiresias", marks=pytest.mark.soak)])
 def test_both_worlds_agree(agreement: ModuleType, policy: str) -> None:
     row = agreement.compare(agreement.make_plan(7, seed=3), policy, busy=False)
     assert abs(row["difference"]) < GENEROUS, row
