@@ -39,6 +39,8 @@ class FakeController:
         self.old: set[int] = set()
         """Rows of jobs that ended long ago."""
         self.away = self.stop = False
+        self.kept_in_vain = 0
+        """Questions about what ended jobs left, while it was away."""
         self.in_vain = 0
         """Calls while it was away."""
         self.whole = True
@@ -57,6 +59,7 @@ class FakeController:
         """One sync, or a question about what ended jobs left."""
         assert method == "POST"
         if path.endswith("/kept"):
+            self.kept_in_vain += self.away
             return self._kept(Kept.model_validate_json(body.model_dump_json())).model_dump(mode="json")
         assert path.endswith("/sync")
         request = SyncRequest.model_validate_json(body.model_dump_json())

@@ -247,5 +247,6 @@ def test_an_agent_whose_controller_is_away_asks_again(
     monkeypatch.setattr(sweeping, "AGAIN_S", 0.05)
     controller.leave()
     with agent_at(home, controller):
+        controller.until(lambda: controller.kept_in_vain > 1)
         controller.come_back()
         controller.until(lambda: controller.kept)

@@ -13,7 +13,7 @@ from play import trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Decision, Wake
-from rota.scheduler.host_memory import Kept, put_out
+from rota.scheduler.host_memory import Resident, put_out
 from rota.scheduler.loop import Loop
 from rota.worlds.simulated.costs import Cost, Costs
 from rota.worlds.simulated.faults import Fault
@@ -31,18 +31,18 @@ def cluster(nodes: int = 1, gpus: int = 4) -> Cluster:
 class Keeps(NamedTuple):
     """Rows that are suspended, and rows that would be, with what they keep."""
 
-    there: tuple[Kept, ...] = ()
-    then: tuple[Kept, ...] = ()
+    there: tuple[Resident, ...] = ()
+    then: tuple[Resident, ...] = ()
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         return self.there
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         return next((one for one in self.then if one.row == row), None)
 
 
-def kept(row: int, gib: float, loses_s: float = 0.0, node: int = 0) -> Kept:
-    return Kept(row, ((node, gib),), loses_s)
+def kept(row: int, gib: float, loses_s: float = 0.0, node: int = 0) -> Resident:
+    return Resident(row, ((node, gib),), loses_s)
 
 
 START = Decision({}, [Grant(0, (0,))])

@@ -74,6 +74,19 @@ def test_random_kills(tmp_path: Path, policy: str, seed: int) -> None:
     assert site.kills
 
 
+@pytest.mark.parametrize("kills", [0.0, 0.2])
+def test_jobs_take_turns_on_a_machine_without_memory_for_all(tmp_path: Path, kills: float) -> None:
+    """Two of them fill its 64 GiB, so that whoever is suspended has to leave; all end all the same."""
+    chooser = random.Random(7)
+    site = Site(tmp_path, {"n0": 2}, "gandiva:quantum=4")
+    rows = [site.submit(12.0, memory_gib=30.0, retries=1000) for _ in range(4)]
+    site.run(between=lambda turn: site.kill_controller() if chooser.random() < kills else None)
+    site.check_end()
+    ways = {attempt.number for row in rows for attempt in site.store.attempts(row)}
+    assert max(ways) > 1, "nobody had to leave"
+    assert bool(site.kills) == bool(kills)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_between_durable_steps(tmp_path: Path, seed: int) -> None:
     """The controller dies at random points inside its writes."""

@@ -18,7 +18,7 @@ from rota.scheduler.occupancy import EPSILON
 from rota.scheduler.state import State
 
 
-class Kept(NamedTuple):
+class Resident(NamedTuple):
     """What one suspended job keeps."""
 
     row: int
@@ -31,11 +31,11 @@ class Kept(NamedTuple):
 class Keeper(Protocol):
     """The part of a world that knows what is suspended where."""
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         """Waiting jobs whose processes, or whose state, stay in host memory."""
         ...
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         """What `row`, which runs, would keep if it were preempted by `leave`; None if nothing."""
         ...
 
@@ -62,7 +62,7 @@ def put_out(state: State, decision: Decision, keeper: Keeper) -> frozenset[int]:
     return frozenset(_too_many(kept, room))
 
 
-def _too_many(kept: list[Kept], room: dict[int, float]) -> Iterable[int]:
+def _too_many(kept: list[Resident], room: dict[int, float]) -> Iterable[int]:
     """Rows to put out until no node of `room` (GiB left, negative if short) is short."""
     for one in sorted(kept, key=lambda one: (one.loses_s, -sum(gib for _, gib in one.gib), one.row)):
         if any(gib > 0.0 and room.get(node, 0.0) < -EPSILON for node, gib in one.gib):

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 
@@ -119,11 +119,11 @@ class World(Protocol):
         """The attempt of `row` is over: settle its progress."""
         ...
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         """Waiting jobs that stay in host memory, and what they keep there."""
         ...
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         """What `row`, which runs, would keep in host memory if it were preempted by `leave`."""
         ...
 

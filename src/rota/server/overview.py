@@ -61,7 +61,7 @@ class Overview:
         )
 
     def _rows(self) -> list[NodeRow]:
-        """The nodes as the scheduler knows them; views of ten thousand devices would take a second."""
+        """The nodes as the scheduler knows them; views of ten thousand devices take long."""
         rows = list(self.controller.scheduler.nodes.copy().values()) or self.controller.store.nodes()
         return [row for row in rows if row.state != "forgotten"]
 

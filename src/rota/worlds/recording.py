@@ -10,7 +10,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Event
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
@@ -55,8 +55,8 @@ class RecordingWorld:
         self.stops.append(Stop(self.state.now, row, how))
         return Lost()
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         return ()
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.scheduler.state import State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal, World
 
@@ -44,10 +44,10 @@ class RefusingWorld:
     def stopped(self, row: int, how: How) -> Lost:
         return self.inner.stopped(row, how)
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         return self.inner.suspended()
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         return self.inner.would_keep(row, leave)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.model.grants import Leave
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.wire.sync import Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob
 
@@ -50,7 +50,7 @@ def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool)
     return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
 
 
-def suspended(world: LiveWorld) -> list[Kept]:
+def suspended(world: LiveWorld) -> list[Resident]:
     """Waiting jobs whose processes stay in host memory, with what they hold there."""
     return [
         _kept(world, job, attempt)
@@ -60,7 +60,7 @@ def suspended(world: LiveWorld) -> list[Kept]:
     ]
 
 
-def would_keep(world: LiveWorld, row: int, leave: Leave) -> Kept | None:
+def would_keep(world: LiveWorld, row: int, leave: Leave) -> Resident | None:
     """What a running job would keep if it were preempted by `leave`."""
     job = world.live[row]
     attempt = job.attempt
@@ -69,7 +69,7 @@ def would_keep(world: LiveWorld, row: int, leave: Leave) -> Kept | None:
     return _kept(world, job, attempt) if way_out(job, leave) is Wanted.SUSPEND else None
 
 
-def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Kept:
+def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Resident:
     """By node the larger of what it asked for and what it was seen to use."""
     seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
     asked = job.spec.memory_gib / max(1, sum(len(place.devices) for place in attempt.places))
@@ -79,9 +79,9 @@ def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Kept:
         if not place.is_over
     )
     if saves(job):
-        return Kept(job.row, gib)
+        return Resident(job.row, gib)
     done = world.progress.done(job.row, world.state.now)
-    return Kept(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
+    return Resident(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
 
 
 def preemption_costs(world: LiveWorld) -> dict[int, float]:

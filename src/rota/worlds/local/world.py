@@ -16,7 +16,7 @@ from rota.model.grants import Grant, Leave
 from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.decision import Event as Cause
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.scheduler.mirror import TracedState
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
@@ -139,10 +139,10 @@ class LiveWorld:
             self.void(job, attempt, f"node {self._lost_name(attempt)} is not heard of")
         return Lost(overhead_s=max(0.0, ready - self.state.since_s.item(row)))
 
-    def suspended(self) -> Iterable[Kept]:
+    def suspended(self) -> Iterable[Resident]:
         return leaving.suspended(self)
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         return leaving.would_keep(self, row, leave)
 
     # -- what happens ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from rota.model.grants import Grant, Leave
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
-from rota.scheduler.host_memory import Kept
+from rota.scheduler.host_memory import Resident
 from rota.scheduler.progress import Progress
 from rota.scheduler.state import Phase, State
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
@@ -81,7 +81,7 @@ class SimulatedWorld:
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._dirty: set[int] = set()
-        self._suspended: dict[int, Kept] = {}
+        self._suspended: dict[int, Resident] = {}
         """Jobs in the memory of the hosts on which they would resume."""
         self._last_user: dict[int, int] = {}
         """Who used each device last; kept where changes cost anything."""
@@ -298,15 +298,15 @@ class SimulatedWorld:
     def _nodes_of(self, grant: Grant) -> set[int]:
         return {node for node, _ in self.state.occupancy.parts(grant)}
 
-    def _kept(self, row: int, grant: Grant) -> Kept:
+    def _kept(self, row: int, grant: Grant) -> Resident:
         """What a job suspended from `grant` keeps: the host memory it asked for."""
         memory, parts = self.jobs.memory_gib.item(row), self.state.occupancy.parts(grant)
-        return Kept(row, tuple((node, part * memory) for node, part in parts))
+        return Resident(row, tuple((node, part * memory) for node, part in parts))
 
-    def suspended(self) -> list[Kept]:
+    def suspended(self) -> list[Resident]:
         return [kept for row, kept in self._suspended.items() if row in self.state.waiting]
 
-    def would_keep(self, row: int, leave: Leave) -> Kept | None:
+    def would_keep(self, row: int, leave: Leave) -> Resident | None:
         if leave is not Leave.IN_MEMORY or self._costs_nothing:
             return None
         return self._kept(row, self.state.grants[row])
