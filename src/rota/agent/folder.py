@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rota.model.atomic import write_durably
+
 LAUNCH = "launch.json"
 LOCK = "lock"
 SHIM = "shim.json"
@@ -102,30 +104,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
     """Write a file that is there whole or not at all, also after a power cut."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-        with open(fd, "w", encoding="utf-8") as stream:
-            os.fchmod(fd, mode)  # whatever the umask took away
-            json.dump(value, stream)  # ASCII: an environment may hold bytes that are no text
-            stream.flush()
-            os.fsync(fd)
-        os.replace(partial, path)
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
-        raise
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make new and renamed entries of a folder survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    write_durably(path, json.dumps(value), mode=mode)  # ASCII: an environment may hold bytes that are no text
 
 
 def open_theirs(path: Path) -> int:

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from rota.agent.crash import crash_point
-from rota.agent.folder import Home, read_json, sync_folder
+from rota.agent.folder import Home, read_json
+from rota.model.atomic import sync_folder
 from rota.wire.sync import Part, are_two
 
 LOG = logging.getLogger("rota.agent")

@@ -28,19 +28,41 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_durably(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """A file with exactly this mode that is there whole or not at all, also after a power cut.
+
+    An OSError names `path`.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(partial, flags, mode), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask took away
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the half-written one means nothing to anybody
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def write_secret(path: Path, text: str) -> None:
     """A file of one line that only its owner can ever read: whole, and on the disk on return.
 
     Missing folders are made, for the owner alone.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    write_durably(path, text + "\n")
+
+
+def sync_folder(path: Path) -> None:
+    """Make new and renamed entries of a folder survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(partial, path)
+        os.fsync(fd)
     finally:
-        partial.unlink(missing_ok=True)
+        os.close(fd)
