@@ -53,6 +53,14 @@ def test_many_may_make_it_at_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "python").iterdir()] == [made.pop().name]
 
 
+def test_what_goes_while_it_looks_around_is_no_trouble(tmp_path: Path) -> None:
+    """An entry that is listed and not there any more, as another maker's half-made folder may be."""
+    python = tmp_path / "python"
+    python.mkdir()
+    (python / ".part-gone").symlink_to("nowhere")
+    assert make_job_path(python).is_dir()
+
+
 def test_a_new_version_leaves_the_old_one_to_running_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -91,5 +92,6 @@ def _make(folder: Path, files: dict[str, bytes]) -> None:
 def _remove_old(python: Path, current: Path) -> None:
     """Other versions nobody has started with for long, and what a killed agent left half made."""
     for path in python.iterdir():
-        if path != current and time.time() - path.stat().st_mtime > KEPT_S:
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):  # what another thread or agent was making is made
+            if path != current and time.time() - path.stat().st_mtime > KEPT_S:
+                shutil.rmtree(path, ignore_errors=True)
