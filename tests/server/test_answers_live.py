@@ -80,6 +80,18 @@ def test_why_dry_run_and_whatif(live: LiveCluster) -> None:
         call(live, "POST", "/v1/whatif", {"policies": ["nosuch"]})
 
 
+def test_numbers_are_those_of_the_nodes(live: LiveCluster) -> None:
+    """Status and gauges count by themselves: the same as the views of the nodes add up to."""
+    job = live.submit("sleep", "600", gpus=1, gpu_share=0.5)
+    live.reaches(job, "RUNNING")
+    call(live, "POST", "/v1/nodes/n1/drain", {"reason": "test"})
+    status, nodes = call(live, "GET", "/v1/status"), call(live, "GET", "/v1/nodes")
+    assert (status["gpus"], status["gpus_used"], status["nodes"]) == (2, 0.5, 1)
+    assert [(node["gpus"], node["gpus_used"], node["state"]) for node in nodes] == [(2, 0.5, "draining")]
+    lines = live.client.text("/metrics").splitlines()
+    assert 'rota_nodes{state="draining"} 1.0' in lines
+
+
 def test_durations_nobody_knows_are_shown_as_a_range(live: LiveCluster) -> None:
     for seconds in ("0.2", "1.2"):
         live.wait(live.submit("sleep", seconds))
