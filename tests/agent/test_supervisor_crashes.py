@@ -5,6 +5,7 @@ The command leaves a line whenever it runs: there is never a second one, whoever
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -88,7 +89,8 @@ def finish(supervisor: Supervisor, live: Live) -> None:
     ("point", "known", "runs"),
     [
         ("folder made", False, 1),  # nothing was promised: the controller's next word starts it
-        ("launch written", True, 0),  # nobody can tell whether a shim is on its way: lost, and it stays out
+        ("launch written", False, 1),  # nor was anything here: no shim can be on its way
+        ("shim log made", True, 0),  # nobody can tell whether one is: lost, and it stays out
         ("shim spawned", True, 1),  # it never needed us
     ],
 )
@@ -107,6 +109,24 @@ def test_an_agent_that_dies_while_it_starts(
     finish(second, live)
     assert second.start(one) is live
     assert len(lines(live.folder.path / "runs")) == runs
+    second.close()
+
+
+@pytest.mark.parametrize("edit", [{"boot": "another"}, {"boot": None}], ids=["power cut", "older agent"])
+def test_what_may_have_begun_is_not_started_again(
+    home: Path, edit: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shim's log that is not there proves nothing after a power cut, nor where nobody noted the boot."""
+    monkeypatch.setattr(watching, "START_S", 0.5)
+    one = shell(0, RUN)
+    crash(home, one, "launch written")
+    launch = home / "attempts" / "0" / "1" / "launch.json"
+    launch.write_text(json.dumps(json.loads(launch.read_text()) | edit))
+    second = Supervisor(home)
+    live = second.start(one)
+    gone(second, live)
+    assert live.status is Status.LOST
+    assert lines(live.folder.path / "runs") == []
     second.close()
 
 

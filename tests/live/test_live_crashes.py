@@ -53,6 +53,7 @@ CONTROLLER = ("step decided", "step stored", "store-begin", "store-commit", "sto
 AGENT = (
     "folder made",
     "launch written",
+    "shim log made",
     "shim spawned",
     "suspend written",
     "place written",
@@ -81,7 +82,7 @@ FAST = {
     "step decided:4",
     "step stored:4",
     "store-commit:5",
-    "launch written",
+    "shim log made",
     "stop written",
     "suspend written",
 }

@@ -15,6 +15,7 @@ from rota.model.atomic import write_durably
 LAUNCH = "launch.json"
 LOCK = "lock"
 SHIM = "shim.json"
+SHIM_LOG = "shim.log"
 RANKS = "ranks.json"
 EXIT = "exit.json"
 NOTICE = "notice.json"

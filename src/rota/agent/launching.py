@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import MEMBERS
-from rota.agent.crash import VARIABLE
-from rota.agent.folder import Folder, Home
+from rota.agent.crash import VARIABLE, crash_point
+from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, Folder, Home
+from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path
 from rota.errors import WorldError
 from rota.wire.sync import Part, Rank
@@ -87,6 +88,7 @@ def launch_form(
     )
     return {
         "version": 1,
+        "boot": boot_id(),
         "part": part.model_dump(mode="json", exclude={"env"}),
         "devices": list(part.devices),
         "cores": list(cores),
@@ -220,6 +222,23 @@ def void_checkpoints(home: Home, part: Part) -> None:
             (path / "VOID").touch()
 
 
+def withdraw_unspawned(folder: Folder) -> bool:
+    """Take `launch.json` back if the agent that wrote it died before it tried to start the shim.
+
+    The shim's log is made first: without it no shim is on its way, and the attempt is one that never began.
+    After a power cut the log may be what was lost, so this holds for the same boot only.  Raises OSError.
+    """
+    if (folder.path / SHIM_LOG).exists() or (folder.path / EXIT).exists():
+        return False
+    try:
+        if (folder.read(LAUNCH) or {}).get("boot") != boot_id():
+            return False
+    except ValueError:  # somebody has edited it: whoever attaches says so
+        return False
+    folder.launch.unlink()
+    return True
+
+
 def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """Start the shim of an attempt; raises OSError if this machine cannot.
 
@@ -232,7 +251,8 @@ def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         "ROTA_ATTEMPT": str(part.attempt),
         "ROTA_ATTEMPT_DIR": str(folder),
     }
-    log = os.open(folder / "shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = os.open(folder / SHIM_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    crash_point("shim log made")
     mine, theirs = os.pipe2(os.O_CLOEXEC)
     try:
         child = subprocess.Popen(

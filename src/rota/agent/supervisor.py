@@ -20,7 +20,15 @@ from typing import Any
 from rota.agent.cgroups import Cgroups, group_name
 from rota.agent.crash import crash_point
 from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, Home
-from rota.agent.launching import User, launch_form, make_folders, places, ranks_of, void_checkpoints
+from rota.agent.launching import (
+    User,
+    launch_form,
+    make_folders,
+    places,
+    ranks_of,
+    void_checkpoints,
+    withdraw_unspawned,
+)
 from rota.agent.live import Live
 from rota.agent.ownership import claim
 from rota.agent.processes import move_ranks
@@ -47,7 +55,10 @@ class Supervisor:
         self._watches: dict[tuple[int, int], Watch] = {}
         self._changed: dict[tuple[int, int], Live] = {}
         for row, attempt in self.home.launched():
-            watch = Watch.attach(self.home.of(row, attempt), row, attempt, clock)
+            folder = self.home.of(row, attempt)
+            if withdraw_unspawned(folder):  # the controller's next word starts it
+                continue
+            watch = Watch.attach(folder, row, attempt, clock)
             self._watch(watch)
             watch.look()
 

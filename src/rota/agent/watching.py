@@ -16,7 +16,7 @@ from typing import Any
 from rota.agent.cgroups import kill_members, remove
 from rota.agent.crash import crash_point
 from rota.agent.ending import exit_of, verdict
-from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, STOP, SUSPEND, Folder
+from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
 from rota.agent.identity import Identity, boot_id
 from rota.agent.launching import spawn
 from rota.agent.live import Live
@@ -177,7 +177,7 @@ class Watch:
         folder = self.live.folder.path
         if (folder / LAUNCH).exists() and not (folder / EXIT).exists():
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
-        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, RANKS, SHIM, "shim.log", LOCK):
+        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, RANKS, SHIM, SHIM_LOG, LOCK):
             (folder / name).unlink(missing_ok=True)
         for room in folder.glob(".*.room"):
             room.unlink()
@@ -266,7 +266,7 @@ class Watch:
         code = self._child.poll() if self._child is not None else None
         if code == NO_ROOM:
             return "the disk of this machine has no room for its record; make room, or drain the node"
-        log = self.live.folder.path / "shim.log"
+        log = self.live.folder.path / SHIM_LOG
         said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         return f"its shim died before it began: {said[-1] if said else 'it said nothing'}"
 
