@@ -39,6 +39,16 @@ def test_every_code_has_a_sentence(code: Code) -> None:
             "needs 1 CPU core on one node; the most free on one is 0",
             "Ask for less, or wait until a node has 1 CPU core free.",
         ),
+        (
+            Constraint(Code.HOST_TOO_LARGE, 100, 64, "GiB of host memory"),
+            "needs 100 GiB of host memory on one node; the largest node has 64",
+            "Ask for less, or add a node that has 100 GiB of host memory.",
+        ),
+        (
+            Constraint(Code.HOST_TOO_LARGE, 8, 8, "CPU cores"),
+            "needs 8 CPU cores on one node; too few nodes have it",
+            "Ask for less, or add a node that has 8 CPU cores.",
+        ),
         (Constraint(Code.DEPENDENCY, detail="3"), "waits for job 3 to end", "Job 3 would have to end."),
         (
             Constraint(Code.NODE, detail="n1, n2"),

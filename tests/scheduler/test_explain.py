@@ -153,10 +153,46 @@ SCENES = [
     Scene(
         "more CPU cores than any node has, for a gang, and no room", "A 8x9 B 2x9",
         [
-            (Code.HOST, 32, 8, "needs 32 CPU cores on one node; the most free on one is 8"),
+            (Code.HOST_TOO_LARGE, 64, 8, "needs 64 CPU cores on one node; the largest node has 8"),
             (Code.RESOURCES, 2, 0, "needs 2 GPUs; 0 are free"),
         ],
         cluster=HOSTS, running=(alone(0, *range(8)),), columns={"cpus": [0.0, 64.0]},
+    ),
+    Scene(
+        "more memory than any node has, and part of the devices free", "A 3x9 B 4x9 C 2x9",
+        [
+            (
+                Code.HOST_TOO_LARGE, 200, 64,
+                "needs 200 GiB of host memory on one node; the largest node has 64",
+            ),
+            (Code.RESOURCES, 2, 1, "needs 2 GPUs; 1 is free"),
+        ],
+        cluster=HOSTS, running=(alone(0, 0, 1, 2), alone(1, 4, 5, 6, 7)),
+        columns={"memory_gib": [0.0, 0.0, 200.0]},
+    ),
+    Scene(
+        "more memory than any node has, of which the part for the one free device would be there",
+        "A 3x9 B 4x9 C 8x9 D 4x9",
+        [
+            (
+                Code.HOST_TOO_LARGE, 160, 64,
+                "needs 160 GiB of host memory on one node; the largest node has 64",
+            ),
+            (Code.RESOURCES, 4, 1, "needs 4 GPUs; 1 is free"),
+            (Code.EARLIER, NAN, 1, "stands behind 1 job submitted earlier (C)"),
+        ],
+        cluster=HOSTS, running=(alone(0, 0, 1, 2), alone(1, 4, 5, 6, 7)),
+        columns={"memory_gib": [0.0, 0.0, 0.0, 160.0]},
+    ),
+    Scene(
+        "memory that only a closed node has is no lack for ever", "A 4x9 B 1x9",
+        [
+            (Code.NODE, NAN, NAN, "would fit if node n1 took new jobs"),
+            (Code.HOST, 200, 64, "needs 200 GiB of host memory on one node; the most free on one is 64"),
+            (Code.RESOURCES, 1, 0, "needs 1 GPU; 0 are free"),
+        ],
+        cluster=Cluster.build([NodeShape(1, 4, memory_gib=64), NodeShape(1, 4, memory_gib=256)]),
+        running=(alone(0, 0, 1, 2, 3),), columns={"memory_gib": [0.0, 200.0]}, also={"lost": 1},
     ),
     Scene(
         "memory for a gang of which each half would find some", "A 1x9 B 4x9",

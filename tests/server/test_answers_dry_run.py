@@ -64,8 +64,8 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     ("spec", "sentence"),
     [
         ({"gpus": 8}, "needs 8 devices at once; the cluster has 2 it could use"),
-        ({"cpus": 999.0}, "needs 999 CPU cores on one node; the most free on one is 8"),
-        ({"gpus": 2, "cpus": 999.0}, "needs 999 CPU cores on one node; the most free on one is 8"),
+        ({"cpus": 999.0}, "needs 999 CPU cores on one node; the largest node has 8"),
+        ({"gpus": 2, "cpus": 999.0}, "needs 999 CPU cores on one node; the largest node has 8"),
         ({"gpu_types": ["A100"]}, "needs devices of type A100; the cluster has none"),
         ({"tenant": "small", "gpus": 2}, "tenant small would use 2 devices; its quota is 1"),
         (

@@ -341,6 +341,17 @@ SITUATIONS = [
         policy="fifo:backfill=easy",
     ),
     Situation(
+        "more host memory than any node has",
+        waits({}, gpus=2, memory_gib=999.0),
+        [
+            "needs 999 GiB of host memory on one node; the largest node has 64",
+            NEEDS_2,
+            "stands behind 1 job submitted earlier (2)",
+        ],
+        policy="fifo",
+        remedy="Ask for less, or add a node that has 999 GiB of host memory.",
+    ),
+    Situation(
         "drained node",
         drained(4),
         [
@@ -396,6 +407,7 @@ SITUATIONS = [
         "not to begin yet",
         lambda s: (full(s), next_one(s, begin_s=EPOCH_S + 3600.0))[1],
         ["is not to begin before 2023-11-14 23:13:20 UTC, in 1h"],
+        remedy="Let it begin earlier with `rota update 2 --begin none`.",
     ),
     Situation("one of an array at a time", array, ["only 1 job of its array may run at once"]),
     Situation(

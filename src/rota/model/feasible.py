@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import NamedTuple
+
 import numpy as np
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools
 from rota.model.jobs import JobTable
+
+_ROUNDING = 1e-9
+"""A node that has what ten devices need feeds ten, whatever the division says."""
 
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
@@ -21,3 +27,53 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
         room[jobs.gpu_types == mask] = max(counts, default=0)
     feasible: Bools = np.minimum(jobs.gpus, jobs.gpus_min) <= room
     return feasible
+
+
+class HostNeed(NamedTuple):
+    """What a job wants of its nodes besides devices, in all; 0 is unknown."""
+
+    gpus: int
+    gpus_min: int
+    """Fewest devices it can run on."""
+    cpus: float
+    memory_gib: float
+    types: Container[str] = ()
+    """Device types that will do; empty for any."""
+
+
+class Shortfall(NamedTuple):
+    """What the devices of a job on one node need of it, and the most that a node has."""
+
+    needed: float
+    most: float
+    what: str
+    """`CPU cores` or `GiB of host memory`."""
+
+
+def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
+    """Of CPU cores and host memory what the nodes, even with nobody on them, have too little of.
+
+    CPU and memory follow the devices.  Too few devices are no shortfall of this kind.
+    """
+    nodes = [
+        node
+        for node, kind in enumerate(cluster.node_type.tolist())
+        if node not in cluster.gone
+        and not (need.gpus and need.types and cluster.type_names[kind] not in need.types)
+    ]
+    room = cluster.node_gpus[nodes] if need.gpus else np.ones(len(nodes), dtype=np.int64)
+    least = min(max(need.gpus_min, 1), int(room.sum()))
+    found = []
+    for wanted, capacities, what in (
+        (need.cpus, cluster.node_cpus, "CPU cores"),
+        (need.memory_gib, cluster.node_memory_gib, "GiB of host memory"),
+    ):
+        capacity = capacities[nodes]
+        if not wanted or not capacity.any():
+            continue
+        of_each = wanted / max(need.gpus, 1)
+        fed = np.where(capacity > 0, np.floor(capacity / of_each + _ROUNDING), np.inf)  # 0 is unlimited
+        if np.minimum(room, fed).sum() < least:
+            on_one = of_each * min(least, int(room.max()))
+            found.append(Shortfall(on_one, float(capacity.max()), what))
+    return found

@@ -20,6 +20,7 @@ class Code(StrEnum):
     GPU_TYPE = "GpuType"
     MEMORY = "Memory"
     HOST = "HostResources"
+    HOST_TOO_LARGE = "HostTooLarge"
     NODE = "ReqNodeNotAvail"
     UNHEALTHY = "UnhealthyDevice"
     PRIORITY = "Priority"
@@ -141,6 +142,12 @@ def _host(c: Constraint, device: str) -> str:
     return f"needs {_host_need(c)} on one node; the most free on one is {number(c.provided)}"
 
 
+def _host_too_large(c: Constraint, device: str) -> str:
+    is_beyond_all = c.requested > c.provided
+    has = f"the largest node has {number(c.provided)}" if is_beyond_all else "too few nodes have it"
+    return f"needs {_host_need(c)} on one node; {has}"
+
+
 def _host_need(c: Constraint) -> str:
     """`1 CPU core`, `8 GiB of host memory`."""
     need = f"{number(c.requested)} {c.detail}"
@@ -221,6 +228,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
         f"{number(c.provided)} GiB"
     ),
     Code.HOST: _host,
+    Code.HOST_TOO_LARGE: _host_too_large,
     Code.NODE: lambda c, d: f"would fit if {listed(c.detail, 'node')} took new jobs",
     Code.UNHEALTHY: lambda c, d: f"would fit if {listed(c.detail, 'device')} {_were(c.detail)} healthy",
     Code.PRIORITY: _ahead("of higher priority"),
@@ -294,6 +302,7 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
         f"Ask for {number(c.provided)} GiB or less, or wait until a device has more left."
     ),
     Code.HOST: lambda c, d: f"Ask for less, or wait until a node has {_host_need(c)} free.",
+    Code.HOST_TOO_LARGE: lambda c, d: f"Ask for less, or add a node that has {_host_need(c)}.",
     Code.NODE: lambda c, d: (
         f"Open {listed(c.detail, 'node')} again: `rota drain NODE --undo` ends a drain, `rota up` or "
         "`rota agent` brings back what is lost."
@@ -314,7 +323,7 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     Code.RESERVATION: lambda c, d: f"{_first(listed(_BRACKETS.sub('', c.detail)))} would have to start.",
     Code.DEPENDENCY: lambda c, d: f"{_first(listed(c.detail))} would have to end.",
     Code.LOCALITY: lambda c, d: "Running jobs would have to leave devices that are close together.",
-    Code.BEGIN: lambda c, d: "Let it begin earlier with `rota update --begin`.",
+    Code.BEGIN: lambda c, d: "Let it begin earlier with `rota update JOB --begin none`.",
     Code.ARRAY: lambda c, d: "Another job of the array would have to end.",
     Code.PREEMPTED: lambda c, d: (
         "" if c.detail in ("", "nobody yet") else f"{_first(listed(c.detail))} would have to end."

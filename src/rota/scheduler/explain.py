@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from rota.model.columns import Floats
 from rota.model.grants import Reservation
 from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Standing
+from rota.scheduler.explain_host import acceptable, never_fed, not_fed
 from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
@@ -164,10 +164,11 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
     after = _after(snapshot, decision)
     if not standing.fits(snapshot, after, row):
         closed = _closed(snapshot, standing, after, row)
-        never = _never(snapshot, standing, row)
+        never, lacking = _never(snapshot, standing, row), never_fed(snapshot, row)
         if never:
-            return closed + never
-        lacking = _quota(snapshot, after, row) + _host(snapshot, after, row) + _room(snapshot, after, row)
+            return closed + never + lacking
+        lacking += _quota(snapshot, after, row) + _host(snapshot, after, row, lacking)
+        lacking += _room(snapshot, after, row)
         reserved = [] if lacking else _reserved(snapshot, decision, after, row)
         lacking = lacking or reserved or [_scattered(snapshot, after, row)]
         is_only_hope = closed and not standing.fits(snapshot, _empty(snapshot), row)
@@ -245,20 +246,12 @@ def _asked(snapshot: Snapshot, row: int) -> float:
     return snapshot.state.gpus_of[row] * share
 
 
-def _acceptable(snapshot: Snapshot, row: int) -> list[int]:
-    """Codes of the GPU types the job accepts."""
-    jobs, cluster = snapshot.state.jobs, snapshot.cluster
-    wanted = jobs.gpu_types.item(row)
-    names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
-    return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]
-
-
 def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]:
     """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
     one."""
     gpus, kinds, down = snapshot.state.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
     healthy = [int(kind) for device, kind in enumerate(kinds) if device not in down]
-    room = max((healthy.count(code) for code in _acceptable(snapshot, row)), default=0)
+    room = max((healthy.count(code) for code in acceptable(snapshot, row)), default=0)
     if gpus > room:
         return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
     largest = _largest_node(snapshot, row)
@@ -270,7 +263,7 @@ def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]
 def _largest_node(snapshot: Snapshot, row: int) -> int:
     """Healthy devices of the node of an acceptable type that has most of them."""
     cluster, down = snapshot.cluster, snapshot.occupancy.down
-    codes = set(_acceptable(snapshot, row))
+    codes = set(acceptable(snapshot, row))
     counts = [0] * cluster.nodes
     for device, node in enumerate(cluster.device_node):
         if device not in down and int(cluster.device_type[device]) in codes:
@@ -284,7 +277,7 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     found = []
     for tenant in cluster.tenants.lineage(jobs.name_of("tenant", row)):
         left = max(
-            (quota_left(after, tenant, c, cluster.type_names[c]) for c in _acceptable(snapshot, row)),
+            (quota_left(after, tenant, c, cluster.type_names[c]) for c in acceptable(snapshot, row)),
             default=0,
         )
         if tenant.hard and gpus > left + EPSILON:
@@ -294,45 +287,15 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     return found
 
 
-def _host(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
-    """CPU cores or host memory that the nodes lack for the devices of the job that they could give."""
-    jobs, cluster = after.jobs, after.cluster
-    return [
-        found
-        for need, capacity, used, what in (
-            (jobs.cpus.item(row), cluster.node_cpus, after.cpus_used, "CPU cores"),
-            (jobs.memory_gib.item(row), cluster.node_memory_gib, after.memory_used, "GiB of host memory"),
-        )
-        if need and (found := _short(snapshot, after, row, (need, capacity, used, what))) is not None
-    ]
-
-
-def _short(
-    snapshot: Snapshot, after: Occupancy, row: int, resource: tuple[float, Floats, list[float], str]
-) -> Constraint | None:
-    """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
-    (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
-    codes, kinds = set(_acceptable(snapshot, row)), after.cluster.node_type
-    lacking, room, free_there = [], 0, 0
-    for node in range(after.cluster.nodes):
-        if node in after.down_nodes or (gpus and int(kinds[node]) not in codes):
-            continue
-        free = after.free.count[node]
-        part = min(max(gpus, 1), max(free, 1)) / max(gpus, 1)
-        left = capacity.item(node) - used[node]
-        if capacity.item(node) and part * need > left + EPSILON:
-            lacking.append(Constraint(Code.HOST, part * need, left, what))
-            free_there += free
-        else:
-            room += free if gpus > 1 else max(free, 1)
-    if not lacking or room >= max(gpus, 1) or 0 < room + free_there < gpus:
-        return None
-    return max(lacking, key=lambda one: (one.provided, one.requested))
+def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]) -> list[Constraint]:
+    """CPU cores or host memory that are in use, unless it is `said` that there are too few anyway."""
+    known = {one.detail for one in said}
+    return [one for one in not_fed(snapshot, after, row) if one.detail not in known]
 
 
 def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     """Too few free devices of one acceptable type, or too little memory on them."""
-    codes = _acceptable(snapshot, row)
+    codes = acceptable(snapshot, row)
     asked, free = _asked(snapshot, row), _most_free(after, codes, row)
     if asked > free + EPSILON:
         if len(snapshot.cluster.type_names) > 1:
@@ -344,7 +307,7 @@ def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
 
 def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
     """Enough is free and allowed, and yet the placement refuses: it lies on too many nodes."""
-    codes, kinds = _acceptable(snapshot, row), after.cluster.node_type
+    codes, kinds = acceptable(snapshot, row), after.cluster.node_type
     most = max((n for node, n in enumerate(after.free.count) if int(kinds[node]) in codes), default=0)
     return Constraint(Code.FRAGMENTATION, _asked(snapshot, row), most, "node")
 

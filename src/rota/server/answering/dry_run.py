@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rota.errors import RotaError
-from rota.model.cluster import Cluster
+from rota.model.feasible import HostNeed, host_shortfalls
 from rota.model.reasons import Code, Constraint
 from rota.server.answering import priorities
 from rota.server.answering.estimator import Estimator
@@ -60,11 +58,12 @@ def _look_ahead(
     looking = Looking(gather(scheduler), budget_s=BUDGET_S)
     found = estimator.ask(AskNew(looking, asked_job(row, spec), tuple(spec.gpu_types)), BUDGET_S)
     answer.reasons += [words.view(one) for one in from_reply(found["constraints"])]
-    is_held = bool(spec.after or spec.hold or spec.begin_s)
-    answer.basis = found["basis"] + ("; without what holds it" if is_held else "")
-    epoch_s, now = scheduler.clock.epoch_unix_s, scheduler.clock()
+    answer.basis = found["basis"]
     if found["at_s"] is None:
         return
+    if spec.after or spec.hold or spec.begin_s:
+        answer.basis += "; without what holds it"
+    epoch_s, now = scheduler.clock.epoch_unix_s, scheduler.clock()
     start_s = max(found["at_s"], now)
     if spec.begin_s is not None:
         start_s = max(start_s, spec.begin_s - epoch_s)
@@ -83,7 +82,8 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
     if hold is not None:
         found.append(hold.constraint())
     if world is not None:
-        found += _beyond_nodes(world.cluster, spec)
+        need = HostNeed(spec.gpus, spec.range[0], spec.cpus, spec.memory_gib, spec.gpu_types)
+        found += [Constraint(Code.HOST_TOO_LARGE, *short) for short in host_shortfalls(world.cluster, need)]
     for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
         least = spec.range[0] * spec.gpu_share
         if tenant.hard and least > tenant.quota_gpus:
@@ -92,23 +92,6 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
         if is_met(store.phases(before.job), before.when) is False:
             ended = f"which it is to run after, did not end as asked ({before.when})"
             found.append(Constraint(Code.POLICY, detail=f"would be cancelled: job {before.job}, {ended}"))
-    return found
-
-
-def _beyond_nodes(cluster: Cluster, spec: JobSpec) -> list[Constraint]:
-    """CPU cores or host memory that no node has, or too few of them for all devices of the job."""
-    least, found = spec.range[0], []
-    for need, capacity, what in (
-        (spec.cpus, cluster.node_cpus, "CPU cores"),
-        (spec.memory_gib, cluster.node_memory_gib, "GiB of host memory"),
-    ):
-        if not need or not capacity.all():  # a capacity of 0 is unlimited
-            continue
-        of_each, most = need / max(spec.gpus, 1), float(capacity.max(initial=0.0))
-        fed = np.minimum(cluster.node_gpus, capacity // of_each).sum()
-        if of_each > most or fed < least:
-            on_one = of_each * max(min(least, int(cluster.node_gpus.max(initial=0))), 1)
-            found.append(Constraint(Code.HOST, on_one, most, what))
     return found
 
 

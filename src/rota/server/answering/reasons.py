@@ -12,7 +12,7 @@ from rota.scheduler.state import Phase
 from rota.server.store.rows import JobRow
 from rota.wire.job import After
 from rota.wire.views import ReasonView
-from rota.worlds.local.holds import DEPENDENCY, ORDER, SUSPENDED, USER, Hold
+from rota.worlds.local.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Hold
 
 if TYPE_CHECKING:
     from rota.server.store.store import Store
@@ -92,6 +92,8 @@ def hold_views(
             view.remedy = f"Release it with `rota release {row.id}`."
         elif hold.kind == SUSPENDED:
             view.remedy = f"Let it go on with `rota resume {row.id}`."
+        elif hold.kind == BEGIN:
+            view.remedy = f"Let it begin earlier with `rota update {row.id} --begin none`."
         elif hold.kind == DEPENDENCY:
             ends = _dependencies(after, store)
             if ends:
