@@ -271,10 +271,11 @@ def test_an_update_of_the_beginning_holds(site: Site, before: float | None, begi
     row = site.submit(1.0, begin_s=before)
     settle(site)
     site.command("update", row=row, begin_s=begin_s)
-    settle(site, 5)
-    job = site.rows()[row]
-    kinds = [hold["kind"] for hold in job.now.hold]
-    assert kinds == (["begin"] if begin_s == 1_900_000_000.0 else [])
+    wanted = (["begin"], "BeginTime") if begin_s == 1_900_000_000.0 else ([], "")
+    for turns in (1, 5):  # as soon as whoever asked for it looks, and later
+        settle(site, turns)
+        now = site.rows()[row].now
+        assert ([hold["kind"] for hold in now.hold], now.reason) == wanted
     assert site.rows()[busy].now.state == "RUNNING"
 
 

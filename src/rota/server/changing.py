@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
 from rota.wire.job import JobSpec
 from rota.worlds.local.dependencies import begins
-from rota.worlds.local.holds import BEGIN
+from rota.worlds.local.holds import BEGIN, Hold, dominant
 from rota.worlds.local.inbox import Asked
 from rota.worlds.local.knowledge import SOURCES
 from rota.worlds.local.resizing import changed
@@ -80,15 +80,18 @@ def _update(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     event = EventRow(scheduler.clock(), asked.user, "update", row.id, said)
     jobs = {}
     if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):
-        jobs[asked.row] = replace(row.now, hold=_begin_anew(row.now, new, scheduler))
+        jobs[asked.row] = _begin_anew(row.now, new, scheduler)
     return Step(specs={asked.row: new}, jobs=jobs, events=[event]), True
 
 
-def _begin_anew(now: JobState, spec: JobSpec, scheduler: Scheduler) -> list[Any]:
-    """The holds of a waiting job that is to begin at another moment than before."""
-    hold = begins(spec, scheduler.clock.epoch_unix_s, scheduler.clock())
-    others = [plain for plain in now.hold if plain["kind"] != BEGIN]
-    return others if hold is None else [*others, hold.plain()]
+def _begin_anew(now: JobState, spec: JobSpec, scheduler: Scheduler) -> JobState:
+    """A waiting job that is to begin at another moment than before, with the holds that it has then."""
+    holds = {plain["kind"]: Hold(**plain) for plain in now.hold if plain["kind"] != BEGIN}
+    begin = begins(spec, scheduler.clock.epoch_unix_s, scheduler.clock())
+    if begin is not None:
+        holds[BEGIN] = begin
+    reason = dominant(holds).constraint().code.value if holds else ""
+    return replace(now, hold=[hold.plain() for hold in holds.values()], reason=reason)
 
 
 _CHANGES: dict[str, Callable[[Scheduler, Asked], tuple[Step, bool]]] = {
