@@ -137,13 +137,13 @@ def test_jobs_without_times_say_why() -> None:
     result = forecast(moment, (), Asked(waits=waits))
     assert times(result.policies[0])["BACKOFF"] == (60.0, 65.0)
     assert times(result.policies[0])["SERVICE"] == (0.0, None)
-    dep = "waits for job HELD, which does not end (is held: ann)"
+    dep = "waits for job HELD, which does not end (is held by ann)"
     assert reasons(result) == {
         "SERVICE": "does not end by itself",
-        "HELD": "is held: ann",
+        "HELD": "is held by ann",
         "DEP": dep,
         "CHAIN": f"waits for job DEP, which does not end ({dep})",
-        "LARGE": "the cluster could never run it",
+        "LARGE": "could never run on this cluster",
         "ARRAY": "waits for jobs of its array, of which 1 may run at once",
     }
     assert result.policies[0].endless == 6
@@ -163,7 +163,7 @@ def test_jobs_that_find_no_place_say_so() -> None:
 def test_a_horizon_and_a_cut_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = moment_of("A 2x100 B 2x50")
     near = forecast(moment, (), Asked(given(100.0, 50.0), until_s=60.0))
-    assert reasons(near) == dict.fromkeys("AB", "not within the 60 s that were looked ahead")
+    assert reasons(near) == dict.fromkeys("AB", "does not come so far in the 1m looked ahead")
     monkeypatch.setattr("rota.api.futures.MOST_EVENTS", 2)
     cut = forecast(moment, (), Asked(given(100.0, 50.0)))
     assert cut.policies[0].is_cut
@@ -284,12 +284,12 @@ def test_a_dry_run_appends_the_job_and_leaves_the_moment_alone() -> None:
     assert len(forecast(moment, ()).policies[0].jobs) == 3
     refused = estimate_start(with_job(moment, new_job(gpus=64)), 3)
     assert (refused.start.at_s, refused.position) == (None, None)
-    assert refused.basis == "the cluster could never hold it, or the policy would refuse it"
+    assert refused.basis == "it could never run on this cluster, or would be refused by the policy"
 
 
 def test_a_held_job_has_a_reason_in_place_of_a_start() -> None:
     moment = moment_of("A 2x100 B 2x50", held={1: "ann"})
-    assert estimate_start(moment, 1).basis == "is held: ann"
+    assert estimate_start(moment, 1).basis == "it is held by ann"
 
 
 def test_a_sampled_estimate_has_a_range_and_equals_the_forecast() -> None:

@@ -122,8 +122,8 @@ def test_a_name_with_control_characters(cluster: Canned) -> None:
     [
         (Why(job="1", state="RUNNING", reasons=[]), ["job 1 is running"]),
         (
-            Why(job="1", state="PENDING", reasons=[], basis="no duration is known"),
-            ["job 1 is pending", "estimated start: unknown, no duration is known"],
+            Why(job="1", state="PENDING", reasons=[], basis="it is held by alice"),
+            ["job 1 is pending", "estimated start: unknown; it is held by alice"],
         ),
     ],
 )

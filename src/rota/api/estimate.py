@@ -48,7 +48,7 @@ def estimate_start(moment: Frozen, row: int, asked: Asked | None = None) -> Star
     start = ranges(np.array([[run.start_s[place]] for run in runs]))[0]
     if start.at_s is None:
         waiting = [run for run in runs if np.isinf(run.start_s[place])]
-        return StartEstimate(start, None, why_endless(case, waiting, row))
+        return StartEstimate(start, None, f"it {why_endless(case, waiting, row)}")
     return StartEstimate(start, _position(case, runs, place), _basis(case, len(runs), str(spec)))
 
 

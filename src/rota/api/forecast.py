@@ -17,6 +17,7 @@ import numpy as np
 from rota.api.futures import MOST_EVENTS, Asked, Case, Run, make_case, play_all
 from rota.errors import InputError
 from rota.model.columns import Floats
+from rota.model.units import format_duration
 from rota.scheduler.decision import Memory
 from rota.scheduler.frozen import Frozen
 from rota.scheduler.policy import PolicySpec, parse_policy
@@ -48,7 +49,7 @@ class JobForecast:
     """Of a running job its first start; of any other the next moment at which it runs."""
     finish: Range
     why: str = ""
-    """Why there is no start, or no finish."""
+    """Why there is no start, or no finish, in words to follow the job's name."""
 
 
 @dataclass(frozen=True)
@@ -206,19 +207,19 @@ def _moment(at_s: float) -> float | None:
 
 
 def why_endless(case: Case, runs: Sequence[Run], row: int, seen: frozenset[int] = frozenset()) -> str:
-    """Why `row` does not end (in the last of the runs in which it does not)."""
+    """Why `row` does not end (in the last of the runs in which it does not): words to follow its name."""
     place = int(np.searchsorted(case.rows, row))
     run = next(run for run in reversed(runs) if math.isinf(run.finish_s[place]))
     if row in run.ended:
         if run.ended[row] is Phase.CANCELLED:
-            return "the policy would cancel it"
-        return "the cluster could never hold it, or the policy would refuse it"
+            return "would be cancelled by the policy"
+        return "could never run on this cluster, or would be refused by the policy"
     if row in case.origin.waits and math.isinf(run.start_s[place]):
         held = _why_held(case, runs, run, row, seen)
         if held:
             return held
     if run.is_cut or run.now_s >= case.asked.until_s:
-        return f"not within the {run.now_s - case.state.now:g} s that were looked ahead"
+        return f"does not come so far in the {format_duration(run.now_s - case.state.now)} looked ahead"
     if math.isinf(case.told_s[row]) and math.isfinite(run.start_s[place]):
         return "does not end by itself"
     return "finds no place on the cluster as it is"
@@ -228,9 +229,9 @@ def _why_held(case: Case, runs: Sequence[Run], run: Run, row: int, seen: frozens
     """What keeps the held `row` from ever being released in `run`; empty if it has come free."""
     wait, ids = case.origin.waits[row], case.state.jobs.ids
     if wait.is_infeasible:
-        return "the cluster could never run it"
+        return "could never run on this cluster"
     if wait.is_endless:
-        return f"is held: {wait.why}"
+        return wait.why
     for before in wait.after:
         if before not in run.ended and before not in seen:
             reason = why_endless(case, runs, before, seen | {row})

@@ -139,12 +139,11 @@ def _dry(found: DryRun) -> str:
 
 
 def estimate(start_s: float | None, low_s: float | None, high_s: float | None, basis: str) -> str:
-    """`estimated start: in 5m (2026-11-22T10:05:00), by the time limits of users`."""
-    why = f", {basis}" if basis else ""
+    """`estimated start: in 5m (2026-11-22T10:05:00), by the time limits of users`, or `unknown; why`."""
     if start_s is None:
-        return f"estimated start: unknown{why}"
+        return "estimated start: unknown" + (f"; {basis}" if basis else "")
     now = now_s()
     text = f"estimated start: {ahead(start_s, now)} ({moment(start_s)})"
     if low_s is not None and high_s is not None and high_s > low_s:
         text += f", between {moment(low_s)} and {moment(high_s)}"
-    return text + why
+    return text + (f", {basis}" if basis else "")

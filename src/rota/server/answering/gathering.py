@@ -12,7 +12,7 @@ from rota.server.measured import cost_views
 from rota.server.store.rows import CostRow
 from rota.worlds.local.attempts import Attempt, LiveJob
 from rota.worlds.local.dependencies import Names
-from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, Hold, dominant
+from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured import measured_costs
 from rota.worlds.simulated.waits import Wait
@@ -70,7 +70,7 @@ def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
     named = [row for before in job.spec.after for row in names.rows(before.job)]
     in_array = ARRAY in holds and job.array_first is not None
     return Wait(
-        why=_by_whom(dominant(holds)),
+        why=dominant(holds).constraint().sentence(),
         after=tuple(named) if DEPENDENCY in holds else (),
         until_s=max(until) if until else None,
         beside=tuple(sorted(arrays.get(job.array_first or 0, ()))) if in_array else (),
@@ -78,13 +78,6 @@ def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
         is_held=USER in holds or SUSPENDED in holds,
         is_infeasible=INFEASIBLE in holds,
     )
-
-
-def _by_whom(hold: Hold) -> str:
-    """Words after `is held:`."""
-    if hold.kind in (USER, SUSPENDED):
-        return f"{'suspended ' if hold.kind == SUSPENDED else ''}by {hold.detail}"
-    return hold.constraint().sentence()
 
 
 def left_s(job: LiveJob) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rota.model.columns import Ints
 from rota.model.feasible import feasible_rows
-from rota.model.reasons import Code, noted
+from rota.model.reasons import noted
 from rota.scheduler.packing import Packed, unpack_cluster, unpack_jobs
 from rota.scheduler.state import Phase, State
 
@@ -22,6 +22,7 @@ class Wait:
     """What has to happen, all of it, until a held job is released; nothing said, a person has to act."""
 
     why: str
+    """What holds it, in words to follow its name: `is held by ann`."""
     after: tuple[int, ...] = ()
     """Rows that have to end first."""
     until_s: float | None = None
@@ -65,9 +66,8 @@ def waits_of(packed: Packed, said: Mapping[int, Wait] | None = None) -> dict[int
 
 
 def _words(why: str) -> str:
-    """Words after `is held:` for what the table notes."""
-    reason = noted(why)
-    return reason.detail if reason.code is Code.HELD else reason.sentence()
+    """What the table notes, in words to follow the job's name."""
+    return noted(why).sentence()
 
 
 def _fits(packed: Packed, row: int) -> bool:
