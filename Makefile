@@ -53,7 +53,7 @@ DEMO_JOBS    := 3000
 test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
 	$(BIN)/pytest -q -n $(WORKERS) -m "not soak"
 
-soak: setup $(TORCH)  ## the tests that take minutes: hundreds of kills under load
+soak: setup $(TORCH)  ## the tests that take minutes: hundreds of kills under load, the compiled build
 	$(BIN)/pytest -q -m soak
 
 lint: setup  ## ruff, formatting and strict types

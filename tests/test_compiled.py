@@ -42,7 +42,7 @@ def checksums(path: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler (cc) on this machine")
 def test_compiled_modules_give_the_same_answers(tmp_path: Path) -> None:
     """Building with ROTA_COMPILE=1 changes the speed of a run and nothing else."""

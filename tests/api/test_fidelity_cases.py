@@ -12,9 +12,9 @@ from rota.errors import InputError
 from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
-SLOW = {"tiresias-gandiva-itp06"}
+LONG = {"tiresias-gandiva-itp06"}
 CASES = [
-    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+    pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in LONG else [])
     for family in ("tiresias", "elasticflow", "helios", "lucid", "pai")
     for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rota.agent.cgroups import MEMBERS
+from rota.agent.cgroups import MEMBERS, remove
 from rota.agent.crash import VARIABLE, crash_point
 from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, Folder, Home
 from rota.agent.identity import boot_id
@@ -231,11 +231,14 @@ def withdraw_unspawned(folder: Folder) -> bool:
     if (folder.path / SHIM_LOG).exists() or (folder.path / EXIT).exists():
         return False
     try:
-        if (folder.read(LAUNCH) or {}).get("boot") != boot_id():
-            return False
+        form = folder.read(LAUNCH) or {}
     except ValueError:  # somebody has edited it: whoever attaches says so
         return False
+    if form.get("boot") != boot_id():
+        return False
     folder.launch.unlink()
+    for path in form["cgroups"]:
+        remove(Path(path).parent)
     return True
 
 
