@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attempts import gone, running
 from rota.agent import sweeping
+from rota.agent.folder import LAUNCH, SHIM_LOG
 from rota.agent.launching import launch_form
 from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
@@ -184,11 +185,13 @@ def test_nothing_alive_ever_goes(
     try:
         for row, attempts in left.items():
             leave(made, row, attempts)
-        for row in known & left.keys():  # launched, and not forgotten: known to the next supervisor
+        for row in known & left.keys():  # a shim was tried, and not forgotten: known to the next supervisor
             form = launch_form(part(row, run=["true"]), made.home, cores=(), cuda=(), port=None)
-            made.home.of(row, 1).write("launch.json", form)
+            made.home.of(row, 1).write(LAUNCH, form)
+            (made.home.of(row, 1).path / SHIM_LOG).touch()
         made.close()
         made = Supervisor(made.home.path)
+        assert {live.row for live in made.known()} == known & left.keys()
         alive = (known & left.keys()) | ordered
         controller = Controller()
         sweeper = Sweeper(made, controller, lambda: ordered)
