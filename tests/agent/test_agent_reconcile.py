@@ -248,7 +248,9 @@ class Toy:
             assert part is not None
             claim = Claim(tuple(part.devices), part.share, part.opportunistic)
             phase = P.STARTING if action.do is Do.START else P.RESUMING
-            self.here[action.key] = Here(action.key, str(action.key[0] + 1), phase, claim, part.version)
+            self.here[action.key] = Here(
+                action.key, str(action.key[0] + 1), phase, claim, version=part.version
+            )
         elif action.do is Do.FORGET:
             self.here.pop(action.key, None)
         elif action.do in (Do.REFUSE, Do.WITHDRAW):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from live_stage import Stage
 
 from rota.wire.sync import Part, Wanted
 from rota.worlds.local.orders import Desk, ranks_of
@@ -116,3 +117,18 @@ def test_nobody_is_told_of_nothing() -> None:
 def test_ranks(kind: str, devices: list[list[int]], expected: list[list[tuple[int, int, list[int]]]]) -> None:
     made = ranks_of(kind, devices)
     assert [[(one.rank, one.local_rank, one.devices) for one in place] for place in made] == expected
+
+
+@pytest.mark.parametrize(
+    ("gpus", "devices", "told"),
+    [(3, (0, 1, 2), {"n0": 8.0, "n1": 4.0}), (1, (2,), {"n1": 12.0}), (0, (), {"n0": 12.0})],
+    ids=["it follows the devices", "all of it", "without devices"],
+)
+def test_a_node_is_told_how_much_of_the_stated_memory_falls_to_it(
+    gpus: int, devices: tuple[int, ...], told: dict[str, float]
+) -> None:
+    stage = Stage(memory_gib=16.0, n0=2, n1=1)
+    row = stage.submit(gpus=gpus, memory_gib=12.0)
+    stage.grant(row, *devices, node=-1 if devices else 0)
+    parts = {node: stage.orders(node).get((row, 1)) for node in ("n0", "n1")}
+    assert {node: part.memory_gib for node, part in parts.items() if part is not None} == told

@@ -81,12 +81,12 @@ class Agent:
         self._supervisor = Supervisor(settings.home, checkpoints=settings.checkpoints)
         self._orders, self._board = Orders(), Board()
         self._contact = Contact(settings.home / "contact")
-        budget_gib = settings.suspend_memory_gib
+        self._memory_gib, budget_gib = machine_memory_gib(), settings.suspend_memory_gib
         self._mechanisms = Mechanisms(
             self._supervisor,
             on_slots=devices.kind == "cpu",
             driver=CudaCheckpoint(probe(devices.driver())),
-            budget_gib=machine_memory_gib() / 2 if budget_gib is None else budget_gib,
+            budget_gib=self._memory_gib / 2 if budget_gib is None else budget_gib,
             memory_gib=lambda live: memory_gib(roots_of(live.pids, live.pgid)),
             wake=self._wake,
         )
@@ -122,6 +122,7 @@ class Agent:
     def run(self) -> None:
         """Work until `stop` is called or the controller says so; the jobs run on afterwards."""
         self._board.devices(self.devices.infos())
+        self._timers()  # what parts hold is known before the first order comes
         self._step()
         self._link.start()
         self._sweeper.start()
@@ -227,6 +228,7 @@ class Agent:
             silence=self._silence,
             movable=self.devices.kind == "cpu",
             name=self.devices.kind if self.devices.kind == "cpu" else "GPU",
+            memory_gib=self._memory_gib,
         )
         plan = plans.reconcile(orders, here, machine)
         for action in plan.actions:
@@ -256,7 +258,13 @@ class Agent:
             version=memo.told[1] if memo.told[0] == self._orders.controller else -1,
             self_fence=live.part.self_fence,
             parked=parked or (operation is not None and operation.parked),
+            memory_gib=max(claimed.memory_gib, self._seen_gib(live.key)),
         )
+
+    def _seen_gib(self, key: Key) -> float:
+        """Host memory that a part was seen to hold when last looked at, or when it was suspended if more."""
+        usage, suspended_gib = self._hands.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
+        return max(suspended_gib, usage.memory_gib if usage is not None else 0.0)
 
     def _phase(self, live: Live) -> Phase:
         operation = self._mechanisms.operations.get(live.key)

@@ -183,7 +183,7 @@ def node_info(name: str, devices: Devices, address: str) -> NodeInfo:
         name=name,
         address=address,
         cpus=float(len(os.sched_getaffinity(0))),
-        memory_gib=round(machine_memory_gib(), 3),
+        memory_gib=machine_memory_gib(),
         boot_id=boot_id(),
         devices=devices.infos(),
         kind=devices.kind,

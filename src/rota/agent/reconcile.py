@@ -9,11 +9,12 @@ often as one likes: what is under way is not ordered again.  Rules, in this orde
 2. Fencing                  while a higher attempt of a row is known, every lower one is void: killed.
 3. Silence                  a part that fences itself is stopped before the controller gives its job away.
 4. Releasing                kill, stop, leave, suspend: whatever gives devices back, at once.
-5. Acquiring                resume, start: only when all devices are free of others and no lower attempt of
-                            the row runs; until then the part waits, and `Plan.waiting` says for what.
+5. Acquiring                resume, start: only when all devices are free of others, no lower attempt of
+                            the row runs, and nobody on the way out still has the host memory that it states;
+                            until then the part waits, and `Plan.waiting` says for what.
 
 Actions that release stand before those that acquire, and an acquisition counts only on what is free already:
-devices that a release of the same plan will free come into play once they are free.
+devices and memory that a release of the same plan will free come into play once they are free.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rota.agent.ledger import Claim, Key, Ledger
+from rota.agent.memory import HostMemory
 from rota.wire.sync import Part, Wanted, are_two
 
 
@@ -42,6 +44,8 @@ class Phase(StrEnum):
 
 NOTHING = Claim()
 GOING = frozenset({Phase.STOPPING, Phase.DYING, Phase.GONE})
+ON_THE_WAY_OUT = frozenset({Phase.LEAVING, Phase.STOPPING, Phase.DYING})
+"""Live, and SIGKILL comes at the end of the grace, whatever the program does."""
 ACTIVE = frozenset(
     {Phase.STARTING, Phase.RUNNING, Phase.SUSPENDING, Phase.RESUMING, Phase.SUSPENDED, Phase.LEAVING}
 )
@@ -70,6 +74,9 @@ class Do(StrEnum):
     TUNE = "tune"  # change its batch size
     RESUME = "resume"
     START = "start"
+
+
+SENT_AWAY = frozenset({Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Here:
     self_fence: bool = False
     parked: bool = False
     """It was suspended when it was told to go: it has given its devices back already."""
+    memory_gib: float = 0.0
+    """Host memory that it holds while it is live: what it states, or what it was seen to hold if more."""
 
     @property
     def live(self) -> bool:
@@ -127,6 +136,8 @@ class Machine:
     """A suspended part can go on on other devices (CPU slots); otherwise only on those it had."""
     name: str = "device"
     """What a device is called in sentences."""
+    memory_gib: float = 0.0
+    """Host memory; 0.0 if unknown: then nobody waits for it."""
 
 
 @dataclass
@@ -140,6 +151,17 @@ class Plan:
 def ledger_of(here: Iterable[Here]) -> Ledger:
     """Who occupies what."""
     return Ledger({one.key: one.claim for one in here if one.holds})
+
+
+def memory_of(here: Iterable[Here], plan: Plan, machine: Machine) -> HostMemory:
+    """Who is in host memory, and who of them is on the way out or is sent there by `plan`."""
+    live = [one for one in here if one.live]
+    sent = {action.key for action in plan.actions if action.do in SENT_AWAY}
+    return HostMemory(
+        machine.memory_gib,
+        {one.key: one.memory_gib for one in live},
+        {one.key for one in live if one.phase in ON_THE_WAY_OUT or one.key in sent},
+    )
 
 
 def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine) -> Plan:
@@ -296,7 +318,7 @@ def _acquire(
     plan: Plan,
 ) -> None:
     """Resume and start what fits now, oldest order first; the rest waits."""
-    ledger = ledger_of(known.values())
+    ledger, memory = ledger_of(known.values()), memory_of(known.values(), plan, machine)
     taken = {action.key for action in plan.actions}
     wanted = [order for order in orders.values() if order.wanted is Wanted.RUN]
     for order in sorted(wanted, key=lambda order: (order.version, order.row)):
@@ -307,12 +329,13 @@ def _acquire(
             continue
         if key in taken or (one is not None and one.phase is not Phase.SUSPENDED):
             continue
-        why = _must_wait(order, known, ledger, machine)
+        why = _must_wait(order, known, ledger, machine) or _lacks_memory(order, known, memory)
         if why:
             plan.waiting[key] = why
             continue
         claim = claim_of(order)
         ledger.hold(key, claim)
+        memory.hold(key, order.memory_gib)
         plan.actions.append(Action(Do.START if one is None else Do.RESUME, key, order))
 
 
@@ -322,7 +345,7 @@ def claim_of(order: Part) -> Claim:
 
 
 def _must_wait(order: Part, known: Mapping[Key, Here], ledger: Ledger, machine: Machine) -> str:
-    """What a part waits for before it can begin or go on; empty if for nothing."""
+    """What a part waits for before it can begin or go on, host memory aside; empty if for nothing."""
     key = (order.row, order.attempt)
     if machine.silence is not Silence.HEARD:
         return "the controller is silent, and may have given this node up"
@@ -341,6 +364,17 @@ def _must_wait(order: Part, known: Mapping[Key, Here], ledger: Ledger, machine: 
     return (
         f"{machine.name} {device} is still held by job {jobs}" if jobs else f"{machine.name} {device} is full"
     )
+
+
+def _lacks_memory(order: Part, known: Mapping[Key, Here], memory: HostMemory) -> str:
+    """Whom a part waits for because both do not fit in host memory; empty if for nobody."""
+    obstacles = memory.obstacles((order.row, order.attempt), order.memory_gib)
+    if not obstacles:
+        return ""
+    jobs = ", ".join(_job(key, known) for key in obstacles)
+    used, total, need = (f"{gib:.1f}" for gib in (memory.used_gib, memory.total_gib, order.memory_gib))
+    who = f"job {jobs} is" if len(obstacles) == 1 else f"jobs {jobs} are"
+    return f"{who} leaving host memory: {used} of {total} GiB are in use, and {need} GiB are needed"
 
 
 def _job(key: Key, known: Mapping[Key, Here]) -> str:

@@ -133,8 +133,8 @@ def _process(pid: int) -> Process | None:
 
 
 def machine_memory_gib() -> float:
-    """Memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / GIB
+    """Memory of this machine, as the controller is told it and the agent counts on it: to the MiB or so."""
+    return round(os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / GIB, 3)
 
 
 def roots_of(pids: Iterable[int], pgid: int | None) -> Roots:

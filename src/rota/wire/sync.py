@@ -114,7 +114,9 @@ class Part(BaseModel):
     checkpoint: str = "auto"
     self_fence: bool = False
     memory_gib: float = 0.0
+    """Host memory that the job states, as much of it as falls to this node; 0.0 if it states none."""
     cpus: float = 0.0
+    """CPU cores that the job states, on all its nodes together; 0.0 if it states none."""
     notice: Notice | None = None
     restore: list[int] = []
     """Earlier attempts whose checkpoints may be restored, newest first."""

@@ -47,6 +47,12 @@ def can_resume(world: LiveWorld, attempt: Attempt, grant: Grant) -> bool:
     )
 
 
+def stated_gib(job: LiveJob, attempt: Attempt, place: Place) -> float:
+    """Host memory that `job` states, as much of it as falls to `place`: it follows the devices."""
+    devices = sum(len(other.devices) for other in attempt.places)
+    return job.spec.memory_gib * len(place.devices) / devices if devices else job.spec.memory_gib
+
+
 def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> Part:
     """What the node of `place` is told to do for `attempt`."""
     spec, first = job.spec, attempt.places[0]
@@ -80,7 +86,7 @@ def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> P
         notice_s=spec.notice_s,
         checkpoint=spec.checkpoint,
         self_fence=spec.self_fence,
-        memory_gib=spec.memory_gib,
+        memory_gib=stated_gib(job, attempt, place),
         cpus=spec.cpus,
         notice=attempt.notice,
         restore=job.restorable,
