@@ -21,7 +21,7 @@ from rota.server.policy.messages import Why
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
-from rota.wire.sync import DeviceInfo, SyncRequest
+from rota.wire.sync import DeviceInfo, Report, Status, SyncRequest
 from rota.worlds.local.inbox import Arrived, Told
 
 TWO_NODES = {"n1": 2, "n2": 2}
@@ -561,6 +561,31 @@ def test_a_job_that_waits_for_others_to_leave_names_them(tmp_path: Path) -> None
     heir = s.submit(60.0, gpus=2, time_s=60.0)
     s.until(heir, "RUNNING")
     assert s.sentences(heir) == ["has been given 2 devices, which job 1 leaves now"]
+
+
+def test_a_job_that_waits_for_host_memory_is_told_what_its_agent_says(tmp_path: Path) -> None:
+    """Job 1 was suspended and is put out: the devices that were its own are free; what lacks may change."""
+    s = site(tmp_path)
+    row = s.submit(60.0, gpus=2, memory_gib=40.0)
+    settle(s, row)
+    s.machines["n1"].is_up = False
+    s.command("suspend", row)
+    report = Report(row=row, attempt=1, status=Status.SUSPENDED, since_s=EPOCH_S, suspended_gib=40.0)
+    hear(s, report)
+    heir = s.submit(60.0, gpus=2, memory_gib=40.0)
+    s.until(heir, "RUNNING")
+    hear(s, report.model_copy(update={"status": Status.LEAVING}))
+    assert s.why(heir).reasons[0].detail == ""
+    for lacks in ("the port of the first node, n0, is not known yet", "job 1 is leaving host memory"):
+        hear(s, Report(row=heir, attempt=1, status=Status.WAITING, since_s=EPOCH_S, why=lacks))
+        said = s.why(heir).reasons[0]
+        assert (said.sentence, said.detail) == ("is being started on 2 devices", lacks)
+
+
+def hear(s: AskedSite, report: Report) -> None:
+    """The agent says so."""
+    s.inbox.put(Told("n1", SyncRequest(incarnation="n1", seen=0, controller="", reports=[report])))
+    s.turn()
 
 
 def test_an_estimate_is_in_unix_time_and_says_its_basis(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
-from rota.wire.sync import Progress
+from rota.wire.sync import Progress, Status
 from rota.wire.views import ReasonView, Why
 from rota.worlds.local.resizing import RESIZED_BY
 
@@ -69,7 +69,7 @@ class Asking:
             spec = self.store.spec(row.row)
             return hold_views(words, row, now, spec.after if spec else (), self.store)
         if row.now.state == "RUNNING":
-            return [words.view(one) for one in self._running()]
+            return self._running(words)
         found = self._trouble()
         try:
             found += self._waiting()
@@ -109,18 +109,25 @@ class Asking:
 
     # -- why it runs as it does ------------------------------------------------------------------
 
-    def _running(self) -> list[Constraint]:
+    def _running(self, words: Words) -> list[ReasonView]:
         attempt = self.scheduler.holding.get(self.row.row)
         if attempt is None:
             return []
         has, asked = len(attempt.grant[1]), self.row.asked.gpus
-        found = []
-        if attempt.start_s is None:
-            found.append(Constraint(Code.STARTING, provided=has, detail=names_of(self._leavers(attempt))))
+        found = [self._starting(words, attempt)] if attempt.start_s is None else []
         if attempt.parts["is_trial"]:
-            return [*found, self._trial(attempt, asked)]
-        found += [self._measured(one, attempt) for one in self._shaped()]
-        return found or [Constraint(Code.RUNNING, asked, has)]
+            return [*found, words.view(self._trial(attempt, asked))]
+        found += [words.view(self._measured(one, attempt)) for one in self._shaped()]
+        return found or [words.view(Constraint(Code.RUNNING, asked, has))]
+
+    def _starting(self, words: Words, attempt: AttemptRow) -> ReasonView:
+        """Why it has no processes yet: who is on its devices, or else what its agents say they wait for."""
+        leavers = names_of(self._leavers(attempt))
+        view = words.view(Constraint(Code.STARTING, provided=len(attempt.grant[1]), detail=leavers))
+        if not leavers:
+            places = [place for place in attempt.parts["places"] if place["status"] == Status.WAITING]
+            view.detail = "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
+        return view
 
     def _shaped(self) -> Sequence[Constraint]:
         try:
@@ -154,7 +161,12 @@ class Asking:
             for job in (list(world.live.values()) if world is not None else ())
             for other in job.living
             if job.row != self.row.row and other.told is not None and not other.is_suspended
-            if any((place.name, index) in wanted for place in other.places for index in place.devices)
+            if any(
+                (place.name, index) in wanted
+                for place in other.places
+                if not place.suspended_gib  # what was suspended when it was told to go is on none of them
+                for index in place.devices
+            )
         ]
 
     # -- when ------------------------------------------------------------------------------------

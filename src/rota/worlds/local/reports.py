@@ -133,6 +133,8 @@ def _hear_one(world: LiveWorld, node: str, report: Report, moment: Moment) -> No
         return
     _note(world, node, job, attempt, report)
     moment.notable = True
+    if report.status is Status.WAITING:
+        place.why = report.why  # what it waits for changes
     if place.status is not report.status or report.end is not None:
         _change(world, job, attempt, place, report, moment)
 
