@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rota.agent.identity import boot_id
 from rota.server.clocks import AGREE_S, by_our_clock
 from rota.wire.sync import Exit, Progress, Report, Status, SyncRequest, Usage
 
@@ -41,3 +42,11 @@ def test_the_way_of_a_request_is_no_difference_of_clocks(late_s: float) -> None:
 def test_an_agent_that_does_not_tell_its_clock_is_taken_at_its_word() -> None:
     said = request(None)
     assert by_our_clock(said, NOW_S + 50.0) is said
+
+
+def test_one_machine_has_one_clock_however_long_a_request_waited() -> None:
+    """It may have come while the controller was still starting: an end is not moved by that."""
+    said = request(NOW_S - 7.0).model_copy(update={"boot_id": boot_id()})
+    assert by_our_clock(said, NOW_S) is said
+    elsewhere = request(NOW_S - 7.0).model_copy(update={"boot_id": "of another machine"})
+    assert by_our_clock(elsewhere, NOW_S).reports == request(NOW_S).reports

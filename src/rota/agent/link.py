@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from rota.agent.board import Board, Parcel
+from rota.agent.identity import boot_id
 from rota.agent.orders import Asked, Orders
 from rota.agent.silence import Contact
 from rota.client.http import Refused, Unreachable, route
@@ -116,6 +117,7 @@ class Link:
             controller=asked.controller,
             wait_s=0.0,
             sent_s=time.time(),
+            boot_id=boot_id(),
             leaving=True,
         )
         try:
@@ -174,6 +176,7 @@ class Link:
             controller=asked.controller,
             wait_s=wait_s,
             sent_s=asked_s,
+            boot_id=boot_id(),
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.agent.identity import boot_id
 from rota.wire.sync import Report, SyncRequest
 
 AGREE_S = 1.0
@@ -9,7 +10,13 @@ AGREE_S = 1.0
 
 
 def by_our_clock(request: SyncRequest, now_unix_s: float) -> SyncRequest:
-    """`request`, which came at `now_unix_s`, with all its moments as the clock here would have told them."""
+    """`request`, which came at `now_unix_s`, with all its moments as the clock here would have told them.
+
+    An agent of this very machine has this clock, however long its request has waited: the first one may have
+    come while the controller was still starting.
+    """
+    if request.boot_id == boot_id():
+        return request
     behind_s = 0.0 if request.sent_s is None else now_unix_s - request.sent_s
     if abs(behind_s) < AGREE_S:
         return request

@@ -286,6 +286,8 @@ class SyncRequest(BaseModel):
     wait_s: float = 20.0
     sent_s: float | None = None
     """Unix time on the agent's clock; what else it says of moments is told by the same clock."""
+    boot_id: str = ""
+    """Boot of the agent's machine: where it is the controller's as well, so is the clock."""
     reports: list[Report] = []
     complete: bool = False
     """True if `reports` names every part the agent knows: said in the first call to each controller."""
