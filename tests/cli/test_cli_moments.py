@@ -14,7 +14,7 @@ TAKE = ("snapshot", "jobs.csv", "--cluster", "1x8", "--at", "15s", "--out", "m.r
 def test_taken(folder: Path) -> None:
     """The first decision at or after the moment asked for: c arrives at 20 s."""
     done = rota(*TAKE, "fifo")
-    assert (done.status, done.out) == (0, "m.rota: 20s into the trace, 1 jobs running, 2 waiting\n")
+    assert (done.status, done.out) == (0, "m.rota: 20s into the trace, 1 job running, 2 waiting\n")
 
 
 def test_replay(folder: Path) -> None:

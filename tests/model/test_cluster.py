@@ -76,8 +76,8 @@ def test_what_describes_no_nodes_is_refused(text: str) -> None:
     [
         ([], "at least one node"),
         ([NodeShape(0, 8)], "group 1 of the cluster has 0 nodes"),
-        ([NodeShape(1, 8), NodeShape(1, -1)], "group 2 of the cluster has 1 nodes of -1 GPUs"),
-        ([NodeShape(2, 8, names=("a",))], "names 1 nodes but has 2"),
+        ([NodeShape(1, 8), NodeShape(1, -1)], "group 2 of the cluster has 1 node of -1 GPUs"),
+        ([NodeShape(2, 8, names=("a",))], "names 1 node but has 2"),
         ([NodeShape(2, 8, names=("a", "a"))], "same name"),
         ([NodeShape(1, 8, levels={"rack": "r"}), NodeShape(1, 8)], "node 1 of the cluster is in no rack"),
     ],

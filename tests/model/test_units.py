@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
-from rota.model.units import format_duration, parse_duration, parse_memory_gib
+from rota.model.units import format_duration, parse_duration, parse_memory_gib, plural
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,24 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
 )
 def test_durations_as_read(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 jobs"),
+        (1, "1 job"),
+        (1.0, "1 job"),
+        (0.9999999, "1 job"),  # as it is read
+        (0.5, "0.5 jobs"),
+        (2, "2 jobs"),
+        (1_250_000, "1,250,000 jobs"),
+        (float("inf"), "inf jobs"),
+        (float("nan"), "- jobs"),
+    ],
+)
+def test_one_and_many(value: float, text: str) -> None:
+    assert plural(value, "job") == text
 
 
 @given(st.floats(min_value=10, max_value=1e8))

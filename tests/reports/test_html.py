@@ -18,6 +18,7 @@ from report_toys import four_policies, queue_by_count, record, toy_trace
 
 from rota.model.record import Record
 from rota.model.trace import OddRows
+from rota.model.units import plural
 from rota.reports.compare import Calibration
 from rota.reports.figures import figure_jct_cdf
 from rota.reports.html import Notes, render, write_report
@@ -116,7 +117,7 @@ def test_bars_where_they_can_be_seen_and_a_heat_map_where_not(small: list[Record
 def test_bars_carry_their_job(small: list[Record]) -> None:
     text = " ".join(Page(render(small[:1])).texts)
     job = small[0].jobs.row(3, named=True)
-    assert f"{job['job_id']} · {job['tenant']} · {job['gpus']} GPUs" in text
+    assert f"{job['job_id']} · {job['tenant']} · {plural(job['gpus'], 'GPU')}" in text
 
 
 def test_a_month_of_four_policies_stays_small() -> None:

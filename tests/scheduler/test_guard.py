@@ -140,7 +140,7 @@ BAD = [
     ),
     Bad(
         "quota",
-        "job C on device 1, would bring tenant team 1 GPUs above its quota",
+        "job C on device 1, would bring tenant team 1 GPU above its quota",
         grants(Grant(2, (1, 2))),
         cluster=QUOTA,
         running=(Grant(0, (0,)),),

@@ -120,6 +120,7 @@ def test_a_priority_that_has_no_effect(tmp_path: Path) -> None:
         ({"time_s": 60.0, "checkpoint": "none"}, ["it may be preempted, and would then begin anew"]),
         ({"time_s": 60.0, "checkpoint": "none", "preemptible": False}, []),
         ({"time_s": 60.0, "array": "1-20%4"}, ["only the first of the 20 jobs of its array"]),
+        ({"time_s": 60.0, "array": "7"}, []),
         ({"kind": "service"}, []),
     ],
 )

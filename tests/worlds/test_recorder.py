@@ -89,6 +89,6 @@ def test_the_record_knows_where_it_comes_from() -> None:
     record = play("fifo:skip=yes", "A 4x10", "1x4")
     assert record.policy == "fifo:skip=yes"
     assert record.decisions > 0
-    assert record.cluster["describe"] == "1x4 (4 GPUs in 1 nodes)"
+    assert record.cluster["describe"] == "1x4 (4 GPUs in 1 node)"
     assert record.provenance["jobs"] == 1
     assert record.provenance["semantics"] == "exact"

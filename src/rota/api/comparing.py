@@ -23,7 +23,7 @@ from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 from rota.reports.window import Window, parse_window
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
 from rota.traces import read
@@ -269,7 +269,7 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
     if peak <= cluster.gpus:
         return []
     return [
-        f"The recorded run held up to {peak:,} GPUs at once, this cluster has {cluster.gpus:,}: "
+        f"The recorded run held up to {plural(peak, 'GPU')} at once, this cluster has {cluster.gpus:,}: "
         "the calibration compares different clusters."
     ]
 

@@ -13,6 +13,7 @@ import numpy as np
 from rota.api.forecast import Range, policy_in_force, ranges, why_endless
 from rota.api.futures import Asked, Case, Run, make_case, play_all
 from rota.errors import InputError
+from rota.model.units import plural
 from rota.scheduler.frozen import Frozen
 from rota.scheduler.state import Phase
 
@@ -80,5 +81,5 @@ def _basis(case: Case, samples: int, policy: str) -> str:
     counts = case.estimate.counts()
     parts = ", ".join(f"{count} {_WORDS[basis]}" for basis, count in counts.items())
     times = f", {samples} samples" if samples > 1 else ""
-    jobs = len(case.rows)
-    return f"simulated under {policy} with the durations of {jobs} job{'s'[: jobs > 1]}: {parts}{times}"
+    jobs = plural(len(case.rows), "job")
+    return f"simulated under {policy} with the durations of {jobs}: {parts}{times}"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, console, progress_bars
+from rota.model.units import plural
 
 WIDE = 140
 """A case is one line, also in a log."""
@@ -54,5 +55,7 @@ def fidelity(
         console(WIDE).print(table(results))
     missed = sum(not result.holds for result in results)
     if missed:
-        typer.echo(f"rota: {missed} of {len(results)} cases differ by more than they promise", err=True)
+        differ = "differs" if missed == 1 else "differ"
+        among = f"{missed} of {plural(len(results), 'case')} {differ}"
+        typer.echo(f"rota: {among} by more than promised", err=True)
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ import typer
 
 from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
 from rota.errors import InputError
-from rota.model.units import format_duration, parse_duration
+from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
     from rota.api.moments import Replayed
@@ -77,8 +77,9 @@ def snapshot(
     if as_json:
         print_json(figures)
         return
+    running = plural(len(moment.running), "job")
     typer.echo(
-        f"{out}: {format_duration(moment.now)} into the trace, {figures['running']:,} jobs running, "
+        f"{out}: {format_duration(moment.now)} into the trace, {running} running, "
         f"{figures['waiting']:,} waiting"
     )
 
@@ -115,14 +116,15 @@ def _show(replayed: Replayed) -> None:
     screen, facts = console(), replayed.to_dict()
     screen.print(
         f"{replayed.policy} at {format_duration(facts['now_s'])}: {facts['running']:,} running, "
-        f"{facts['waiting']:,} waiting, {facts['free_gpus']:,} GPUs free",
+        f"{facts['waiting']:,} waiting, {plural(facts['free_gpus'], 'GPU')} free",
         style="bold",
         markup=False,
     )
     for verb in ("start", "move"):
         for grant in facts[verb]:
             screen.print(
-                f"{verb:8} {grant['job']}: {grant['gpus']} GPUs on {', '.join(grant['nodes'])}", markup=False
+                f"{verb:8} {grant['job']}: {plural(grant['gpus'], 'GPU')} on {', '.join(grant['nodes'])}",
+                markup=False,
             )
     for row in facts["preempt"]:
         screen.print(f"preempt  {row}", markup=False)

@@ -24,9 +24,10 @@ from rota.cli.background import (
     stop,
 )
 from rota.cli.live.connect import connect, home
-from rota.cli.live.tables import plural, warn
+from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -260,8 +261,7 @@ def status(as_json: JsonFlag = False) -> None:
     out = console()
     out.print(f"{said['name']} {said['version']}, policy {said['policy']}")
     out.print(
-        f"  devices  {said['gpus_used']:g} of {said['gpus']} granted, on {said['nodes']} node"
-        + "s" * (said["nodes"] != 1)
+        f"  devices  {said['gpus_used']:g} of {said['gpus']} granted, on {plural(said['nodes'], 'node')}"
     )
     out.print(
         f"  jobs     {said['running']} running, {said['pending']} pending, "

@@ -17,6 +17,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.api import Results
@@ -171,7 +172,7 @@ def _show(results: Results, out: Path | None) -> None:
 
     screen = console()
     trace = results.trace
-    head = f"{trace.source} ({trace.format}, {len(trace):,} jobs) on {results.cluster.describe()}"
+    head = f"{trace.source} ({trace.format}, {plural(len(trace), 'job')}) on {results.cluster.describe()}"
     screen.print(head, style="bold", markup=False, soft_wrap=True)
     screen.print()
     print_comparison(results.comparison, screen, results.calibration)

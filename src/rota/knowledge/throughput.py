@@ -16,6 +16,7 @@ from rota.knowledge.given import Given
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
+from rota.model.units import plural
 from rota.scheduler.needs import Knowledge, Provenance
 
 
@@ -81,7 +82,7 @@ class ThroughputTable:
         if len(bad):
             row = int(bad[0])
             name, gpus = jobs.name_of("workload", row), jobs.gpus.item(row)
-            what = f"workload {name!r}" if workload[row] < 0 else f"{name!r} on {gpus} GPUs"
+            what = f"workload {name!r}" if workload[row] < 0 else f"{name!r} on {plural(gpus, 'GPU')}"
             expected = (
                 f"one of {', '.join(self.workloads[:3])}, ..."
                 if workload[row] < 0
@@ -95,7 +96,7 @@ class ThroughputTable:
         idle = np.flatnonzero(~(rates > 0.0).any(axis=1))
         if len(idle):
             row = int(idle[0])
-            what = f"{jobs.name_of('workload', row)} on {jobs.gpus[row]} GPUs"
+            what = f"{jobs.name_of('workload', row)} on {plural(jobs.gpus.item(row), 'GPU')}"
             takes = accepted(jobs, cluster)[row].tolist()
             usable = ", ".join(
                 name for name, takes_it in zip(cluster.type_names, takes, strict=True) if takes_it

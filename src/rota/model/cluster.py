@@ -16,6 +16,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.tenants import Tenants
+from rota.model.units import plural
 
 ANY_TYPE = "GPU"
 """Name of the device type when nobody gave one."""
@@ -103,7 +104,8 @@ class Cluster:
         shapes = zip(self.node_gpus.tolist(), self.node_type.tolist(), strict=True)
         runs = [(sum(1 for _ in run), *shape) for shape, run in groupby(shapes)]
         text = ",".join(_shape_text(count, gpus, self.type_names[code]) for count, gpus, code in runs[:4])
-        return f"{text}{',...' if len(runs) > 4 else ''} ({self.gpus} GPUs in {self.nodes} nodes)"
+        text += ",..." if len(runs) > 4 else ""
+        return f"{text} ({plural(self.gpus, 'GPU')} in {plural(self.nodes, 'node')})"
 
     @classmethod
     def build(cls, shapes: Sequence[NodeShape], tenants: Tenants | None = None) -> Cluster:
@@ -149,14 +151,15 @@ def _check(shapes: Sequence[NodeShape]) -> None:
     if devices > MOST_DEVICES:
         raise InputError(f"a cluster of {devices:,} GPUs is too large; expected at most {MOST_DEVICES:,}")
     for number, shape in enumerate(shapes, start=1):
+        group = f"group {number} of the cluster"
         if shape.count < 1 or shape.gpus < 0:
             raise InputError.at(
-                f"group {number} of the cluster has {shape.count} nodes of {shape.gpus} GPUs",
+                f"{group} has {plural(shape.count, 'node')} of {plural(shape.gpus, 'GPU')}",
                 expected="at least 1 node, of 0 GPUs or more",
             )
         if shape.names and len(shape.names) != shape.count:
             raise InputError.at(
-                f"group {number} of the cluster names {len(shape.names)} nodes but has {shape.count}",
+                f"{group} names {plural(len(shape.names), 'node')} but has {shape.count}",
                 expected="a name for each node, or none",
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from rota.model.units import format_duration
+from rota.model.units import format_duration, number, plural
 
 
 class Code(StrEnum):
@@ -80,16 +80,6 @@ def noted(text: str) -> Constraint:
 
 
 # -- words -----------------------------------------------------------------------------------------
-
-
-def number(value: float) -> str:
-    """`2`, `0.5`; `-` for none."""
-    return "-" if math.isnan(value) else f"{value:g}"
-
-
-def plural(value: float, noun: str) -> str:
-    """`1 GPU`, `2 GPUs`, `0.5 GPUs`."""
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def listed(names: str, noun: str = "job") -> str:

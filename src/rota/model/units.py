@@ -44,6 +44,19 @@ def parse_memory_gib(text: str, field: str = "memory") -> float:
     )
 
 
+def number(value: float) -> str:
+    """`2`, `2,500`, `0.5`; `-` for none."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
+
+
+def plural(value: float, noun: str) -> str:
+    """`1 GPU`, `2,500 GPUs`, `0.5 GPUs`."""
+    text = number(value)
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
 def format_duration(seconds: float) -> str:
     """`seconds` in the two largest units that matter: 42s, 3m 20s, 5h 12m, 2d 4h."""
     if not math.isfinite(seconds):

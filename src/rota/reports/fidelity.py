@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.errors import InputError
+from rota.model.units import plural
 
 _SAME_S = 0.5
 """Completion times closer than this are equal to the second."""
@@ -105,10 +106,10 @@ def compare_times(ours: pl.DataFrame, theirs: pl.DataFrame, source: str) -> Time
     joined = theirs.join(ours, on="job_id", how="left", suffix="_ours", maintain_order="left")
     unknown = theirs.join(ours, on="job_id", how="anti", maintain_order="left")
     if unknown.height:
+        more = unknown.height - 1
+        others = f" (nor {'is' if more == 1 else 'are'} {plural(more, 'other')})" if more else ""
         raise InputError.at(
-            f"job {unknown['job_id'][0]} is not in the trace (nor are {unknown.height - 1} others)"
-            if unknown.height > 1
-            else f"job {unknown['job_id'][0]} is not in the trace",
+            f"job {unknown['job_id'][0]} is not in the trace{others}",
             file=source,
             expected="results of the same workload",
         )

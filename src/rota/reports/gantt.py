@@ -10,7 +10,7 @@ import polars as pl
 
 from rota.model.columns import Array, Floats, Ints
 from rota.model.record import Record
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 from rota.reports.chart import UNITS, Tick
 from rota.reports.occupancy import closed_intervals, has_placement, held_devices, node_gpus, node_names
 from rota.reports.png import data_uri
@@ -102,7 +102,7 @@ def _bar(row: dict[str, object], height: int, span: Span, names: tuple[str, tupl
     start_s, end_s = float(str(row["start_s"])), float(str(row["end_s"]))
     length = format_duration(end_s - start_s)
     since, until = format_duration(start_s - span.start_s), format_duration(end_s - span.start_s)
-    who = f"{row['job_id']} · {row['tenant']} · {row['gpus']} GPUs"
+    who = f"{row['job_id']} · {row['tenant']} · {plural(int(str(row['gpus'])), 'GPU')}"
     return Bar(
         x=round((start_s - span.start_s) / span.length_s * UNITS, 2),
         width=round((end_s - start_s) / span.length_s * UNITS, 2),
@@ -127,7 +127,8 @@ def _barred(record: Record, span: Span, bars: list[Bar]) -> Gantt:
     tops = np.concatenate(([0], np.cumsum(size)[:-1]))
     height_px = int(np.clip(gpus * 10, 60, 420))
     text = (
-        f"{record.policy}: {len(bars)} bars of jobs on {gpus} GPUs in {len(size)} nodes over "
+        f"{record.policy}: {plural(len(bars), 'bar')} of jobs on {plural(gpus, 'GPU')} in "
+        f"{plural(len(size), 'node')} over "
         f"{format_duration(span.length_s)}. {_filled(record, span)}"
     )
     caption = "One lane per GPU, one bar per job and stretch of time; point at a bar for its job."
@@ -149,7 +150,8 @@ def _heat(record: Record, span: Span) -> Gantt:
         "the deeper the colour, the more of its GPUs are held."
     )
     text = (
-        f"{record.policy}: how full {len(size)} nodes were over {format_duration(span.length_s)}. "
+        f"{record.policy}: how full {plural(len(size), 'node')} "
+        f"{'was' if len(size) == 1 else 'were'} over {format_duration(span.length_s)}. "
         f"{_filled(record, span)}"
     )
     names = node_names(record)[::per_row]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from rota.model.atomic import replacing
 from rota.model.record import Record
 from rota.model.trace import OddRows
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 from rota.reports.chart import UNITS, time_axis
 from rota.reports.compare import Calibration, Comparison, Line, compare
 from rota.reports.definitions import definitions
@@ -170,7 +170,7 @@ def _columns(comparison: Comparison, keys: Sequence[str]) -> list[str]:
 
 def _facts(records: Sequence[Record], comparison: Comparison, window: Window | None) -> list[tuple[str, str]]:
     first, summary = records[0], comparison.summaries[0]
-    facts = [("Cluster", str(first.cluster.get("describe", f"{first.cluster['gpus']} GPUs")))]
+    facts = [("Cluster", str(first.cluster.get("describe", plural(int(str(first.cluster["gpus"])), "GPU"))))]
     counted = f"{summary['jobs']:,} of {len(first.jobs):,}" if window else f"{summary['jobs']:,}"
     facts.append(("Jobs", counted))
     axis = f" ({format_duration(summary.span.length_s)} long)" if window else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rota.model.grants import Grant, Reservation, Role
+from rota.model.units import plural
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard_rules import Breach, breach
 from rota.scheduler.occupancy import EPSILON, Occupancy
@@ -212,9 +213,8 @@ def _check_quota(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]
         for kind in sorted({int(cluster.device_type[d]) for d in grant.devices}) if tenant.hard else ():
             left = quota_left(scratch, tenant, kind, cluster.type_names[kind])
             if left < -EPSILON:
-                message = (
-                    f"on {_device_word(grant)}would bring tenant {tenant.path} {-left:g} GPUs above its quota"
-                )
+                above = f"{plural(-left, 'GPU')} above its quota"
+                message = f"on {_device_word(grant)}would bring tenant {tenant.path} {above}"
                 return [breach(state, "quota", grant.job, message)]
     return []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.model.grants import Grant, Role
 from rota.model.jobs import Counts
+from rota.model.units import plural
 from rota.scheduler.guard_rules import Breach, breach
 from rota.scheduler.state import State
 
@@ -47,14 +48,18 @@ def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
     if count == wanted:
         return []
     if jobs.gang[row] and least == most:
-        return [breach(state, "gang", row, f"asks for {wanted} GPUs in a gang and is granted {count}")]
+        return [
+            breach(state, "gang", row, f"asks for {plural(wanted, 'GPU')} in a gang and is granted {count}")
+        ]
     if not jobs.gang[row]:
         least, most = min(wanted, 1), max(wanted, most)  # whatever part of it can be had
     powers = jobs.counts[row] == Counts.POWERS_OF_TWO
     if least <= count <= most and not (powers and count & (count - 1)):
         return []
     among = " in powers of two" if powers else ""
-    return [breach(state, "size", row, f"can use {least} to {most} GPUs{among} and is granted {count}")]
+    return [
+        breach(state, "size", row, f"can use {least} to {plural(most, 'GPU')}{among} and is granted {count}")
+    ]
 
 
 def _check_type(state: State, grant: Grant) -> list[Breach]:

@@ -19,6 +19,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
+from rota.model.units import plural
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.policy import Policy
@@ -237,8 +238,8 @@ class Partition:
         }
         for i, part in enumerate(self._parts):
             for row in np.flatnonzero((part_of == i) & ~part.feasible).tolist():
-                gpus = part.cluster.gpus
-                self._refused[row] = f"asks for {state.gpus_of[row]} GPUs; {self.by} {part.name} has {gpus}"
+                asked, gpus = plural(state.gpus_of[row], "GPU"), part.cluster.gpus
+                self._refused[row] = f"asks for {asked}; {self.by} {part.name} has {gpus}"
                 part_of[row] = -1
         self._part_of = part_of.tolist()
 

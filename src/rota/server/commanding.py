@@ -72,7 +72,7 @@ class Commands:
             raise Forbidden(f"array {id} belongs to {first.user!r}; {who.user!r} may not touch it")
         rows = [member.row for member in members if not is_over(member.now.state)]
         if not rows and verb is not Verb.CANCEL:
-            raise Conflict(f"all {len(members)} jobs of array {id} have ended")
+            raise Conflict(f"all jobs of array {id} have ended")
         refused: list[Refusal] = []
         if rows:
             args = {"reason": act.reason, "force": act.force, "array": int(id) - 1}

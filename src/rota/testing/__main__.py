@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from rota.errors import InputError, RotaError
+from rota.model.units import plural
 from rota.scheduler.policy import systems
 from rota.testing.contract import SEEDS, check_policy
 from rota.testing.subject import ContractError
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ContractError, RotaError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{given.policy} keeps the contract in {len(seeds)} scenes")
+    print(f"{given.policy} keeps the contract in {plural(len(seeds), 'scene')}")
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rota.model.grants import Grant, Role
+from rota.model.units import plural
 from rota.scheduler.loop import Loop
 from rota.scheduler.state import Phase
 from rota.testing.scenes import Scene
@@ -76,7 +77,8 @@ def every_job_ends(subject: Subject, scene: Scene) -> Iterator[str]:
             scene = _only(scene, alone)
             stuck = unfinished(subject, scene) if alone else []
     for row in stuck:
-        yield f"job {scene.trace.jobs.ids[row]} of {scene.trace.jobs.gpus[row]} GPUs never ends"
+        jobs = scene.trace.jobs
+        yield f"job {jobs.ids[row]} of {plural(jobs.gpus.item(row), 'GPU')} never ends"
 
 
 def unfinished(subject: Subject, scene: Scene) -> list[int]:

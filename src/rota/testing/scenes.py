@@ -18,6 +18,7 @@ from rota.model.columns import Ints
 from rota.model.jobs import Counts, JobTable, Kind, Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.worlds.simulated.costs import Cost, Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
@@ -37,7 +38,7 @@ class Scene:
     setting: Setting
 
     def describe(self) -> str:
-        return f"scene {self.seed}: {len(self.trace)} jobs on {self.cluster.describe()}"
+        return f"scene {self.seed}: {plural(len(self.trace), 'job')} on {self.cluster.describe()}"
 
 
 def make_scene(seed: int) -> Scene:

@@ -26,6 +26,7 @@ from rota.errors import InputError
 from rota.model.columns import Array, Floats
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.registry import trace_format
 from rota.traces.source import Source
@@ -101,7 +102,9 @@ def _table(source: Source) -> Table:
     names = {len(OLD): OLD, len(CURRENT): CURRENT}.get(fields)
     if names is None:
         expected = f"{len(OLD)} or {len(CURRENT)} tab-separated fields"
-        raise InputError.at(f"the line has {fields} fields", file=source.file, row=1, expected=expected)
+        raise InputError.at(
+            f"the line has {plural(fields, 'field')}", file=source.file, row=1, expected=expected
+        )
     return read_table(source, names, separator="\t", quoted=False)
 
 

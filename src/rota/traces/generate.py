@@ -15,6 +15,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.jobs import JobTable, Outcome, Truth
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.traces.arrivals import place_in_span
 from rota.traces.philly_figures import (
     ATTEMPTS_MEAN,
@@ -100,7 +101,7 @@ def generate(
 
 
 def _source(jobs: int, seed: int) -> str:
-    return f"generated (Philly-like, {jobs} jobs, seed {seed})"
+    return f"generated (Philly-like, {plural(jobs, 'job')}, seed {seed})"
 
 
 def _check(jobs: int, seed: int, load: float | None, gpus: int | None, days: float | None) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from rota.errors import InputError
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
+from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weight_facts
 from rota.traces.registry import trace_format
@@ -67,5 +68,7 @@ def _table(source: Source) -> Table:
         return table
     if fields != len(FIELDS):
         expected = f"{len(FIELDS)} tab-separated fields"
-        raise InputError.at(f"the line has {fields} fields", file=source.file, row=1, expected=expected)
+        raise InputError.at(
+            f"the line has {plural(fields, 'field')}", file=source.file, row=1, expected=expected
+        )
     return read_table(source, FIELDS, separator="\t", quoted=False)

@@ -17,6 +17,7 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.units import plural
 from rota.traces.source import Source
 
 BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
@@ -244,4 +245,6 @@ def _column_names(source: Source, row: int, cells: Sequence[str]) -> list[str]:
 
 def _ragged(source: Source, row: int, fields: int, names: Sequence[str]) -> InputError:
     expected = f"{len(names)} ({', '.join(names)})"
-    return InputError.at(f"the line has {fields} fields", file=source.file, row=row, expected=expected)
+    return InputError.at(
+        f"the line has {plural(fields, 'field')}", file=source.file, row=row, expected=expected
+    )

@@ -335,7 +335,8 @@ class Job:
         self.status.costs["restore"] = (time.monotonic() - began, size)
         self.status.checkpoint_step = int(facts["step"])
         if self.rank == 0:
-            say(f"continues at step {facts['step']} (epoch {self.epoch}) on {self.world_size} workers")
+            workers = "1 worker" if self.world_size == 1 else f"{self.world_size} workers"
+            say(f"continues at step {facts['step']} (epoch {self.epoch}) on {workers}")
         # What is stored is rank 0's own count; each of as many ranks as there are now takes an equal part.
         samples = float(facts["samples"]) * int(facts["world_size"]) / self.world_size
         return int(facts["step"]), samples

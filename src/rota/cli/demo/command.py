@@ -12,6 +12,7 @@ from rota.cli.demo.cluster import SETTINGS, DemoCluster, demo_cluster
 from rota.cli.demo.plan import JOBS, Plan, planned, put_program
 from rota.cli.demo.screen import screen
 from rota.cli.demo.watch import Round, play
+from rota.model.units import plural
 
 FIRST, SECOND = "fifo", "tiresias:limits=4/16"
 
@@ -97,14 +98,15 @@ def _sum_up(rounds: list[Round], forecast: incidents.Forecast, crash: incidents.
     preemptions = [sum(view["preemptions"] for view in played.views.values()) for played in rounds]
     typer.echo(
         f"tiresias against fifo in this run: mean completion {jct_b / jct_a:.2f} times, mean waiting "
-        f"{wait_b / wait_a:.2f} times as long,\nwith {preemptions[1]} preemptions against {preemptions[0]}; "
+        f"{wait_b / wait_a:.2f} times as long,\n"
+        f"with {plural(preemptions[1], 'preemption')} against {preemptions[0]}; "
         "the long jobs pay for the short ones.  Other jobs, other numbers."
     )
     ends = [view["state"] for played in rounds for view in played.views.values()]
     typer.echo(
         f"The controller was away for {crash.down_s:.1f} s of the first round: {len(crash.kept)} of "
-        f"{len(crash.before)} running jobs went on in the same\nprocesses, and {ends.count('COMPLETED')} of "
-        f"{len(ends)} jobs completed, each once."
+        f"{plural(len(crash.before), 'running job')} went on in the same\n"
+        f"processes, and {ends.count('COMPLETED')} of {len(ends)} jobs completed, each once."
     )
 
 

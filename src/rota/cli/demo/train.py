@@ -46,7 +46,8 @@ def main() -> None:
         began = time.monotonic()
         job.step(loss=loss, samples=SAMPLES * slots)
         due += time.monotonic() - began
-    print(f"{job.step_count} steps on {slots} slots with {arguments.library}: loss {loss:.4f}", flush=True)
+    width = "1 slot" if slots == 1 else f"{slots} slots"
+    print(f"{job.step_count} steps on {width} with {arguments.library}: loss {loss:.4f}", flush=True)
 
 
 def batch(seed: int, step: int, samples: int) -> tuple[Any, Any]:

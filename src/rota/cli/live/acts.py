@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import JobsArgument, live
-from rota.cli.live.tables import plural, warn
+from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client

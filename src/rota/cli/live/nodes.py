@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import ahead, count, gib, now_s, plural, share, table_text
+from rota.cli.live.tables import ahead, count, gib, now_s, share, table_text
 from rota.cli.shell import JsonFlag, print_json
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client

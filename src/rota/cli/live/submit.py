@@ -9,9 +9,10 @@ import typer
 
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, here, make_job
-from rota.cli.live.tables import ahead, moment, now_s, plural, warn, wrapped
+from rota.cli.live.tables import ahead, moment, now_s, warn, wrapped
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client

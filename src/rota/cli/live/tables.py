@@ -161,11 +161,6 @@ def ended_by(code: int | None, signal: int | None) -> str:
     return NONE if code is None else str(code)
 
 
-def plural(number: float, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
-    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
-
-
 def warn(sentence: str) -> None:
     """One line on standard error."""
     typer.echo(f"rota: {sentence}", err=True)

@@ -9,9 +9,9 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.jobs import LIVE_STATES, jobs_text
 from rota.cli.live.nodes import devices_text, suspended_text
-from rota.cli.live.tables import count, now_s, plural, show_frames, wrapped
+from rota.cli.live.tables import count, now_s, show_frames, wrapped
 from rota.cli.shell import JsonFlag, print_json
-from rota.model.units import format_duration, parse_duration
+from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -60,7 +60,7 @@ def frame_text(status: Status, nodes: list[NodeView], jobs: list[JobView]) -> st
     """Head, troubles, devices, memory of suspended jobs, jobs: those that run first."""
     head = wrapped(
         f"{status.name}: {status.policy}, {plural(status.nodes, 'node')}, "
-        f"{count(status.gpus_used)} of {count(status.gpus)} devices granted, "
+        f"{count(status.gpus_used)} of {plural(status.gpus, 'device')} granted, "
         f"{status.running} running, {status.pending} pending, {status.suspended} suspended, "
         f"up {format_duration(now_s() - status.started_s)}"
     )

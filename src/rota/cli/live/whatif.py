@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import NONE, count, duration, now_s, plural, table_text
+from rota.cli.live.tables import NONE, count, duration, now_s, table_text
 from rota.cli.shell import JsonFlag, complete_policy, print_json
 from rota.errors import InputError
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 
 if TYPE_CHECKING:
     from rota.client import Client

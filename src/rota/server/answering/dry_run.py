@@ -130,7 +130,7 @@ def warnings(spec: JobSpec, now_s: float) -> list[str]:
         found.append("its time limit ends after its deadline, even if it started now")
     if spec.checkpoint == "none" and spec.preemptible:
         found.append("it may be preempted, and would then begin anew (checkpoint none)")
-    if spec.array:
-        count = len(array_indexes(spec.array)[0])
+    count = len(array_indexes(spec.array)[0]) if spec.array else 0
+    if count > 1:
         found.append(f"only the first of the {count} jobs of its array is looked at")
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
+from rota.model.units import plural
 from rota.scheduler.state import Phase
 from rota.server.store.rows import JobRow
 from rota.wire.job import After
@@ -121,7 +122,7 @@ def _dependencies(after: Iterable[After], store: Store) -> list[str]:
 def _array(before: After, phases: Mapping[int, int]) -> str:
     """`12 of the 20 jobs of array 17 to complete`."""
     left = sum(count for phase, count in phases.items() if phase < Phase.COMPLETED)
-    jobs = f"{left:,} of the {sum(phases.values()):,} jobs of array {before.job}"
+    jobs = f"{left:,} of the {plural(sum(phases.values()), 'job')} of array {before.job}"
     if before.when != "failed":
         return f"{jobs} to {_ENDS[before.when]}"
     has_failed = any(phase > Phase.COMPLETED for phase in phases)

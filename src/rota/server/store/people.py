@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 
 from rota.errors import InputError
+from rota.model.units import plural
 from rota.server.store import tables as t
 from rota.server.store.database import Writing
 from rota.server.store.rows import NodeRow, TokenRow, UserRow
@@ -74,8 +75,9 @@ def _back(known: NodeRow, info: NodeInfo, token: TokenRow) -> NodeRow:
     had, has = len(known.info.devices), len(info.devices)
     if had != has:
         raise InputError.at(
-            f"node {info.name!r} comes with {has} devices; it joined with {had}, whose numbers are taken",
-            expected=f"{had} devices, or another name for the node",
+            f"node {info.name!r} comes with {plural(has, 'device')}; "
+            f"it joined with {had}, whose numbers are taken",
+            expected=f"{plural(had, 'device')}, or another name for the node",
         )
     if known.state == "forgotten":
         known = replace(known, state="lost", reason="has joined again and is not heard of yet")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from rota.model.units import plural
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
@@ -50,7 +51,8 @@ def resize(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
         return ""  # whoever carries the change out says what is wrong
     never = impossible(world, replace(job, spec=new))
     if never is not None and never.requested is not None:
-        return f"it would need {never.requested:g} devices, and the cluster has {never.provided:g} for it"
+        wanted = plural(never.requested, "device")
+        return f"it would need {wanted}, and the cluster has {never.provided:g} for it"
     attempt, is_running = job.attempt, job.row in world.state.running
     if attempt is None or attempt.is_over or not (is_running or attempt.is_suspended):
         return ""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rota.errors import InputError
-from rota.model.reasons import plural
-from rota.model.units import format_duration
+from rota.model.units import format_duration, plural
 from rota.worlds.simulated.costs import Cost, Costs
 
 if TYPE_CHECKING:

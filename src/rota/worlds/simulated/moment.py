@@ -13,6 +13,7 @@ from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints, read_only
 from rota.model.jobs import JOB_COLUMNS, Job
+from rota.model.units import plural
 from rota.scheduler.frozen import Frozen
 from rota.scheduler.packing import Packed, pack_cluster, unpack_cluster
 from rota.scheduler.restore import COLUMNS, PROGRESS
@@ -86,7 +87,7 @@ def with_gpus(packed: Packed, gpus: int) -> Packed:
         )
     if gpus % each:
         raise InputError.at(
-            f"+{gpus} is no whole number of nodes of {each} GPUs, the commonest shape",
+            f"+{gpus} is no whole number of nodes of {plural(each, 'GPU')}, the commonest shape",
             field="--gpus",
             expected=f"a multiple of {each}",
         )
