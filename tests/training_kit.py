@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rota.agent.ports import free_port
 from rota.training import protocol
 from rota.training.protocol import Directive, RankState
 
@@ -17,13 +17,6 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "training"
 PATIENCE_S = 300.0
 """Gangs load torch several times over and take leave of it, with the share of a core that is left to them."""
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def until(true: Callable[[], bool], why: Callable[[], str]) -> None:

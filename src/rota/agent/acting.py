@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import socket
 import time
 from collections.abc import Set
 
@@ -14,6 +13,7 @@ from rota.agent.ledger import Key
 from rota.agent.live import Live
 from rota.agent.mechanisms import Mechanisms
 from rota.agent.orders import Orders
+from rota.agent.ports import free_port
 from rota.agent.processes import kill_tree, send_group
 from rota.agent.reconcile import Action, Do
 from rota.agent.silence import Contact
@@ -166,13 +166,3 @@ def _orderly(part: Part, live: Live) -> Part:
 
 def _reason(part: Part) -> str:
     return part.notice.reason if part.notice is not None else "cancelled"
-
-
-def free_port(taken: set[int | None]) -> int:
-    """A TCP port that nobody listens on now, and none of `taken`."""
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-            listener.bind(("", 0))
-            port: int = listener.getsockname()[1]
-        if port not in taken:
-            return port
