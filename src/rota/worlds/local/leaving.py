@@ -8,6 +8,7 @@ from rota.model.grants import Leave
 from rota.scheduler.host_memory import Resident
 from rota.wire.sync import Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob
+from rota.worlds.local.parts import stated_gib
 
 if TYPE_CHECKING:
     from rota.worlds.local.world import LiveWorld
@@ -72,9 +73,8 @@ def would_keep(world: LiveWorld, row: int, leave: Leave) -> Resident | None:
 def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Resident:
     """By node the larger of what it asked for and what it was seen to use."""
     seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
-    asked = job.spec.memory_gib / max(1, sum(len(place.devices) for place in attempt.places))
     gib = tuple(
-        (place.node, max(asked * max(1, len(place.devices)), place.suspended_gib or seen))
+        (place.node, max(stated_gib(job, attempt, place), place.suspended_gib or seen))
         for place in attempt.places
         if not place.is_over
     )
