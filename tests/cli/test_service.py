@@ -17,6 +17,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+import yaml
 
 from rota.cli import service
 from rota.server.store.store import Store
@@ -297,6 +298,31 @@ def test_config_shows_values_and_sources(shell: Shell) -> None:
     (line,) = (one for one in shell.rota("config").splitlines() if one.startswith("suspend_memory_gib"))
     assert line.split(None, 1)[1].split("  ")[0] == "half of the machine"
     assert "out of memory" in shell.rota("config", "--failures")
+
+
+def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) -> None:
+    """Entries that could be copied into one, and the very values as JSON."""
+    file = shell.home / "config.yaml"
+    written = {
+        "tenants": {"vision/ann": {"quota": 32, "hard": True, "by_type": {"A100": 8}}, "speech": None},
+        "failures": [{"name": "licence: gone", "cause": "infrastructure", "codes": [3, 4], "log": "no 'x'"}],
+    }
+    file.write_text(yaml.safe_dump(written, sort_keys=False))
+    shown = shell.rota("config")
+    at = shown.index("tenants:")
+    rows = [row.partition(str(file))[0] for row in shown[at:].splitlines()]
+    assert yaml.safe_load("\n".join(rows)) == written
+    assert "  vision/ann: {quota: 32, hard: true, by_type: {A100: 8}}\n" in shown
+    assert json.loads(shell.rota("config", "--json"))["tenants"] == {
+        "value": written["tenants"],
+        "from": str(file),
+    }
+    file.write_text("min_run: 30s\n")
+    shown = shell.rota("config")
+    assert [line.split() for line in shown.splitlines()[-2:]] == [
+        ["tenants", "-", "default"],
+        ["failures", "-", "default"],
+    ]
 
 
 def test_an_agent_joins_over_the_network(shell: Shell) -> None:

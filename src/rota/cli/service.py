@@ -299,10 +299,20 @@ def config(
     if rules:
         _show_rules(chosen.config, as_json)
     elif as_json:
-        print_json({name: {"value": value, "from": source} for name, value, source in chosen.lines()})
+        print_json(chosen.plain())
     else:
         for name, value, source in chosen.lines():
-            typer.echo(f"{name:<20} {MEANS.get((name, value), value) or '-':<32} {source}")
+            typer.echo(_setting_text(name, MEANS.get((name, value), value), source))
+
+
+def _setting_text(name: str, value: str, source: str) -> str:
+    """A line; beneath it, as in the file, the entries of a setting that is a mapping or a list."""
+    from rota.server.config import ONLY_IN_FILE
+
+    if name not in ONLY_IN_FILE or not value:
+        return f"{name:<20} {value or '-':<32} {source}"
+    entries = "".join(f"\n  {line}" for line in value.splitlines())
+    return f"{name + ':':<53} {source}{entries}"
 
 
 def _flags_of_running(where: Path) -> dict[str, Any]:

@@ -101,8 +101,15 @@ class Chosen:
     """flag, environment ROTA_X, the file's path, or default."""
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Name, value and source of each setting, as text."""
+        """Name, value and source of each setting, as text that could be written as a setting."""
         return [(name, shown(name, getattr(self.config, name)), self.source[name]) for name in _FIELDS]
+
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """The same for machines: what only the file has is a mapping or a list there."""
+        return {
+            name: {"value": getattr(self.config, name) if name in ONLY_IN_FILE else value, "from": source}
+            for name, value, source in self.lines()
+        }
 
 
 MEANS = {("suspend_memory_gib", "0.0"): "half of the machine"}
@@ -244,9 +251,24 @@ def shown(name: str, value: Any) -> str:
     if name == "database_url" and "@" in value:
         head, _, tail = value.rpartition("@")
         return f"{head.partition('://')[0]}://…@{tail}"
+    if name in ONLY_IN_FILE:
+        return "\n".join(_entries(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
+
+
+def _entries(value: Any) -> list[str]:
+    """A mapping or a list as the lines of a YAML file, one for each entry."""
+    if isinstance(value, dict):
+        return [f"{_flow(key)}: {_flow(entry)}" for key, entry in value.items()]
+    return [f"- {_flow(entry)}" for entry in value]
+
+
+def _flow(value: Any) -> str:
+    """`value` as YAML on one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=math.inf)
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def tenants_of(config: Config) -> Tenants:
