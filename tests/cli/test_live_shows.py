@@ -331,3 +331,13 @@ def test_show_says_whose_word_on_the_program_is_known(spoke: int, line: str) -> 
     assert DETAIL.capability is not None
     can = DETAIL.capability.model_copy(update={"attempt": spoke})
     assert line in detail_text(DETAIL.model_copy(update={"capability": can}))
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "line"), [(0.4, ""), (500.0, "lost         8m 20s of work by preemption\n")]
+)
+def test_show_tells_what_preemption_cost(lost_s: float, line: str) -> None:
+    """Over all attempts; what is hardly anything is not worth a line."""
+    one, two = (attempt.model_copy(update={"lost_s": lost_s / 2}) for attempt in DETAIL.attempts[:2])
+    text = detail_text(DETAIL.model_copy(update={"attempts": [one, two]}))
+    assert [said + "\n" for said in text.splitlines() if said.startswith("lost")] == [line] * bool(line)

@@ -12,7 +12,15 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.model.jobs import Kind
 from rota.scheduler.decision import Decision, Wake
-from rota.scheduler.live_rules import LIVE_RULES, Gentle, MinimumRun, NoPreemption, together
+from rota.scheduler.live_rules import (
+    LIVE_RULES,
+    Gentle,
+    LostWork,
+    MinimumRun,
+    NoPreemption,
+    Redo,
+    together,
+)
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.state import State
 from rota.worlds.simulated.recorder import RunRecorder
@@ -70,6 +78,50 @@ def test_who_may_be_stopped_nevertheless() -> None:
     assert MinimumRun(60.0)(moment(), Decision({}, [Grant(2, ())])) == [], "starts disturb nobody"
 
 
+LOST = LostWork(lambda state, row: Redo(240.0, 100.0) if row == 0 else Redo(0.0, 0.0))
+"""A has lost 240 s of work and done 140 s of them again, B has lost nothing."""
+
+
+@pytest.mark.parametrize(
+    ("decision", "how"),
+    [
+        (Decision({}, [Grant(2, (0, 1))], [0, 1]), "preempted"),
+        (Decision({}, [Grant(0, (0,)), Grant(1, (2,))]), "resized"),
+        (Decision({}, [Grant(0, (2, 3)), Grant(1, (0, 1))]), "moved"),
+    ],
+)
+@pytest.mark.parametrize(("rate", "until_s"), [(1.0, 1100.0), (0.5, 1200.0), (2.0, 1050.0)])
+def test_a_job_that_lost_work_goes_on_until_it_has_done_it_again(
+    decision: Decision, how: str, rate: float, until_s: float
+) -> None:
+    """However long it has run by now; on half of its devices that takes twice as long."""
+    state = moment(now=1000.0)
+    state.progress.rate[:] = rate
+    (refused,) = LOST(state, decision)
+    assert refused.message == (
+        f"job A has done again 2m 20s of the 4m of work that preemption cost it, and would be {how}; "
+        f"rule: {LIVE_RULES['lost-work']}"
+    )
+    assert (refused.rule, refused.job, refused.until_s) == ("lost-work", 0, until_s)
+
+
+def test_who_lost_work_and_may_be_stopped_nevertheless() -> None:
+    stop = Decision({}, preempt=[0])
+    state = moment(kind=[Kind.OPPORTUNISTIC, Kind.TRAIN, Kind.TRAIN])
+    state.progress.rate[:] = 1.0
+    assert LOST(state, stop) == [], "opportunistic"
+    state = moment()
+    state.progress.rate[:] = 1.0
+    assert LOST(state, Decision({}, [Grant(0, (0, 1), batch_size=64.0)])) == [], "that costs it nothing"
+    assert LOST(state, Decision({}, cancel={0: "its user wants it"})) == []
+    rounded = LostWork(lambda state, row: Redo(240.0, 1e-6))
+    assert rounded(state, stop) == [], "or it would be asked for at the very same moment again"
+    state.progress.rate[:] = 0.0
+    assert LOST(state, stop) == [], "it has not begun, which the minimum run says better"
+    both = together(LOST, MinimumRun(60.0, lambda state, row: math.nan))
+    assert [breach.rule for breach in both(state, stop)] == ["minimum-run"]
+
+
 def test_jobs_that_are_not_preemptible() -> None:
     kept: set[int] = {1}
     rule = NoPreemption(lambda: kept)
@@ -108,6 +160,7 @@ def test_a_job_is_refused_once_for_the_first_reason() -> None:
     [
         (MinimumRun(60.0), math.inf, 65.0),
         (MinimumRun(60.0), 50.0, 50.0),
+        (LOST, math.inf, 125.0),
         (NoPreemption(lambda: [0]), math.inf, 25.0 + 30.0),
     ],
 )
@@ -115,6 +168,7 @@ def test_the_policy_is_asked_again_when_it_may_be_allowed(
     rules: Rules, asked_s: float, expected_s: float
 ) -> None:
     state = moment()
+    state.progress.rate[:] = 1.0
     world = SimulatedWorld(trace_of(JOBS), parse_cluster("1x4"))
     loop = Loop(world, Scripted(), RunRecorder(), rules=rules, strict=False, state=state)
     wanted = Decision({}, [Grant(2, (0, 1))], [0], wake=Wake(asked_s))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rota.model.jobs import Kind
+from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard_rules import Breach
 from rota.scheduler.loop import Rules
@@ -18,10 +20,16 @@ from rota.scheduler.state import State
 
 LIVE_RULES = {
     "minimum-run": "a job that has just started is left alone for a while",
+    "lost-work": "a job that lost work by preemption is left alone until it has done as much again",
     "not-preemptible": "a job that cannot give up its devices keeps them",
     "gentle": "nobody is disturbed by a policy's first decision",
 }
 """Codes of the rules, as `rota.scheduler.guard_rules.RULES` has them for the guard."""
+
+CHANGED = "changed"
+"""What becomes of a job that goes on where it is, with another claim on its devices: it loses nothing."""
+_HARDLY_S = 1e-3
+"""Less work than this is not worth waiting for: moments are rounded."""
 
 
 def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
@@ -36,7 +44,7 @@ def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
         old = state.grants.get(grant.job)
         if old is not None and old != grant:
             how = "resized" if len(old.devices) != len(grant.devices) else "moved"
-            yield grant.job, how if old.devices != grant.devices else "changed"
+            yield grant.job, how if old.devices != grant.devices else CHANGED
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,48 @@ class MinimumRun:
                 continue
             message = f"has run for {ran_s:.3g} s of its minimum of {self.min_run_s:g} s and would be {how}"
             found.append(_breach(state, "minimum-run", row, message, until_s))
+        return found
+
+
+class Redo(NamedTuple):
+    """Work that a job has lost because others were to have its devices or its memory.
+
+    In seconds at the requested allocation.
+    """
+
+    lost_s: float
+    left_s: float
+    """What of it has not been done again since the job last began anew."""
+
+
+@dataclass(frozen=True)
+class LostWork:
+    """A job that lost work by preemption goes on until it has done as much again; opportunistic ones may be
+    stopped at any time.
+
+    One that saves nothing, and is stopped in turns, would begin anew for ever.  Under this rule all that it
+    has lost doubles with each time that it loses everything: a job of length L loses its work about
+    log2(L / minimum run) times.  And each time it holds others up for no longer than it was set back itself.
+    """
+
+    redo: Callable[[State, int], Redo]
+
+    def __call__(self, state: State, decision: Decision) -> list[Breach]:
+        if not decision.preempt and not decision.grants:
+            return []
+        found = []
+        for row, how in disturbed(state, decision):
+            lost_s, left_s = self.redo(state, row)
+            rate = state.progress.rate.item(row)
+            if how == CHANGED or left_s < _HARDLY_S or state.jobs.kind[row] == Kind.OPPORTUNISTIC:
+                continue
+            if rate <= 0.0:  # it has not begun: that is the minimum run's to protect
+                continue
+            again, lost = format_duration(lost_s - left_s), format_duration(lost_s)
+            message = (
+                f"has done again {again} of the {lost} of work that preemption cost it, and would be {how}"
+            )
+            found.append(_breach(state, "lost-work", row, message, state.now + left_s / rate))
         return found
 
 

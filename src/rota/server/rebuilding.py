@@ -226,6 +226,8 @@ def live_attempt(row: AttemptRow) -> Attempt:
         usage=None if row.usage is None else Usage(**row.usage),
         is_trial=row.parts["is_trial"],
         saved_base=row.parts["saved_base"],
+        is_for_others=row.parts.get("is_for_others", False),
+        lost_s=row.parts.get("lost_s", 0.0),
     )
 
 

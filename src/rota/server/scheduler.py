@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeVar
 
 from rota.errors import RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
-from rota.scheduler.live_rules import Gentle, MinimumRun, NoPreemption, together
+from rota.scheduler.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.mirror import TracedState
 from rota.scheduler.state import Phase
@@ -45,7 +46,7 @@ from rota.server.turning import TAKEN, step_of
 from rota.worlds.local.attempts import LiveJob
 from rota.worlds.local.inbox import Arrived, Asked, Begun, Event, Inbox
 from rota.worlds.local.knowledge import live_providers
-from rota.worlds.local.leaving import preemption_costs
+from rota.worlds.local.leaving import preemption_costs, to_redo
 from rota.worlds.local.news import News
 from rota.worlds.local.observed import introduce
 from rota.worlds.local.orders import Desk
@@ -278,7 +279,11 @@ class Scheduler:
             live = world.live
             return {row for row in world.state.grants if row in live and not live[row].spec.preemptible}
 
-        rules: list[Rules] = [MinimumRun(self.settings.min_run_s, world.began_s), NoPreemption(fixed)]
+        rules: list[Rules] = [
+            LostWork(partial(to_redo, world)),
+            MinimumRun(self.settings.min_run_s, world.began_s),
+            NoPreemption(fixed),
+        ]
         if not self._memory:
             rules.append(Gentle())  # it has never decided: it takes over from another, or begins
         return together(*rules)

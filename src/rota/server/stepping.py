@@ -156,6 +156,8 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
             "ready_s": attempt.ready_s,
             "is_trial": attempt.is_trial,
             "saved_base": attempt.saved_base,
+            "is_for_others": attempt.is_for_others,
+            "lost_s": attempt.lost_s,
         },
         wanted=attempt.wanted.value,
         wanted_s=attempt.wanted_s,

@@ -93,6 +93,7 @@ def attempt_view(row: AttemptRow, epoch_s: float) -> AttemptView:
         progress=None if row.progress is None else Progress(**row.progress),
         usage=None if row.usage is None else Usage(**row.usage),
         costs=dict(row.costs or {}),
+        lost_s=row.parts.get("lost_s", 0.0),
     )
 
 

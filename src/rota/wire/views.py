@@ -81,6 +81,8 @@ class AttemptView(BaseModel):
     progress: Progress | None = None
     usage: Usage | None = None
     costs: dict[str, float] = {}
+    lost_s: float = 0.0
+    """Work that it lost by preemption, in seconds at the requested allocation."""
 
 
 class JobDetail(BaseModel):

@@ -18,12 +18,12 @@ from rota.cli.live.tables import (
     moment,
     now_s,
     pairs_text,
+    plural,
     share,
     table_text,
     wrapped,
 )
 from rota.cli.shell import JsonFlag, print_json
-from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -109,6 +109,7 @@ def detail_text(detail: JobDetail) -> str:
         ("ran, waited", f"{duration(job.run_s)}, {duration(job.waiting_s)}"),
         ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
         ("stopped", _stops(job.preemptions, job.failures)),
+        ("lost", _lost(detail.attempts)),
     ]
     parts = [pairs_text(head, sentences=("because",)), pairs_text(_asked(detail.spec, gpus(job)))]
     if detail.attempts:
@@ -130,6 +131,12 @@ def _stops(preemptions: int, failures: int) -> str:
         if number
     ]
     return ", ".join(counted)
+
+
+def _lost(attempts: Sequence[AttemptView]) -> str:
+    """`8m 20s of work by preemption`; nothing if that is not worth a line."""
+    lost_s = sum(one.lost_s for one in attempts)
+    return f"{duration(lost_s)} of work by preemption" if lost_s >= 1.0 else ""
 
 
 def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
@@ -199,8 +206,8 @@ def _progress(attempt: AttemptView) -> str:
     """`1200/5000 steps, gpu 93%`."""
     parts = []
     if (progress := attempt.progress) is not None:
-        done, total = progress.steps, progress.total_steps
-        parts.append(f"{done}/{total} steps" if total else plural(done, "step"))
+        total = f"/{progress.total_steps}" if progress.total_steps else ""
+        parts.append(f"{progress.steps}{total} steps")
     if (usage := attempt.usage) is not None:
         busy = usage.gpu_utilisation
         parts.append(f"gpu {share(busy)}" if busy is not None else f"{usage.cpu_cores:.1f} cores")

@@ -13,6 +13,7 @@ from rota.server.store.rows import CostRow
 from rota.worlds.local.attempts import Attempt, LiveJob
 from rota.worlds.local.dependencies import Names
 from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
+from rota.worlds.local.leaving import to_redo
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured import measured_costs
 from rota.worlds.simulated.waits import Wait
@@ -43,6 +44,7 @@ def gather(scheduler: Scheduler) -> Moment:
         wake=loop.wake,
         min_run_s=scheduler.settings.min_run_s,
         fixed=frozenset(job.row for job in live if not job.spec.preemptible),
+        redo={job.row: to_redo(world, loop.state, job.row) for job in live if job.lost_s},
     )
 
 

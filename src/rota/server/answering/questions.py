@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rota.model.columns import Floats
 from rota.model.jobs import Job
 from rota.scheduler.decision import Wake
+from rota.scheduler.live_rules import Redo
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.waits import Wait
 
@@ -30,6 +31,8 @@ class Moment:
     min_run_s: float = 0.0
     fixed: frozenset[int] = frozenset()
     """Rows that nobody may preempt."""
+    redo: Mapping[int, Redo] = field(default_factory=dict)
+    """What rows have lost by preemption, those that have lost anything."""
 
 
 @dataclass(frozen=True)

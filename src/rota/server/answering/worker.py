@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
@@ -24,11 +24,11 @@ from rota.knowledge.remaining import Durations, Past, parse_source
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.explain import explain
 from rota.scheduler.frozen import Frozen, load
-from rota.scheduler.live_rules import MinimumRun, NoPreemption, together
+from rota.scheduler.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
 from rota.scheduler.needs import Knowledge
 from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase
+from rota.scheduler.state import Phase, State
 from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, Moment
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
@@ -113,7 +113,11 @@ def prepared(looking: Looking) -> tuple[Frozen, Asked]:
     moment = looking.moment
     frozen = load(BytesIO(moment.frozen))
     durations = Durations(parse_source(looking.source), past_of(moment), _given(frozen, moment))
-    rules = together(MinimumRun(moment.min_run_s), NoPreemption(partial(frozenset, moment.fixed)))
+    rules = together(
+        LostWork(_redo(frozen, moment)),
+        MinimumRun(moment.min_run_s),
+        NoPreemption(partial(frozenset, moment.fixed)),
+    )
     return frozen, Asked(
         durations=durations,
         extra_gpus=looking.extra_gpus,
@@ -124,6 +128,19 @@ def prepared(looking: Looking) -> tuple[Frozen, Asked]:
         seed=looking.seed,
         budget_s=looking.budget_s,
     )
+
+
+def _redo(frozen: Frozen, moment: Moment) -> Callable[[State, int], Redo]:
+    """What is left to do again in a fork: less, by what a job has done since the moment."""
+    before = _done(frozen, moment.redo)
+
+    def redo(state: State, row: int) -> Redo:
+        if row not in before:
+            return Redo(0.0, 0.0)
+        lost_s, left_s = moment.redo[row]
+        return Redo(lost_s, max(0.0, left_s - (state.progress.done(row, state.now) - before[row])))
+
+    return redo
 
 
 def past_of(moment: Moment) -> Past:
@@ -140,12 +157,17 @@ def past_of(moment: Moment) -> Past:
 
 def _given(frozen: Frozen, moment: Moment) -> dict[int, float]:
     """Whole durations of the jobs that tell what is left."""
-    if not moment.left_s:
+    return {row: did + moment.left_s[row] for row, did in _done(frozen, moment.left_s).items()}
+
+
+def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
+    """Work that the rows `wanted` had done at the moment, in seconds at the requested allocation."""
+    if not wanted:
         return {}
     state = frozen.snapshot(frozenset()).state
-    rows = [row for row in moment.left_s if row < state.submitted]
+    rows = [row for row in wanted if row < state.submitted]
     done = work_s(state, np.array(rows, dtype=np.int64))
-    return {row: float(did) + moment.left_s[row] for row, did in zip(rows, done, strict=True)}
+    return dict(zip(rows, done.tolist(), strict=True))
 
 
 # -- what is answered ------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class Attempt:
     """False while an earlier attempt of the job has not gone: no agent knows of this one."""
     told: How | None = None
     """Why it was told to go; None while it shall run."""
+    is_for_others: bool = False
+    """True if a decision told it so, since others are to have its devices or its memory."""
     notice: Notice | None = None
     port: int | None = None
     start_s: float | None = None
@@ -83,6 +85,8 @@ class Attempt:
     is_trial: bool = False
     saved_base: float = 0.0
     """Work that was saved before this attempt began."""
+    lost_s: float = 0.0
+    """Work that it lost for others, in seconds at the requested allocation."""
 
     @property
     def is_over(self) -> bool:
@@ -157,6 +161,11 @@ class LiveJob:
     def restorable(self) -> list[int]:
         """Numbers of the attempts whose checkpoints may be restored, newest first."""
         return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
+
+    @property
+    def lost_s(self) -> float:
+        """Work that all attempts lost for others, in seconds at the requested allocation."""
+        return sum(attempt.lost_s for attempt in self.attempts)
 
     @property
     def needs_trial(self) -> bool:

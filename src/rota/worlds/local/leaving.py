@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rota.model.grants import Leave
 from rota.scheduler.host_memory import Resident
+from rota.scheduler.live_rules import Redo
+from rota.scheduler.state import State
 from rota.wire.sync import Wanted
 from rota.worlds.local.attempts import Attempt, LiveJob
 from rota.worlds.local.parts import stated_gib
@@ -49,6 +51,34 @@ def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool)
     if said is None or said.checkpoint_step is None or said.steps <= 0:
         return saved
     return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
+
+
+def keep_saved(world: LiveWorld, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
+    """The processes of `attempt` have gone: from here on its job has done what was saved.
+
+    What else it had done is lost for others if a decision made it go.  Without a record of its end it was
+    lost by the infrastructure, whatever it had been told.
+    """
+    done = world.progress.base.item(job.row)
+    saved = saved_work(job, attempt, done, completely=completely)
+    if attempt.is_for_others and attempt.exit is not None:
+        attempt.lost_s = max(0.0, done - saved)
+    world.progress.base[job.row] = saved
+    for later in job.living:
+        if later.number > attempt.number:  # it was granted devices when nobody knew what would be saved
+            later.saved_base = saved
+            world.news.attempts[job.row, later.number] = later
+
+
+def to_redo(world: LiveWorld, state: State, row: int) -> Redo:
+    """The work that `row` has lost for others, and what of it its present attempt has not done again."""
+    job = world.live.get(row)
+    lost_s = 0.0 if job is None else job.lost_s
+    attempt = None if job is None else job.attempt
+    if not lost_s or attempt is None or attempt.is_over or attempt.wanted not in (Wanted.RUN, Wanted.SUSPEND):
+        return Redo(lost_s, lost_s)
+    again_s = state.progress.done(row, state.now) - attempt.saved_base
+    return Redo(lost_s, max(0.0, lost_s - again_s))
 
 
 def suspended(world: LiveWorld) -> list[Resident]:

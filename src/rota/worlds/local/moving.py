@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rota.model.grants import Grant
-from rota.model.units import plural
+from rota.model.reasons import plural
 from rota.scheduler.state import Phase
 from rota.scheduler.world import Change, How
 from rota.wire.sync import Wanted
@@ -57,7 +57,7 @@ def _vacate(world: LiveWorld, job: LiveJob, change: Change, how: How, heirs: str
         return
     text = f"preempted for {'job ' + heirs if heirs else 'others'}"
     wanted = way_out(job, change.leave, stays=change.stays)
-    world.send_away(job, attempt, how, "preempted", text, wanted)
+    world.send_away(job, attempt, how, "preempted", text, wanted, for_others=True)
 
 
 def _put_out(world: LiveWorld, job: LiveJob) -> None:
@@ -65,7 +65,7 @@ def _put_out(world: LiveWorld, job: LiveJob) -> None:
     for attempt in job.living:
         if attempt.wanted is Wanted.SUSPEND:
             text = "leaves host memory, which other jobs need"
-            world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
+            world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE, for_others=True)
             world.news.events.append(("rota", "put-out", job.id, f"attempt {attempt.number}: {text}"))
 
 
@@ -78,7 +78,8 @@ def _start(world: LiveWorld, job: LiveJob, grant: Grant) -> None:
         return
     if attempt is not None and attempt.is_suspended:
         how = How.RESIZED if len(attempt.grant.devices) != len(grant.devices) else How.MIGRATED
-        world.send_away(job, attempt, how, how.value, "continues on other devices", Wanted.LEAVE)
+        text = "continues on other devices"
+        world.send_away(job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
     world.begin(job, grant)
 
 
@@ -98,7 +99,6 @@ def _move(world: LiveWorld, job: LiveJob, old: Grant, new: Grant) -> None:
             world.pace(job, attempt)
     else:
         how = How.RESIZED if len(old.devices) != len(new.devices) else How.MIGRATED
-        world.send_away(
-            job, attempt, how, how.value, f"continues on {plural(len(new.devices), 'device')}", Wanted.LEAVE
-        )
+        text = f"continues on {plural(len(new.devices), 'device')}"
+        world.send_away(job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
         world.begin(job, new)

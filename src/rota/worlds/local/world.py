@@ -270,9 +270,14 @@ class LiveWorld:
         reason: str,
         text: str,
         wanted: Wanted = Wanted.STOP,
+        *,
+        for_others: bool = False,
     ) -> None:
-        """Tell the living `attempt` to give its devices back; one that was never ordered vanishes."""
-        attempt.told, attempt.wanted = how, wanted
+        """Tell the living `attempt` to give its devices back; one that was never ordered vanishes.
+
+        `for_others` if a decision wants it so: what work that costs is theirs to wait for.
+        """
+        attempt.told, attempt.wanted, attempt.is_for_others = how, wanted, for_others
         deadline = self.epoch_unix_s + self.state.now + job.spec.notice_s + job.spec.grace_s
         attempt.notice = Notice(reason=reason, text=text, deadline_s=deadline)
         if not attempt.is_ordered:
@@ -323,6 +328,7 @@ class LiveWorld:
         for place, new in zip(attempt.places, places_of(self, job, grant), strict=True):
             place.devices, place.ranks = new.devices, new.ranks
         attempt.grant, attempt.wanted, attempt.told = grant, Wanted.RUN, None
+        attempt.is_for_others = False
         is_running = all(place.status is Status.RUNNING for place in attempt.places)
         attempt.notice, attempt.wanted_s = None, self.state.now
         attempt.ready_s = self.state.now if is_running else None
@@ -360,11 +366,9 @@ class LiveWorld:
 
     def save(self, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
         """What remains of the work of `attempt` once its processes have gone."""
-        progress = self.progress
         if attempt is job.attempt:
-            progress.stop(job.row, attempt.until_s(self.state.now))  # the loop hears of the end after this
-        done = progress.base.item(job.row)
-        progress.base[job.row] = leaving.saved_work(job, attempt, done, completely=completely)
+            self.progress.stop(job.row, attempt.until_s(self.state.now))  # the loop hears of the end later
+        leaving.keep_saved(self, job, attempt, completely=completely)
         self.note_progress(job.row)
 
     def note_progress(self, row: int) -> None:
