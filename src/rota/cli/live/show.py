@@ -18,12 +18,12 @@ from rota.cli.live.tables import (
     moment,
     now_s,
     pairs_text,
-    plural,
     share,
     table_text,
     wrapped,
 )
 from rota.cli.shell import JsonFlag, print_json
+from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -206,8 +206,8 @@ def _progress(attempt: AttemptView) -> str:
     """`1200/5000 steps, gpu 93%`."""
     parts = []
     if (progress := attempt.progress) is not None:
-        total = f"/{progress.total_steps}" if progress.total_steps else ""
-        parts.append(f"{progress.steps}{total} steps")
+        done, total = progress.steps, progress.total_steps
+        parts.append(f"{done}/{total} steps" if total else plural(done, "step"))
     if (usage := attempt.usage) is not None:
         busy = usage.gpu_utilisation
         parts.append(f"gpu {share(busy)}" if busy is not None else f"{usage.cpu_cores:.1f} cores")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rota.model.grants import Grant
-from rota.model.reasons import plural
+from rota.model.units import plural
 from rota.scheduler.state import Phase
 from rota.scheduler.world import Change, How
 from rota.wire.sync import Wanted
