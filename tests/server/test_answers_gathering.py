@@ -55,7 +55,7 @@ def test_waits_say_what_has_to_happen() -> None:
     ]
     waits = waits_of(jobs, Names(["1"]))
     assert set(waits) == {1, 2, 3, 4, 6}
-    assert (waits[1].is_held, waits[1].why) == (True, "by ann")
+    assert (waits[1].is_held, waits[1].why) == (True, "is held by ann")
     assert waits[2].after == (0,)
     assert waits[3].until_s == 70.0
     assert waits[4].is_infeasible
