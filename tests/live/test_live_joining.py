@@ -25,6 +25,13 @@ def live(tmp_path: Path) -> Iterator[LiveCluster]:
         yield cluster
 
 
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[LiveCluster]:
+    """In which no node is lost, however long its agent takes to start."""
+    with LiveCluster(tmp_path / "cluster", devices="cpu:1", lost_after=3600.0) as cluster:
+        yield cluster
+
+
 def join(live: LiveCluster, home: Path, node: str) -> subprocess.Popen[str]:
     """An agent of an empty folder that joins over TCP."""
     url = json.loads((live.home / "controller.json").read_text())["url"]
@@ -93,8 +100,9 @@ def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_pat
         heir.communicate(timeout=30)
 
 
-def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(live: LiveCluster, tmp_path: Path) -> None:
+def test_a_stopped_agent_gets_no_jobs_and_its_own_go_on(patient: LiveCluster, tmp_path: Path) -> None:
     """SIGTERM, as an operator stops a machine: at once, and not when its silence has lasted too long."""
+    live = patient
     live.start_agent("n2", "cpu:1")
     loop = "open(sys.argv[1], 'w').write('here')\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.02)"
     go = tmp_path / "go"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_cluster import LiveCluster
+from live_cluster import PATIENCE_S, LiveCluster
 from postgres import Postgres
 from shared import FAST, attempts, python, refused
 
@@ -69,7 +69,7 @@ def test_a_database_that_is_locked_for_a_while(tmp_path: Path) -> None:
     with LiveCluster(tmp_path, devices="cpu:2", **FAST) as live:
         id = live.submit(*python(FINISHES, tmp_path / "go"))
         live.reaches(id, "RUNNING")
-        other = sqlite3.connect(live.home / "rota.db", isolation_level=None)
+        other = sqlite3.connect(live.home / "rota.db", timeout=PATIENCE_S, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
         (tmp_path / "go").touch()
         error = refused(live, "POST", "/v1/jobs", SUBMISSION)

@@ -140,8 +140,11 @@ class LiveCluster:
     # -- what tests do ---------------------------------------------------------------------------
 
     def submit(self, *command: str, **spec: Any) -> str:
-        """Submit a job (or an array) with `spec` as `JobSpec` has it; the id of the (first) job."""
-        body = {"spec": {"command": list(command or ("sleep", "600")), "grace_s": 5.0, **spec}}
+        """Submit a job (or an array) with `spec` as `JobSpec` has it; the id of the (first) job.
+
+        Programs have all the time in the world to leave, unless their test is about those that do not.
+        """
+        body = {"spec": {"command": list(command or ("sleep", "600")), "grace_s": PATIENCE_S, **spec}}
         return str(self.client.call("POST", "/v1/jobs", body)["jobs"][0]["id"])
 
     def job(self, id: str) -> dict[str, Any]:
