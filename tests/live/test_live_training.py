@@ -152,25 +152,40 @@ def test_two_jobs_take_turns_on_one_slot(tmp_path: Path) -> None:
             assert done == list(range(len(done))), "a step is missing or was done twice"
 
 
+WAITS = """
+import runpy
+go, nap, naps = sys.argv[1], time.sleep, []
+def sleep(seconds):
+    nap(seconds)
+    if sys._getframe(1).f_globals["__name__"] == "__main__":
+        naps.append(seconds)
+        while len(naps) > 2 and not os.path.exists(go): nap(0.02)
+time.sleep = sleep
+sys.argv = sys.argv[2:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a program that sleeps once in each step; in its third step until the test says go."""
+
+
 @pytest.mark.slow
 def test_a_job_is_resized_and_uses_each_sample_once(tmp_path: Path) -> None:
     """Two workers become one when another job needs room; the epoch goes on where it was."""
     pytest.importorskip("torch")
-    program = [sys.executable, str(EXAMPLES / "ddp_elastic.py"), "--epochs", "2", "--samples", "48"]
-    program += ["--batch-size", "8", "--step-s", "0.5", "--used", str(tmp_path / "used")]
+    program = python(WAITS, tmp_path / "go", EXAMPLES / "ddp_elastic.py", "--epochs", 2, "--samples", 48)
+    program += ["--batch-size", "8", "--step-s", "0.05", "--used", str(tmp_path / "used")]
     with LiveCluster(tmp_path, devices="cpu:2", policy="afs") as live:
         id = live.submit(*program, gpus=2, gpus_min=1, gpus_max=2, batch_size=8.0)
         live.until(
             lambda: (detail(live, id)["capability"] or {}).get("resize"), "it says that it can do that"
         )
-        live.until(lambda: steps(live, id) >= 2, "some steps")
+        written(live, tmp_path / "used.0", "\n0 1 ")
         other = live.submit("sleep", "600")
+        live.until(lambda: live.job(id)["gpus_now"] == 1, "one worker is to go on")
+        (tmp_path / "go").touch()
         live.reaches(other, "RUNNING")
-        live.until(lambda: live.job(id)["gpus_now"] == 1, "one worker")
-        live.act(other, "cancel", force=True)
         assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
-        ends = [attempt["end"] for attempt in attempts(live, id)]
-        assert "resized" in ends, attempts(live, id)
+        ends = [(attempt["end"], len(attempt["devices"])) for attempt in attempts(live, id)]
+        assert ends == [("resized", 2), ("finished", 1)], attempts(live, id)
     used: dict[int, list[int]] = {0: [], 1: []}
     for file in tmp_path.glob("used.*"):
         for line in file.read_text().splitlines():
