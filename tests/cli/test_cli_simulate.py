@@ -201,10 +201,10 @@ def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["simulate"], 2, "Missing argument 'TRACE'"),
+        (["simulate"], 2, "missing argument 'TRACE'; `rota simulate -h` says more"),
         (["simulate", "nope.csv"], 2, "nope.csv: no such file"),
         (["simulate", "jobs.csv", "--seed", "x"], 2, "--seed"),
-        (["frobnicate"], 2, "No such command"),
+        (["frobnicate"], 2, "no such command 'frobnicate'"),
         (["simulate", "jobs.csv", "--policy", "partition:by=vc"], 2, "no level 'vc'"),
         (["--version"], 0, ""),
     ],

@@ -258,7 +258,7 @@ def test_typer_sees_the_same_command() -> None:
     """Parameters that decorators add are parsed like others."""
     result = CliRunner().invoke(app, ["ls", "--limit", "x"], prog_name="rota")
     assert result.exit_code == 2
-    assert "Invalid value for '--limit'" in result.stderr
+    assert "invalid value for '--limit'" in result.stderr
 
 
 def test_answers_may_say_more(cluster: Canned) -> None:

@@ -264,12 +264,17 @@ def test_a_home_that_cannot_be(shell: Shell) -> None:
     assert "let ROTA_HOME name a folder that you may write" in said
 
 
-@pytest.mark.parametrize("devices", ["nvidia", "gpu:7", "cpu:0"])
-def test_devices_that_do_not_exist(shell: Shell, devices: str) -> None:
+@pytest.mark.parametrize("devices", ["gpu:7", "cpu:0"])
+def test_devices_that_name_none(shell: Shell, devices: str) -> None:
+    """Nothing is started."""
+    assert f"--devices: '{devices}' names no devices" in shell.refused("up", "--devices", devices, code=2)
+    assert "nothing runs in" in shell.rota("down")
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has NVIDIA devices")
+def test_devices_that_do_not_exist(shell: Shell) -> None:
     """The controller runs, and the message says so."""
-    if devices == "nvidia" and Path("/dev/nvidiactl").exists():
-        pytest.skip("this machine has NVIDIA devices")
-    said = shell.rota("up", "--devices", devices, code=None)
+    said = shell.rota("up", "--devices", "nvidia", code=None)
     assert "the agent does not start" in said
     assert "the controller runs, `rota down` stops it" in " ".join(said.split())
     assert "stopped: controller" in shell.rota("down")

@@ -126,7 +126,8 @@ def test_keys(text: str, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("gpu: 2", "job.yaml, row 1, column 'gpu': is nothing a job has; expected after, array"),
+        ("gpu: 2", "job.yaml, row 1, column 'gpu': is nothing a job has; did you mean 'gpus'?"),
+        ("frobnicate: 2", "row 1, column 'frobnicate': is nothing a job has; expected after, array"),
         ("name: a\ntime: 90", "job.yaml, row 2, column 'time': '90' is not a duration; expected a unit"),
         ("gpus: two", "job.yaml, row 1, column 'gpus': 'two' is no number of GPUs; expected how many"),
         ("gpus_range: 4:1", "job.yaml, row 1, column 'gpus_range': '4:1' is no range; expected FEWEST:MOST"),

@@ -117,6 +117,7 @@ def test_options(lines: list[str], expected: dict[str, Any]) -> None:
         ("--nodes=two", "/x/go.sh, row 2, 'two' is no number; expected a whole number"),
         ("--gpus=many", "/x/go.sh, row 2, 'many' is no number of GPUs; expected 4 or a100:4"),
         ("--mem=16Q", "/x/go.sh, row 2, '16Q' is no amount of memory; expected 16G, 64000M or 64000"),
+        ("--gres=gpu:a100:4:5", "/x/go.sh, row 2, 'gpu:a100:4:5' names no GPUs; expected gpu, gpu:4 or"),
         ("--time=2h", "/x/go.sh, row 2, '2h' is not a duration of sbatch; expected MINUTES"),
         ("--begin=soon", "/x/go.sh, row 2, 'soon' is not a moment of sbatch; expected now+1hour"),
         (

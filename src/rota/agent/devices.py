@@ -160,28 +160,36 @@ class NvidiaGpus:
         return self._look(info.index)  # it could not even be described before
 
 
+def check_spec(spec: str) -> None:
+    """Raises InputError if `spec` can name no devices of any machine."""
+    kind, colon, rest = spec.partition(":")
+    numbers = rest.split(",")
+    are_known = not colon or all(number.isdecimal() for number in numbers)
+    if kind == "cpu" and colon and are_known:
+        are_known = len(numbers) == 1 and 1 <= int(rest) <= MOST_SLOTS
+    if spec != "auto" and not (kind in ("cpu", "nvidia") and are_known):
+        raise InputError.at(
+            f"{spec!r} names no devices",
+            field="--devices",
+            expected=f"auto, cpu, cpu:N with N from 1 to {MOST_SLOTS}, nvidia or nvidia:I,J",
+        )
+
+
 def open_devices(spec: str, allowed: Sequence[int] | None = None) -> Devices:
     """Devices of `auto`, `cpu`, `cpu:N`, `nvidia` or `nvidia:I,J`.
 
     `allowed` are the cores this process may use, its affinity mask by default.  Raises InputError for
     anything else, and WorldError where GPUs are asked for and NVML cannot show them.
     """
+    check_spec(spec)
     cores = sorted(os.sched_getaffinity(0)) if allowed is None else list(allowed)
     kind, colon, rest = spec.partition(":")
     if spec == "auto":
         nvml = open_nvml()
         return NvidiaGpus(nvml) if isinstance(nvml, Nvml) and nvml.count() else CpuSlots(len(cores), cores)
-    if kind == "cpu" and (not colon or rest.isdecimal()):
-        count = int(rest) if colon else len(cores)
-        if 1 <= count <= MOST_SLOTS:
-            return CpuSlots(count, cores)
-    if kind == "nvidia" and (not colon or all(one.isdecimal() for one in rest.split(","))):
-        nvml = open_nvml()
-        if isinstance(nvml, str):
-            raise WorldError(f"devices '{spec}': {nvml}; `--devices cpu:{len(cores)}` needs no GPU")
-        return NvidiaGpus(nvml, [int(one) for one in rest.split(",")] if colon else None)
-    raise InputError.at(
-        f"{spec!r} names no devices",
-        field="--devices",
-        expected=f"auto, cpu, cpu:N with N from 1 to {MOST_SLOTS}, nvidia or nvidia:I,J",
-    )
+    if kind == "cpu":
+        return CpuSlots(int(rest) if colon else len(cores), cores)
+    nvml = open_nvml()
+    if isinstance(nvml, str):
+        raise WorldError(f"devices '{spec}': {nvml}; `--devices cpu:{len(cores)}` needs no GPU")
+    return NvidiaGpus(nvml, [int(one) for one in rest.split(",")] if colon else None)

@@ -15,9 +15,11 @@ import typer
 from rota.cli import fidelity, moments, simulate, systems, trace
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 
 INTERRUPTED = 130
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""Of the click that typer stands on, which is its own or a package."""
 
 
 class Shell(LazyGroup):
@@ -27,11 +29,19 @@ class Shell(LazyGroup):
         super().__init__(*arguments, **options)
         self.declare(LIVE, SECTIONS)
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **options)
+        except UsageError as error:
+            raise _misused(error) from None
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
+        except UsageError as error:
+            raise _misused(error) from None
         except RotaError as error:
             _complain(str(error))
             raise typer.Exit(error.exit_code) from None
@@ -45,6 +55,18 @@ class Shell(LazyGroup):
         except OSError as error:
             _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
             raise typer.Exit(1) from None
+
+
+def _misused(error: Any) -> Exception:
+    """What to raise once it is said what is wrong with the words of a command, in one line."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error  # no mistake: its text is the help
+    said = str(error.format_message()).removesuffix(".")
+    said = said[:1].lower() + said[1:]
+    if not said.endswith("?") and error.ctx is not None:  # else it has asked what was meant
+        said += f"; `{error.ctx.command_path} -h` says more"
+    _complain(said)
+    return typer.Exit(InputError.exit_code)
 
 
 def _complain(sentence: str) -> None:

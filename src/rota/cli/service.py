@@ -97,6 +97,7 @@ def up(
       rota up --devices cpu:4       four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
+    from rota.agent.devices import check_spec
     from rota.server.config import choose
 
     flags = {
@@ -108,6 +109,8 @@ def up(
     given = {key: value for key, value in flags.items() if value is not None}
     where = home().absolute()
     chosen = choose(where, given, None, config).config
+    if chosen.devices != "none":
+        check_spec(chosen.devices)  # before anything runs that would have to be stopped again
     make_home(where)
     arguments = ["--home", str(where), "--flags", json.dumps(given)]
     arguments += ["--config", str(config.absolute())] if config else []

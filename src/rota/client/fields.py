@@ -6,7 +6,8 @@ Options of the command line, keys of a job file and `#ROTA` lines in a script ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -45,8 +46,17 @@ def read_fields(name: str, text: str, field: str) -> Fields:
     """Fields that `name` = `text` sets.  Raises InputError for an unknown name and for a wrong value."""
     parser = PARSERS.get(name.replace("-", "_"))
     if parser is None:
-        raise InputError.at(f"{name!r} is nothing a job has", field=field, expected=", ".join(PARSERS))
+        raise unknown_name(f"{name!r} is nothing a job has", name, field, PARSERS)
     return parser(text.strip(), field)
+
+
+def unknown_name(problem: str, name: str, field: str, known: Iterable[str]) -> InputError:
+    """That `name` is none of the known ones, and which was probably meant."""
+    names = sorted(known)
+    near = get_close_matches(name.replace("-", "_"), names, n=1)
+    if near:
+        return InputError.at(f"{problem}; did you mean {near[0]!r}?", field=field)
+    return InputError.at(problem, field=field, expected=", ".join(names))
 
 
 def merge(*layers: Mapping[str, Any]) -> Fields:
@@ -80,6 +90,11 @@ def make_spec(fields: Mapping[str, Any]) -> JobSpec:
     except ValueError as error:
         raise InputError(str(error)) from None
     return spec
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """Raises InputError with the first of these values that no job can have, whatever else it asks for."""
+    make_spec({"command": ["true"], **fields})
 
 
 def _sentence(error: ValidationError) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from rota.client.fields import PARSERS, Fields, environment, merge, read_fields
+from rota.client.fields import PARSERS, Fields, environment, merge, read_fields, unknown_name
 from rota.errors import InputError
 
 LARGEST_BYTES = 1 << 20
@@ -51,6 +51,8 @@ def read_job_file(path: str | Path, caller: Mapping[str, str]) -> Fields:
         raise InputError.at("there is no such file", file=file, expected="a job file") from None
     except UnicodeDecodeError:
         raise InputError.at("is no text", file=file, expected="YAML or JSON in UTF-8") from None
+    except OSError as error:
+        raise InputError.at(f"cannot be read ({error.strerror})", file=file, expected="a job file") from None
     if len(data) > LARGEST_BYTES:
         raise InputError.at("is too large", file=file, expected="a job of at most 1 MiB")
     return parse_job(text, file, caller)
@@ -96,8 +98,7 @@ def _read(name: str, key: str, value: Any, readers: Mapping[str, _Reader]) -> Fi
     if name in readers:
         return readers[name](value, key)
     if name not in PARSERS:
-        expected = ", ".join(sorted({*PARSERS, *readers}))
-        raise InputError.at("is nothing a job has", field=key, expected=expected)
+        raise unknown_name("is nothing a job has", name, key, {*PARSERS, *readers})
     if isinstance(value, list) and name in ("gpu_type", "after"):
         value = ",".join(_scalar(item, key) for item in value)
     text = _scalar(value, key)

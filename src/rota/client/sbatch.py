@@ -50,6 +50,9 @@ def read_sbatch(path: str | Path, arguments: Sequence[str], folder: str) -> Scri
             data = stream.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
         raise InputError.at("there is no such file", file=file, expected="an sbatch script") from None
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError.at(problem, file=file, expected="an sbatch script") from None
     if not data.startswith(b"#!"):
         expected = "a first line such as #!/bin/bash, as sbatch does"
         raise InputError.at("does not say by which interpreter it runs", file=file, row=1, expected=expected)

@@ -197,6 +197,8 @@ def _gres(asked: Asked, text: str, line: Line) -> None:
     total = 0
     for part in text.split(","):
         match = _GRES.fullmatch(part)
+        if match is None and part.partition(":")[0] == "gpu":
+            raise InputError.at(f"{line.place}{part!r} names no GPUs", expected="gpu, gpu:4 or gpu:a100:4")
         if match is None:
             asked.warn(line, f"--gres={part}", "Rota hands out GPUs only")
             continue

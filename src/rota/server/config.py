@@ -151,8 +151,10 @@ def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
         if must_exist:
             raise InputError.at("there is no such file", file=path, expected="a YAML file") from None
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError.at(f"cannot be read ({error})", file=path) from None
+    except OSError as error:
+        raise InputError.at(f"cannot be read ({error.strerror})", file=path) from None
+    except UnicodeDecodeError:
+        raise InputError.at("cannot be read (it is no text in UTF-8)", file=path) from None
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0]
         raise InputError.at(
@@ -192,7 +194,10 @@ def _duration(value: Any, where: str) -> float:
     """Seconds, from text with a unit; a float is what `rota up` has read already."""
     if isinstance(value, float) and math.isfinite(value) and value >= 0:
         return value
-    return parse_duration(str(value), where)
+    try:
+        return parse_duration(str(value), "-")
+    except InputError as error:
+        raise InputError(f"{where}: {str(error).removeprefix('-: ')}") from None
 
 
 def _made(kind: Any, value: Any) -> Any:

@@ -7,6 +7,7 @@ import getpass
 import inspect
 import json
 import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,9 @@ def _given_token(token_file: Path | None) -> str:
         token = token_file.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         raise InputError.at("there is no such file", file=token_file, expected="a token") from None
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError.at(problem, file=token_file, expected="a token") from None
     if not token:
         raise InputError.at("is empty", file=token_file, expected="a token")
     return token
@@ -180,5 +184,19 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
     return [(row["id"], row["name"]) for row in rows if row["id"].startswith(incomplete)]
 
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)]
-JobsArgument = Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job)]
+def _job_id(given: str) -> str:
+    """The argument, which would not reach the controller as it is if it had slashes or were empty."""
+    if not _JOB_ID.fullmatch(given):
+        raise InputError(f"there is no job {given!r}; ids look like 17 or 17_3")
+    return given
+
+
+def _job_ids(given: list[str]) -> list[str]:
+    return [_job_id(one) for one in given]
+
+
+_JOB_ID = re.compile(r"\d+(_\d+)?")
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job, callback=_job_id)]
+JobsArgument = Annotated[
+    list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job, callback=_job_ids)
+]

@@ -143,6 +143,8 @@ def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[
     from rota.client.job_file import is_job_file, read_job_file
     from rota.client.sbatch import read_sbatch
 
+    if request.key == "":
+        raise InputError.at("is empty, and would not tell submissions apart", field="--key")
     words, warnings, passed = request.words, [], pass_on(caller, "ALL" if request.env_all else "")
     if request.sbatch is not None:
         script = read_sbatch(request.sbatch, words, folder)

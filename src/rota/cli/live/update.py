@@ -22,7 +22,7 @@ NO_LIMIT = "none"
 def update(
     client: Client,
     job: JobArgument,
-    priority: Annotated[int | None, typer.Option(metavar="N", help="Higher wins.")] = None,
+    priority: Annotated[Text, typer.Option(metavar="N", help="Higher wins.")] = None,
     time: Annotated[Text, typer.Option(metavar="DURATION|none", help="Run time limit.")] = None,
     deadline: Annotated[Text, typer.Option(metavar="MOMENT|none", help="To be done by then.")] = None,
     begin: Annotated[Text, typer.Option(metavar="MOMENT|none", help="Not before.")] = None,
@@ -45,16 +45,16 @@ def update(
     """
     from rota.cli.live.jobs import jobs_text
     from rota.client import route
-    from rota.client.fields import read_fields
+    from rota.client.fields import check_fields, read_fields
     from rota.wire.views import JobView
 
-    plain = {"priority": priority, "name": name, "comment": comment}
-    changes: dict[str, Any] = {key: value for key, value in plain.items() if value is not None}
+    changes: dict[str, Any] = {}
     if gpus is not None:
         changes |= {"gpus_min": None, "gpus_max": None, **read_fields("gpus", gpus, "--gpus")}
     limits = {"time": time, "deadline": deadline, "begin": begin, "gpus_range": gpus_range}
-    for key, text in limits.items():
-        if text == NO_LIMIT:
+    plain = {"priority": priority, "name": name, "comment": comment}
+    for key, text in {**limits, **plain}.items():
+        if text == NO_LIMIT and key in limits:
             changes |= dict.fromkeys(("gpus_min", "gpus_max") if key == "gpus_range" else (f"{key}_s",))
         elif text is not None:
             changes |= read_fields(key, text, "--" + key.replace("_", "-"))
@@ -62,6 +62,7 @@ def update(
         raise InputError(
             "nothing to change; expected --priority, --time, --deadline or another of the options"
         )
+    check_fields(changes)
     answer = client.call("PATCH", route("v1", "jobs", job), changes, idempotent=True)
     for warning in answer.get("warnings", ()):
         warn(warning)
