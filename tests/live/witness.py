@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -38,6 +39,7 @@ def main() -> None:
             done += 1
     else:
         train(folder, steps, step_s)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who has said that it has ended does end, but for kill -9
     ended = any(line.startswith("END") for line in (folder / f"{job}.txt").read_text().splitlines())
     say("AGAIN" if ended else "END")
 
