@@ -17,6 +17,7 @@ OK = {"command": ["x"]}
 AT_LEAST = "a number greater than or equal to"
 KEY = r"'^[\x21-\x7e]+$'"
 SHORT = "expected text with at most 128 characters"
+LETTERS = "expected letters, digits and _"
 KINDS = "expected 'train', 'opportunistic' or 'service'"
 CASES = [
     # body of a submission                             status, sentence
@@ -33,6 +34,7 @@ CASES = [
     ({"spec": OK | {"gpus": "many"}},               422, 'spec.gpus is "many"; expected a valid integer'),
     ({"spec": OK | {"kind": "big"}},                      422, f'spec.kind is "big"; {KINDS}'),
     ({"spec": OK | {"name": "a" * 200}},                  422, f'spec.name is "{"a" * 78}…; {SHORT}'),
+    ({"spec": OK | {"name": "a b"}},                      422, f'spec.name is "a b"; {LETTERS} . @ : + / -'),
     ({"spec": OK | {"comment": "\ud800"}},    422, 'spec.comment is "\\ud800"; expected a valid string'),
     ({"spec": OK | {"time_s": float("nan")}},             422, None),
     ({"spec": OK | {"array": "9-1"}},                     400, None),
@@ -49,6 +51,14 @@ def test_submission(stage: Stage, body: object, status: int, sentence: str | Non
     assert list(answer) == ["error"]
     if sentence is not None:
         assert answer["error"] == sentence
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "a/b"])
+def test_names_of_users(stage: Stage, name: str) -> None:
+    with pytest.raises(Refused) as caught:
+        stage.client("admin").call("POST", "/v1/users", {"name": name})
+    first = ", the first a letter, a digit or _"
+    assert str(caught.value) == f'name is "{name}"; {LETTERS} . @ + -{first}'
 
 
 @pytest.mark.parametrize(

@@ -133,12 +133,19 @@ def _expected(message: str) -> str:
     if message.startswith("Input should be "):
         what = message.removeprefix("Input should be ").partition(", unable to")[0]
         return f"a number {what}" if what.startswith(("greater", "less")) else what
+    if letters := _LETTERS.search(message):
+        first = ", the first a letter, a digit or _" if letters[1] else ""
+        return f"letters, digits and {' '.join(letters[2])}{first}"
     found = re.match(r"(\w+) should (have|match) (.*)", message, re.DOTALL)
     if found is None:
         return message[:1].lower() + message[1:]
     thing, verb, what = found.groups()
     noun = {"String": "text", "List": "a list", "Dictionary": "an object"}.get(thing, "a value")
     return f"{noun} {'with' if verb == 'have' else 'that matches'} {what}".replace(" after validation", "")
+
+
+_LETTERS = re.compile(r"pattern '\^(\[A-Za-z0-9_\])?\[A-Za-z0-9([^\]]+)\][*+]\$'")
+"""Of which a name may consist: the patterns of names of jobs, tenants, users and accounts."""
 
 
 def _shown(value: object) -> str:
