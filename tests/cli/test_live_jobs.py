@@ -139,7 +139,8 @@ def test_logs(command: str, text: str, cluster: Canned) -> None:
 
 def test_no_log(cluster: Canned) -> None:
     cluster.replies["GET /v1/jobs/17/logs"] = log_of({(1, 0): ""})
-    assert rota("logs", "17").out == ""
+    done = rota("logs", "17")
+    assert (done.status, done.out, done.err) == (0, "", "rota: job 17 has written nothing so far\n")
     done = rota("logs", "17", "--rank", "7")
     assert (done.status, done.err) == (1, "rota: there is no log of rank 7 of attempt 1 on this machine\n")
     done = rota("logs", "17", "-f", "-k", "1")

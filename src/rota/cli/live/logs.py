@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import JobArgument, live
+from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError, RotaError
 
@@ -62,8 +63,10 @@ def logs(
     for text, behind in found:
         typer.echo(text, nl=False)
         size = behind
-    if not size and (error := read_piece(client, job, attempt, rank, 0).error):
-        raise RotaError(error)
+    if not size:
+        if error := read_piece(client, job, attempt, rank, 0).error:
+            raise RotaError(error)
+        warn(f"job {job} has written nothing so far")
 
 
 @live
