@@ -8,6 +8,8 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,14 +61,18 @@ def test_peer_does_not_leak_to_tcp(stage: Stage) -> None:
         stage.client("stranger").call("GET", "/v1/whoami")
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other accounts may enter."""
+    with tempfile.TemporaryDirectory(prefix="rota-open-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @needs_root
-def test_accounts_at_the_socket(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_accounts_at_the_socket(open_folder: Path) -> None:
     """Another account is the user who has it; an account that nobody has is told so."""
-    nobody = pwd.getpwnam("nobody")
-    folder = tmp_path_factory.mktemp("open")
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == 0 and "pytest" in str(parent):
-            parent.chmod(0o755)
+    nobody, folder = pwd.getpwnam("nobody"), open_folder
 
     def call(uid: int, token: str = "") -> str:
         command = [sys.executable, "-c", CALL, str(folder / "c.sock"), str(uid), str(SOURCE), token]

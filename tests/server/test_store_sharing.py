@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -67,18 +68,20 @@ def test_controller_in_another_process_and_its_death(place: Place) -> None:  # n
 def test_a_child_of_the_controller_keeps_no_lock(lite: Place) -> None:  # noqa: F811
     """What was forked and outlives the controller must not lock out its successor."""
     store = lite.open()
-    reading, writing = os.pipe()
+    ours, theirs = socket.socketpair()
     child = os.fork()
     if not child:
-        os.close(writing)
-        os.read(reading, 1)
+        ours.close()
+        theirs.send(b"it lives")
+        theirs.recv(1)
         os._exit(0)
-    os.close(reading)
+    theirs.close()
     try:
+        assert ours.recv(8) == b"it lives"
         store.close()
         lite.open().close()
     finally:
-        os.close(writing)
+        ours.close()
         os.waitpid(child, 0)
 
 
