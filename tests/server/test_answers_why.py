@@ -343,11 +343,7 @@ SITUATIONS = [
     Situation(
         "more host memory than any node has",
         waits({}, gpus=2, memory_gib=999.0),
-        [
-            "needs 999 GiB of host memory on one node; the largest node has 64",
-            NEEDS_2,
-            "stands behind 1 job submitted earlier (2)",
-        ],
+        ["needs 999 GiB of host memory on one node; the largest node has 64"],
         policy="fifo",
         remedy="Ask for less, or add a node that has 999 GiB of host memory.",
     ),
@@ -586,6 +582,18 @@ def hear(s: AskedSite, report: Report) -> None:
     """The agent says so."""
     s.inbox.put(Told("n1", SyncRequest(incarnation="n1", seen=0, controller="", reports=[report])))
     s.turn()
+
+
+def test_a_job_that_can_never_run_stops_nobody(tmp_path: Path) -> None:
+    """Under strict order, too: it is hidden from the policy, and from those that look ahead."""
+    s = site(tmp_path, "fifo")
+    full(s)
+    large = next_one(s, gpus=1, cpus=99.0)
+    behind = next_one(s, gpus=1)
+    assert s.why(large).basis == "it could never run on this cluster"
+    why = s.why(behind)
+    assert [reason.sentence for reason in why.reasons] == [NEEDS_1]
+    assert why.start_s is not None
 
 
 def test_an_estimate_is_in_unix_time_and_says_its_basis(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         ({"after": [{"job": "1"}]}, "dependency"),
         ({"begin_s": 1_900_000_000.0}, "begin"),
         ({"gpus": 7}, "infeasible"),
+        ({"memory_gib": 999.0}, "infeasible"),
     ],
 )
 def test_jobs_submitted_just_before_a_crash_are_held_as_they_ask(

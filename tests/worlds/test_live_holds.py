@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from live_stage import EPOCH_S, SUSPENDS, Stage
 
-from rota.model.reasons import Code
+from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision
 from rota.scheduler.explain import explain
 from rota.wire.sync import Status
@@ -256,15 +256,21 @@ def test_not_before_a_moment() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "detail"),
-    [({"gpus": 3}, ""), ({"gpus": 1, "gpu_types": ["H100", "A100"]}, "H100|A100")],
+    [
+        ({"gpus": 3}, ""),
+        ({"gpus": 3, "memory_gib": 999.0}, ""),
+        ({"gpus": 1, "gpu_types": ["H100", "A100"]}, "H100|A100"),
+        ({"gpus": 1, "memory_gib": 65.0}, "GiB of host memory"),
+        ({"gpus": 0, "memory_gib": 65.0}, "GiB of host memory"),
+    ],
 )
 def test_a_job_that_this_cluster_could_never_run(spec: dict[str, Any], detail: str) -> None:
-    stage = Stage(n0=1, n1=1)
+    stage = Stage(n0=1, n1=1, memory_gib=64.0)
     row = stage.submit(**spec)
     hold = stage.job(row).holds[INFEASIBLE]
     assert (hold.detail, stage.state(row)) == (detail, "PENDING")
-    code = Code.GPU_TYPE if detail else Code.GANG_TOO_LARGE
-    assert hold.constraint().code is code
+    codes = {"": Code.GANG_TOO_LARGE, "H100|A100": Code.GPU_TYPE}
+    assert hold.constraint().code is codes.get(detail, Code.HOST_TOO_LARGE)
     stage.wait(2)
     assert stage.holds(row) == [INFEASIBLE]
 
@@ -286,6 +292,18 @@ def test_a_node_joins_and_the_job_could_run_now() -> None:
     large.wait(1)
     assert (large.holds(again), large.state(again)) == ([], "PENDING")
     assert again in large.loop.state.waiting
+
+
+def test_what_a_cluster_lacks_may_become_something_else() -> None:
+    """Devices have come, and now it is memory that no node has."""
+    stage = Stage(n0=2, memory_gib=64.0)
+    row = stage.submit(gpus=2, memory_gib=100.0)
+    stage.job(row).holds = {INFEASIBLE: Hold(INFEASIBLE, requested=2, provided=1)}
+    stage.world.attach(stage.loop.state)
+    stage.wait(1)
+    found = stage.job(row).holds[INFEASIBLE].constraint()
+    assert found == Constraint(Code.HOST_TOO_LARGE, 100.0, 64.0, "GiB of host memory")
+    assert stage.holds(row) == [INFEASIBLE]
 
 
 def test_reasons_in_their_order() -> None:

@@ -43,6 +43,16 @@ def test_one_that_saves_leaves_and_is_held_until_it_asks_for_the_new_number() ->
     assert update(stage, row, gpus=3) == "", "it is on its way out already"
 
 
+def test_fewer_devices_that_no_node_can_feed_are_refused() -> None:
+    """Memory follows the devices: what two nodes have together, none has alone."""
+    stage = Stage(n0=2, n1=2, memory_gib=64.0)
+    row = stage.submit(gpus=4, memory_gib=100.0)
+    assert update(stage, row, gpus=2) == ""
+    assert (
+        update(stage, row, gpus=1) == "it needs 100 GiB of host memory on one node; the largest node has 64"
+    )
+
+
 @pytest.mark.parametrize(
     ("spec", "args"),
     [

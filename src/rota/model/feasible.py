@@ -41,6 +41,18 @@ class HostNeed(NamedTuple):
     """Device types that will do; empty for any."""
 
 
+def host_need(jobs: JobTable, row: int) -> HostNeed:
+    """What the job of `row` wants."""
+    mask = jobs.gpu_types.item(row)
+    return HostNeed(
+        jobs.gpus.item(row),
+        jobs.gpus_min.item(row),
+        jobs.cpus.item(row),
+        jobs.memory_gib.item(row),
+        [name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1],
+    )
+
+
 class Shortfall(NamedTuple):
     """What the devices of a job on one node need of it, and the most that a node has."""
 
@@ -55,13 +67,14 @@ def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
 
     CPU and memory follow the devices.  Too few devices are no shortfall of this kind.
     """
-    nodes = [
-        node
-        for node, kind in enumerate(cluster.node_type.tolist())
-        if node not in cluster.gone
-        and not (need.gpus and need.types and cluster.type_names[kind] not in need.types)
-    ]
-    room = cluster.node_gpus[nodes] if need.gpus else np.ones(len(nodes), dtype=np.int64)
+    if not need.cpus and not need.memory_gib:
+        return []
+    nodes = np.ones(cluster.nodes, dtype=bool)
+    nodes[list(cluster.gone)] = False
+    if need.gpus and need.types:
+        codes = [code for code, name in enumerate(cluster.type_names) if name in need.types]
+        nodes &= np.isin(cluster.node_type, codes)
+    room = cluster.node_gpus[nodes] if need.gpus else np.ones(int(nodes.sum()), dtype=np.int64)
     least = min(max(need.gpus_min, 1), int(room.sum()))
     found = []
     for wanted, capacities, what in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.columns import Floats
-from rota.model.feasible import HostNeed, host_shortfalls
+from rota.model.feasible import host_need, host_shortfalls
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
@@ -11,15 +11,8 @@ from rota.scheduler.snapshot import Snapshot
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
     """What the nodes would lack for `row` even if nobody used them."""
-    jobs, cluster = snapshot.state.jobs, snapshot.cluster
-    need = HostNeed(
-        jobs.gpus.item(row),
-        jobs.gpus_min.item(row),
-        jobs.cpus.item(row),
-        jobs.memory_gib.item(row),
-        [cluster.type_names[code] for code in acceptable(snapshot, row)],
-    )
-    return [Constraint(Code.HOST_TOO_LARGE, *short) for short in host_shortfalls(cluster, need)]
+    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.state.jobs, row))
+    return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
 
 
 def not_fed(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:

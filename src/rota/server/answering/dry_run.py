@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rota.errors import RotaError
-from rota.model.feasible import HostNeed, host_shortfalls
 from rota.model.reasons import Code, Constraint
 from rota.server.answering import priorities
 from rota.server.answering.estimator import Estimator
@@ -19,7 +18,7 @@ from rota.server.store.rows import JobRow
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
 from rota.worlds.local.attempts import LiveJob
-from rota.worlds.local.dependencies import impossible, is_met
+from rota.worlds.local.dependencies import is_met, lacks
 from rota.worlds.local.holds import BEGIN, DEPENDENCY, USER, Hold
 
 if TYPE_CHECKING:
@@ -78,12 +77,8 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
     """Why the cluster, or its rules, could never run it."""
     found = []
     world = scheduler.world
-    hold = None if world is None else impossible(world, LiveJob(row.row, NEW, row.user, spec))
-    if hold is not None:
-        found.append(hold.constraint())
     if world is not None:
-        need = HostNeed(spec.gpus, spec.range[0], spec.cpus, spec.memory_gib, spec.gpu_types)
-        found += [Constraint(Code.HOST_TOO_LARGE, *short) for short in host_shortfalls(world.cluster, need)]
+        found += [hold.constraint() for hold in lacks(world, LiveJob(row.row, NEW, row.user, spec))]
     for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
         least = spec.range[0] * spec.gpu_share
         if tenant.hard and least > tenant.quota_gpus:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rota.model.feasible import HostNeed, host_shortfalls
+from rota.model.reasons import Code
 from rota.scheduler.state import Phase
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec, array_of
@@ -104,6 +106,21 @@ def is_met(phases: Collection[int], when: str) -> bool | None:
 
 def impossible(world: LiveWorld, job: LiveJob) -> Hold | None:
     """A hold if the cluster as it is could never run the job, empty as it may be."""
+    return next(lacks(world, job), None)
+
+
+def lacks(world: LiveWorld, job: LiveJob) -> Iterator[Hold]:
+    """All that the cluster has too little of, empty as it may be: devices, cores, host memory."""
+    devices = _lacks_devices(world, job)
+    if devices is not None:
+        yield devices
+    spec = job.spec
+    need = HostNeed(spec.gpus, spec.range[0], spec.cpus, spec.memory_gib, spec.gpu_types)
+    for needed, most, what in host_shortfalls(world.cluster, need):
+        yield Hold(INFEASIBLE, what, requested=needed, provided=most, code=Code.HOST_TOO_LARGE)
+
+
+def _lacks_devices(world: LiveWorld, job: LiveJob) -> Hold | None:
     cluster, spec = world.cluster, job.spec
     least = spec.range[0]
     wanted = spec.gpu_types
@@ -157,8 +174,12 @@ def look(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
                 return
         if all(are_met):
             world.unhold(job, DEPENDENCY, moment)
-    if INFEASIBLE in job.holds and impossible(world, job) is None:
-        world.unhold(job, INFEASIBLE, moment)
+    if INFEASIBLE in job.holds:
+        never = impossible(world, job)
+        if never is None:
+            world.unhold(job, INFEASIBLE, moment)
+        elif never != job.holds[INFEASIBLE]:
+            world.hold(job, never, moment)
     if ARRAY in job.holds and not array_is_full(world, job):
         world.unhold(job, ARRAY, moment)
 

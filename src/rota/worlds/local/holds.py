@@ -39,6 +39,8 @@ class Hold:
     """Moment at which it ends by itself, seconds since the epoch."""
     requested: float | None = None
     provided: float | None = None
+    code: str = ""
+    """Code of the reason, where the kind does not say it."""
 
     def constraint(self, now: float | None = None) -> Constraint:
         """The hold as a reason for waiting; at `now`, one that ends by itself says in how many seconds."""
@@ -47,9 +49,9 @@ class Hold:
         if self.until_s is not None and now is not None:
             requested = max(round(self.until_s - now, 3), 0.0)
         provided = nan if self.provided is None else self.provided
-        if self.kind == INFEASIBLE and self.detail:
+        if self.kind == INFEASIBLE and self.detail and not self.code:
             return Constraint(Code.GPU_TYPE, nan, 0, self.detail)
-        code = _CODES[self.kind]
+        code = Code(self.code) if self.code else _CODES[self.kind]
         return Constraint(code, requested, provided, self.detail)
 
     def plain(self) -> dict[str, Any]:

@@ -50,6 +50,8 @@ def resize(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
     except ValidationError:
         return ""  # whoever carries the change out says what is wrong
     never = impossible(world, replace(job, spec=new))
+    if never is not None and never.code:
+        return f"it {never.constraint().sentence('device')}"
     if never is not None and never.requested is not None:
         wanted = plural(never.requested, "device")
         return f"it would need {wanted}, and the cluster has {never.provided:g} for it"
