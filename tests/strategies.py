@@ -1,14 +1,10 @@
-"""Hypothesis strategies for Rota's nouns: clusters, jobs, traces, and moments in the middle of a run.
-
-Examples are derived from the test's own name (`derandomize`), so that a failure repeats by itself.
-"""
+"""Hypothesis strategies for Rota's nouns: clusters, jobs, traces, and moments in the middle of a run."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from rota.model.cluster import Cluster, NodeShape
@@ -18,9 +14,6 @@ from rota.model.trace import Trace
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate
 from scripted import state_of
-
-settings.register_profile("rota", derandomize=True, deadline=None, database=None)
-settings.load_profile("rota")
 
 seconds = st.integers(0, 60).map(float) | st.floats(0.0, 60.0).map(lambda value: round(value, 3))
 
