@@ -12,6 +12,25 @@ from rota.server.scheduler import Turn
 
 
 @pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"priority": 3, "name": "b"}, "priority 3, name b"),
+        ({"time_s": 5400.0, "deadline_s": None}, "time 1h 30m, deadline none"),
+        ({"begin_s": 1_900_000_000.0}, "begin 2030-03-17 17:46:40 UTC"),
+        ({"gpus": 2, "gpus_min": None, "gpus_max": 4}, "gpus 2, gpus_min none, gpus_max 4"),
+    ],
+)
+def test_an_update_is_on_record_in_words(tmp_path: Path, args: dict[str, Any], text: str) -> None:
+    site = Site(tmp_path, {"n0": 4}, "fifo:skip=yes")
+    row = site.submit(5.0, hold=True)
+    site.turn()
+    site.command("update", row, **args)
+    for _ in range(3):
+        site.turn()
+    assert [event.text for event in site.store.events() if event.kind == "update"] == [text]
+
+
+@pytest.mark.parametrize(
     ("kind", "args", "error"),
     [
         ("policy", {"policy": "tiresias"}, ""),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from rota.errors import RotaError
+from rota.model.units import format_duration
 from rota.scheduler.state import Phase
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
@@ -76,12 +78,22 @@ def _update(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     except ValidationError as error:
         first = error.errors()[0]
         raise RotaError(str(first["msg"]).removeprefix("Value error, ")) from None
-    said = ", ".join(f"{name}={'none' if value is None else value}" for name, value in asked.args.items())
+    said = ", ".join(_in_words(name, value) for name, value in asked.args.items())
     event = EventRow(scheduler.clock(), asked.user, "update", row.id, said)
     jobs = {}
     if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):
         jobs[asked.row] = _begin_anew(row.now, new, scheduler)
     return Step(specs={asked.row: new}, jobs=jobs, events=[event]), True
+
+
+def _in_words(name: str, value: Any) -> str:
+    """`priority 3`, `time 1h`, `begin 2026-11-22 14:05:10 UTC`, `deadline none`, for the record."""
+    told = "none" if value is None else str(value)
+    if name == "time_s" and value is not None:
+        told = format_duration(value)
+    elif name in ("begin_s", "deadline_s") and value is not None:
+        told = datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{name.removesuffix('_s')} {told}"
 
 
 def _begin_anew(now: JobState, spec: JobSpec, scheduler: Scheduler) -> JobState:
