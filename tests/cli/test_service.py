@@ -268,6 +268,8 @@ def test_a_home_that_cannot_be(shell: Shell) -> None:
 def test_devices_that_name_none(shell: Shell, devices: str) -> None:
     """Nothing is started."""
     assert f"--devices: '{devices}' names no devices" in shell.refused("up", "--devices", devices, code=2)
+    said = shell.refused("up", "--devices", "cpu:1", "--node", "my host", code=2)
+    assert "--node: 'my host' is no name for a node" in said
     assert "nothing runs in" in shell.rota("down")
 
 

@@ -69,6 +69,14 @@ def test_a_name_that_is_taken_is_refused_until_its_agent_is_silent(live: LiveClu
         heir.communicate(timeout=30)
 
 
+def test_a_name_that_no_node_can_have_is_refused(patient: LiveCluster) -> None:
+    """Whoever sends it; ROTA_NODES has a name on each line."""
+    info = {"address": "127.0.0.1", "cpus": 1, "memory_gib": 1, "boot_id": "b", "devices": [], "kind": "cpu"}
+    with pytest.raises(Refused, match=r"'n2\\nn3' is no name for a node; expected letters, digits and _"):
+        patient.client.call("POST", "/v1/agents/join", {**info, "name": "n2\nn3"})
+    assert [node["name"] for node in patient.client.call("GET", "/v1/nodes")] == ["n1"]
+
+
 def test_a_forgotten_node_is_gone_until_it_joins_anew(live: LiveCluster, tmp_path: Path) -> None:
     """Its agent, with the token it has, is refused; a join token gives the name its old place."""
     live.start_agent("n2", "cpu:1")

@@ -30,7 +30,8 @@ from rota.agent.usage import machine_memory_gib
 from rota.client.http import Client, Refused
 from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
-from rota.wire.sync import Joined, NodeInfo
+from rota.model.units import plural
+from rota.wire.sync import Joined, NodeInfo, check_node
 
 LOG = logging.getLogger("rota.agent")
 TOKEN, NODE, LOCK = "token", "node.json", "lock"
@@ -61,8 +62,8 @@ class Options:
 def run(options: Options) -> int:
     """Take part until SIGTERM, SIGINT or the controller's word; jobs run on.  Returns the exit code.
 
-    Raises WorldError if another agent works in the folder, InputError for devices that cannot be had or where
-    a join token is missing, and Refused or Unreachable if joining fails.
+    Raises WorldError if another agent works in the folder, InputError for devices that cannot be had, a name
+    that no node can have or where a join token is missing, and Refused or Unreachable if joining fails.
     """
     with locked(options.home):
         devices = open_devices(options.devices)
@@ -79,7 +80,7 @@ def run(options: Options) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
         options.on_ready(membership.node)
-        LOG.info("node %s takes part with %d devices", membership.node, len(devices.infos()))
+        LOG.info("node %s takes part with %s", membership.node, plural(len(devices.infos()), "device"))
         agent.run()
     return 0
 
@@ -119,7 +120,7 @@ class Membership:
         self._said = read_json(options.home / NODE) or {}
         self._is_unknown = False
         """The controller does not know our token, and that has been said."""
-        self.node = options.node or str(self._said.get("name", "")) or socket.gethostname()
+        self.node = check_node(options.node or str(self._said.get("name", "")) or socket.gethostname())
 
     def transport(self) -> Transport:
         """A way to talk to the controller as this node; joins if need be."""

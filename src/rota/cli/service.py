@@ -99,6 +99,7 @@ def up(
     """
     from rota.agent.devices import check_spec
     from rota.server.config import choose
+    from rota.wire.sync import check_node
 
     flags = {
         "name": name, "policy": policy, "devices": devices, "node": node, "host": host, "port": port,
@@ -109,8 +110,10 @@ def up(
     given = {key: value for key, value in flags.items() if value is not None}
     where = home().absolute()
     chosen = choose(where, given, None, config).config
-    if chosen.devices != "none":
-        check_spec(chosen.devices)  # before anything runs that would have to be stopped again
+    if chosen.devices != "none":  # before anything runs that would have to be stopped again
+        check_spec(chosen.devices)
+        if chosen.node:
+            check_node(chosen.node)
     make_home(where)
     arguments = ["--home", str(where), "--flags", json.dumps(given)]
     arguments += ["--config", str(config.absolute())] if config else []

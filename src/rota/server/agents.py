@@ -10,7 +10,7 @@ from rota.server.auth import mint
 from rota.server.clocks import by_our_clock
 from rota.server.facade import Conflict, Forbidden, Identity
 from rota.server.roster import token_row
-from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
+from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
 from rota.worlds.local.inbox import Changed, Told
 
 if TYPE_CHECKING:
@@ -30,10 +30,12 @@ class Agents:
     def join(self, who: Identity, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
 
-        Raises Conflict if the agent of another machine takes part by that name: with two of them each would
-        put the other out, and both would lose their jobs.
+        Raises InputError for a name that no node can have, and Conflict if the agent of another machine takes
+        part by that name: with two of them each would put the other out, and both would lose their jobs.
         """
         controller = self.controller
+        if not who.node:
+            check_node(info.name)
         if who.node and who.node != info.name:
             raise Forbidden(f"this is the token of node {who.node!r}, not of {info.name!r}")
         if not who.node and self._takes_part(info.name):

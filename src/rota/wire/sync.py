@@ -10,9 +10,12 @@ One `Part` is what one node does for one attempt of a job: all of it for most jo
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from pydantic import BaseModel
+
+from rota.errors import InputError
 
 PROTOCOL = 1
 SAME_S = 0.001
@@ -22,6 +25,15 @@ SAME_S = 0.001
 def are_two(submit_s: float, other_s: float) -> bool:
     """Whether these are moments of two submissions; 0.0, as older versions say it, is anybody's."""
     return bool(submit_s and other_s) and abs(submit_s - other_s) >= SAME_S
+
+
+def check_node(name: str) -> str:
+    """`name`, which a node is to have.  Raises InputError for one that would fall apart where names of nodes
+    stand between blanks or commas, or one on a line (ROTA_NODES)."""
+    if not re.fullmatch(r"[A-Za-z0-9_.@:+/-]{1,128}", name):
+        expected = "letters, digits and _ . @ : + / -, at most 128 of them"
+        raise InputError.at(f"{name!r} is no name for a node", field="--node", expected=expected)
+    return name
 
 
 class Wanted(StrEnum):
