@@ -162,6 +162,10 @@ def test_a_job_is_refused_once_for_the_first_reason() -> None:
         (MinimumRun(60.0), 50.0, 50.0),
         (LOST, math.inf, 125.0),
         (NoPreemption(lambda: [0]), math.inf, 25.0 + 30.0),
+        (NoPreemption(lambda: [0]), 25.000001, 25.6),  # it means to let C run for a microsecond
+        (MinimumRun(60.0), 25.000001, 25.6),
+        (MinimumRun(20.5), 25.000001, 25.5),
+        (NoPreemption(lambda: [0]), 24.0, 24.0),  # that is an error of its own
     ],
 )
 def test_the_policy_is_asked_again_when_it_may_be_allowed(

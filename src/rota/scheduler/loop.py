@@ -25,6 +25,8 @@ from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusa
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
 _END = int(Event.END)
+_HASTE = 50.0
+"""After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
 """What a world forbids beyond the guard's rules."""
@@ -242,7 +244,7 @@ class Loop:
     def _again(self, wake: Wake, refused: Sequence[Breach]) -> Wake:
         """`wake`, but not later than what was refused may be asked for again."""
         cured = [breach.until_s for breach in refused if breach.until_s > self.state.now]
-        return Wake(min(wake.at_s, *cured), wake.on) if cured else self._soon(wake)
+        return Wake(min(self._unhurried(wake), *cured), wake.on) if cured else self._soon(wake)
 
     def _check(self, state: State, decision: Decision) -> list[Breach]:
         """What the guard says and, if it is content, the further rules of this world."""
@@ -269,7 +271,16 @@ class Loop:
 
     def _soon(self, wake: Wake) -> Wake:
         """`wake`, but not later than the next try."""
-        return Wake(min(wake.at_s, self.state.now + self.retry_s), wake.on)
+        return Wake(min(self._unhurried(wake), self.state.now + self.retry_s), wake.on)
+
+    def _unhurried(self, wake: Wake) -> float:
+        """The moment of `wake`, but not at once.
+
+        It reckons with what was refused.  A policy that means to let a job run for a millisecond would be
+        asked every millisecond, for the same answer, until something happens.
+        """
+        now = self.state.now
+        return max(wake.at_s, now + self.retry_s / _HASTE) if wake.at_s > now else wake.at_s
 
     def _note_waits(self, batch: Batch, snapshot: Snapshot, decision: Decision) -> None:
         """Why jobs wait is recorded when the wait begins, not at every event."""
