@@ -47,13 +47,15 @@ if what == "resume":
 if what == "suspend and stop":
     s.suspend(live)
 if what.endswith("stop"):
-    s.stop(live, Notice(reason="preempted"), grace_s=2.0, signal="URG")
+    s.stop(live, Notice(reason="preempted"), grace_s=float(sys.argv[4]), signal="URG")
     until(Status.ENDED)
 if what == "lose":
     __import__("os").kill(live.shim.pid, 9)
     until(Status.LOST)
 """
 """An agent that does a few things to one attempt and dies on its way."""
+GRACE_S = 5.0
+"""Counted from the stop on, while its agent flushes, dies and has an heir: who is late sends no SIGTERM."""
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def crash(home: Path, one: Part, point: str, what: str = "start") -> None:
     """Run an agent until it dies at this point."""
-    arguments = [sys.executable, "-c", AGENT, str(home), one.model_dump_json(), what]
+    arguments = [sys.executable, "-c", AGENT, str(home), one.model_dump_json(), what, str(GRACE_S)]
     done = subprocess.run(arguments, env={**os.environ, VARIABLE: point}, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL, f"it did not pass {point!r}"
 
@@ -253,10 +255,13 @@ def test_kills_at_random_moments(home: Path, victim: str, monkeypatch: pytest.Mo
         delay_s = rng.uniform(0.0, 0.08)
         agent = os.fork()
         if not agent:
-            first = Supervisor(home)
-            first.start(one)
-            while True:
-                first.wait(None)
+            try:
+                first = Supervisor(home)
+                first.start(one)
+                while True:
+                    first.wait(None)
+            finally:
+                os._exit(1)  # whatever happens: there is one test run
         time.sleep(delay_s)
         folder = home / "attempts" / str(row) / "1"
         if victim != "agent":
