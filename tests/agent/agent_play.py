@@ -188,7 +188,7 @@ def part(row: int, attempt: int = 1, *, devices: tuple[int, ...] = (0,), run: li
         "nodes": ["here"],
         "workdir": "/",
         "env": {"PYTHONDONTWRITEBYTECODE": "1"},
-        "grace_s": 5.0,
+        "grace_s": PATIENCE_S,
         **more,
     }
     return Part(

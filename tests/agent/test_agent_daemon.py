@@ -89,7 +89,7 @@ def test_suspended_by_signal_and_resumed_on_another_slot(home: Path, controller:
         pid = controller.status((0, 1), Status.RUNNING).pids[0]
         controller.change((0, 1), Wanted.SUSPEND)
         report = controller.status((0, 1), Status.SUSPENDED)
-        assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        controller.until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         assert report.suspended_gib > 0
         assert report.capability is not None
         assert report.capability.suspend is Mechanism.SIGNAL

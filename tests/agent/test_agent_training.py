@@ -160,7 +160,7 @@ def test_a_program_that_does_not_reach_a_step_is_stopped_by_signal(
         wait_for_stuck(home, controller)
         controller.change((0, 1), Wanted.SUSPEND)
         report = controller.status((0, 1), Status.SUSPENDED)
-        assert psutil.Process(report.pids[0]).status() == psutil.STATUS_STOPPED
+        controller.until(lambda: psutil.Process(report.pids[0]).status() == psutil.STATUS_STOPPED)
         assert "did not stop at a step within" in report.why
         controller.change((0, 1), Wanted.RUN)
         controller.status((0, 1), Status.RUNNING)

@@ -280,7 +280,8 @@ class TestSuspend:
         supervisor.suspend(live)
         assert live.status is Status.SUSPENDED
         assert live.shim is not None
-        assert {stat.state for stat in below(live.shim.pid)} == {"T"}
+        shim = live.shim
+        see(lambda: {stat.state for stat in below(shim.pid)} == {"T"}, "each stops as soon as it gets a core")
         before = path.stat().st_size
         assert supervisor.wait(0.1) == [live]
         assert path.stat().st_size == before
