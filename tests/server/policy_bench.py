@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import select
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -103,13 +104,11 @@ def kill(pid: int) -> None:
 
 
 def gone_or_zombie(pid: int, timeout_s: float = 60.0) -> None:
-    """Wait until the process has ended; whose child it is may reap it."""
-    pause = threading.Event()
-    for _ in range(int(timeout_s / 0.01)):
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return
-        except psutil.NoSuchProcess:
-            return
-        pause.wait(0.01)
-    raise AssertionError(f"process {pid} did not end")
+    """Wait until the process has ended, with all its threads; whose child it is may reap it."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended, _, _ = select.select([process], [], [], timeout_s)
+    os.close(process)
+    assert ended, f"process {pid} did not end"
