@@ -60,7 +60,11 @@ class Stage:
         self.folder = tmp_path / "training"
         protocol.prepare(self.folder)
         self.live = Live(
-            part(0, run=["x"], **more), Folder(tmp_path, tmp_path / "checkpoint"), Status.RUNNING, 0.0, (0,)
+            part(0, run=["x"], **{"grace_s": 5.0, **more}),
+            Folder(tmp_path, tmp_path / "checkpoint"),
+            Status.RUNNING,
+            0.0,
+            (0,),
         )
         probed = Probe("api" if cuda else "", "")
         self.mechanisms = Mechanisms(

@@ -104,6 +104,24 @@ main.main()
     assert (done.returncode, done.stderr) == (130, "rota: interrupted\n")
 
 
+def test_interrupt_within_exec(tmp_path: Path) -> None:
+    """Ctrl-C while a dataclass is being made: the exit code is the same however the program was started."""
+    (tmp_path / "once.py").write_text(
+        """
+import sys
+from rota.cli import lazy, main
+def interrupted(*_):
+    exec("raise KeyboardInterrupt")
+lazy.LazyGroup.invoke = interrupted
+sys.argv = ["rota", "systems"]
+main.main()
+"""
+    )
+    command = [sys.executable, "-m", "once"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "rota: interrupted\n")
+
+
 def test_closed_pipe(hundred: Path) -> None:
     """A reader that stops early is no error."""
     command = f"{sys.executable} -m rota.cli.main trace describe {hundred} --json | head -1"

@@ -129,6 +129,9 @@ def main() -> None:
     except SystemExit as left:
         if left.code == INTERRUPTED:  # another Ctrl-C would spoil it while Python takes leave
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # `python -m` would end by the signal if the interrupt came within `exec` (a dataclass was being
+            # made, by an import): Python remembers that it passed there until it evaluates a text again.
+            eval("0")
         raise
 
 
