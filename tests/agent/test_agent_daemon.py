@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from agent_play import OVER, FakeController, agent_at, end_all, part, python, until_there
+from agent_play import OVER, FakeController, agent_at, part, python, until_there
 
 from rota.agent.supervisor import Supervisor
 from rota.wire.sync import Fetch, Mechanism, Notice, Report, Status, Wanted
 
 SLEEP = ["sleep", "600"]
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    if path.exists():
-        end_all(path, controller)
 
 
 def test_a_job_starts_at_once_ends_and_is_forgotten(

@@ -7,28 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from agent_play import OVER, PATIENCE_S, FakeController, end_all, part, python
+from agent_play import OVER, PATIENCE_S, FakeController, part, python
 from test_agent_devices import FakeNvml
 
 from rota.agent.daemon import Agent, Settings
 from rota.agent.devices import NvidiaGpus
 from rota.agent.nvml import Nvml
 from rota.wire.sync import Mechanism, Status, Wanted
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    if path.exists():
-        end_all(path, controller)
 
 
 @contextmanager

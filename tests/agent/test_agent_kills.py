@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_play import OVER, FakeController, end_all, part
+from agent_play import OVER, FakeController, part
 from test_agent_main import process, served
 
 from rota.wire.sync import Status
 
 JOBS, KILLS = 30, 12
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    end_all(path, controller)
 
 
 @pytest.mark.soak

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from agent_play import PATIENCE_S, FakeController, end_all, part, until_there
+from agent_play import PATIENCE_S, FakeController, part, until_there
 
 from rota.agent.devices import CpuSlots
 from rota.agent.main import Membership, Options, is_local, locked, own_address
@@ -97,20 +97,6 @@ def process(home: Path, url: str, *more: str, token: str = "join") -> Iterator[s
     finally:
         running.kill()
         running.communicate()
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    if (path / "attempts").exists():
-        end_all(path, controller)
 
 
 def test_killed_and_started_again_it_knows_everything(

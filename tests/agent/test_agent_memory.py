@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_play import OVER, FakeController, agent_at, end_all, part
+from agent_play import OVER, FakeController, agent_at, part
 from hypothesis import given
 from hypothesis import strategies as st
 from test_agent_reconcile import FOUR, P, W, here, order, plan_of, said
@@ -158,20 +157,6 @@ def test_memory_is_waited_for_while_it_is_on_its_way_and_no_longer(
 
 
 # -- real processes --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    if path.exists():
-        end_all(path, controller)
 
 
 def stubborn(go: Path) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from agent_play import FakeController, agent_at, end_all, part, python
+from agent_play import FakeController, agent_at, part, python
 
 from rota.wire.sync import Mechanism, Notice, Status, Wanted
 
@@ -22,20 +21,6 @@ for step in job.steps(100000):
     job.step(loss=1.0 / (step + 1), samples=4)
 """
 STUCK = LOOP.replace("time.sleep(0.005)", "step == 5 and (print('stuck', flush=True), time.sleep(600))")
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent"
-    yield path
-    if path.exists():
-        end_all(path, controller)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_play import FakeController, agent_at, end_all, part, python
+from agent_play import FakeController, agent_at, part, python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,19 +207,6 @@ def test_nothing_alive_ever_goes(
 
 
 # -- the agent -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
-    """A fresh agent's folder; whatever is left running at the end is killed."""
-    path = tmp_path / "agent-home"
-    yield path
-    end_all(path, controller)
 
 
 def test_an_agent_sweeps_by_itself(
