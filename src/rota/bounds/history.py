@@ -142,7 +142,7 @@ class _Site:
         """Bit mask of the nodes with a GPU type that the job accepts."""
         wanted = self.jobs.gpu_types.item(row)
         if wanted not in self._nodes:
-            names = {name for bit, name in enumerate(self.jobs.type_names) if wanted >> bit & 1}
+            names = self.jobs.types_in(wanted)
             types = self.cluster.node_type.tolist()
             accepted = [not wanted or self.cluster.type_names[code] in names for code in types]
             self._nodes[wanted] = mask_of([node for node, is_ok in enumerate(accepted) if is_ok])

@@ -137,7 +137,7 @@ def accepted(jobs: JobTable, cluster: Cluster) -> Bools:
     masks, which = np.unique(jobs.gpu_types, return_inverse=True)
     allowed = np.zeros((len(masks), len(cluster.type_names)), dtype=bool)
     for i, mask in enumerate(masks.tolist()):
-        names = {name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1}
+        names = jobs.types_in(mask)
         allowed[i] = [not mask or name in names for name in cluster.type_names]
     found: Bools = allowed[which]
     return found

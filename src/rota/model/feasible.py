@@ -20,7 +20,7 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     per_type = [cluster.gpus_of_type(code) for code in range(len(cluster.type_names))]
     room = np.zeros(len(jobs), dtype=np.int64)
     for mask in np.unique(jobs.gpu_types).tolist():
-        names = {name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1}
+        names = jobs.types_in(mask)
         counts = [
             n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names
         ]
@@ -49,7 +49,7 @@ def host_need(jobs: JobTable, row: int) -> HostNeed:
         jobs.gpus_min.item(row),
         jobs.cpus.item(row),
         jobs.memory_gib.item(row),
-        [name for bit, name in enumerate(jobs.type_names) if mask >> bit & 1],
+        jobs.types_in(mask),
     )
 
 

@@ -193,6 +193,10 @@ class JobTable:
         names: Sequence[str] = getattr(self, f"{column}_names")
         return names[code] if 0 <= code < len(names) else ""
 
+    def types_in(self, mask: int) -> set[str]:
+        """Names of the GPU types whose bits `mask` has, as `gpu_types` of a row; empty if any will do."""
+        return {name for bit, name in enumerate(self.type_names) if mask >> bit & 1}
+
     def job(self, row: int) -> Job:
         """Row `row` as an object, for messages and displays."""
         values = {name: getattr(self, name)[row].item() for name in DEFAULTS}

@@ -189,7 +189,7 @@ class PaiFitter(Fitter):
     def _is_high(self, row: int) -> bool:
         """True if the job needs strong GPUs: several of them, or V100 by name."""
         mask = self.jobs.gpu_types.item(row)
-        named = {name for bit, name in enumerate(self.jobs.type_names) if mask >> bit & 1}
+        named = self.jobs.types_in(mask)
         return self.jobs.gpus.item(row) > 1 or (bool(named) and named <= STRONG)
 
     def _on(self, scratch: Occupancy, row: int, nodes: list[int]) -> Grant | None:

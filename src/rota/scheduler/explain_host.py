@@ -55,5 +55,5 @@ def acceptable(snapshot: Snapshot, row: int) -> list[int]:
     """Codes of the GPU types the job accepts."""
     jobs, cluster = snapshot.state.jobs, snapshot.cluster
     wanted = jobs.gpu_types.item(row)
-    names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+    names = jobs.types_in(wanted)
     return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]

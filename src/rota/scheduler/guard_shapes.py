@@ -67,7 +67,7 @@ def _check_type(state: State, grant: Grant) -> list[Breach]:
     wanted = jobs.gpu_types.item(row)
     if not wanted:
         return []
-    names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+    names = jobs.types_in(wanted)
     for device in grant.devices:
         name = cluster.type_names[cluster.device_type[device]]
         if name not in names:

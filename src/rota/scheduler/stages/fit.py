@@ -85,7 +85,7 @@ class Fitter:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
         wanted = self.jobs.gpu_types.item(row)
         if wanted not in self._masks:
-            names = {name for bit, name in enumerate(self.jobs.type_names) if wanted >> bit & 1}
+            names = self.jobs.types_in(wanted)
             accepts = [not wanted or name in names for name in self.cluster.type_names]
             self._masks[wanted] = [m if ok else 0 for m, ok in zip(self._type_nodes, accepts, strict=True)]
         return self._masks[wanted]

@@ -229,7 +229,7 @@ class Grounds:
 
     def _accepting(self, row: int) -> list[int]:
         cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
-        names = {name for bit, name in enumerate(jobs.type_names) if wanted >> bit & 1}
+        names = jobs.types_in(wanted)
         masks = [0] * len(cluster.type_names)
         for node in range(cluster.nodes):
             part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
