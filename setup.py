@@ -10,16 +10,16 @@ import os
 from setuptools import setup
 
 HOT = [
-    "src/rota/scheduler/free.py",
-    "src/rota/scheduler/rows.py",
-    "src/rota/scheduler/progress.py",
-    "src/rota/scheduler/occupancy.py",
-    "src/rota/scheduler/state.py",
+    "src/rota/table/free.py",
+    "src/rota/table/rows.py",
+    "src/rota/table/progress.py",
+    "src/rota/table/occupancy.py",
+    "src/rota/table/state.py",
     "src/rota/scheduler/decision.py",
     "src/rota/scheduler/world.py",
-    "src/rota/scheduler/guard.py",
+    "src/rota/scheduler/guard/check.py",
     "src/rota/scheduler/loop.py",
-    "src/rota/scheduler/stages/lineup.py",
+    "src/rota/scheduler/stages/order.py",
     "src/rota/scheduler/stages/fill.py",
     "src/rota/scheduler/stages/place.py",
     "src/rota/scheduler/stages/priority.py",

@@ -33,7 +33,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
 from rota.wire.views import CostView
-from rota.worlds.simulated.measured import MeasuredCosts, measured_costs
+from rota.worlds.simulated.measured_costs import MeasuredCosts, measured_costs
 from rota.worlds.simulated.run import Setting, run
 
 ROOT = Path(__file__).parents[1]

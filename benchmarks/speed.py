@@ -18,7 +18,7 @@ import resource
 import time
 from pathlib import Path
 
-import rota.scheduler.free
+import rota.table.free
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--million", action="store_true", help="also a million generated jobs under fifo")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     arguments = parser.parse_args()
-    is_compiled = not str(rota.scheduler.free.__file__).endswith(".py")
+    is_compiled = not str(rota.table.free.__file__).endswith(".py")
     results = [*philly(arguments), *against_authors(arguments), *(million() if arguments.million else [])]
     print(f"hot modules: {'compiled' if is_compiled else 'interpreted'}")
     print(f"{'what':34s} {'engine s':>9s} {'x floor':>8s} {'us/event':>9s} {'jobs/s':>9s}  finish times")

@@ -16,7 +16,7 @@ from typing import Any
 
 import rota
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority

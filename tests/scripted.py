@@ -10,9 +10,9 @@ from rota.model.cluster import Cluster, parse_cluster
 from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import State
+from rota.table.state import State
 from rota.worlds.simulated.world import SimulatedWorld
 
 Turn = Callable[[Snapshot], dict[str, Any]]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 SCRIPT = """
 import hashlib, json, sys
-import rota.scheduler.free
+import rota.table.free
 from rota.model.cluster import parse_cluster
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import run
@@ -28,7 +28,7 @@ for policy in policies:
     record = run(policy, trace, cluster)
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()
     sums[policy] = hashlib.sha256(tables).hexdigest()
-print(json.dumps({"file": rota.scheduler.free.__file__, "sums": sums}))
+print(json.dumps({"file": rota.table.free.__file__, "sums": sums}))
 """
 
 

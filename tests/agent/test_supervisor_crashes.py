@@ -19,7 +19,7 @@ import pytest
 
 from attempts import PATIENCE_S, gone, lines, see, shell, until
 from rota.agent import watching
-from rota.agent.crash import VARIABLE
+from rota.crash import VARIABLE
 from rota.agent.live import Live
 from rota.agent.strays import strays
 from rota.agent.supervisor import Supervisor

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rota.agent import trash
-from rota.agent.crash import VARIABLE
+from rota.crash import VARIABLE
 from rota.agent.trash import TRASH, empty, numbered, size_of, throw_away
 
 PROGRAM = """

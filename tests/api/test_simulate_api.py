@@ -74,7 +74,7 @@ def test_script_without_guard(tmp_path: Path) -> None:
     script.write_text(
         "import rota\n"
         "from rota.scheduler.policy import register\n"
-        "from rota.policies.fifo import Fifo\n"
+        "from rota.policies.fifo.system import Fifo\n"
         "@register('mine', 'Serve in order of submission')\n"
         "class Mine(Fifo):\n"
         "    pass\n"

@@ -7,7 +7,7 @@ import json
 from shell_play import rota
 
 from rota.cli.catalogue import head_of, parameters_of
-from rota.policies.fifo import FifoParameters
+from rota.policies.fifo.system import FifoParameters
 from rota.scheduler.policy import systems
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rota.model.grants import Grant, Reservation
-from rota.policies.fifo import Fifo, FifoParameters
+from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import systems
 from rota.scheduler.snapshot import Snapshot
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants

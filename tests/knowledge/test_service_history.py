@@ -9,10 +9,10 @@ import pytest
 
 from play import trace_of
 from rota.errors import InputError
-from rota.knowledge.history import CompletedService, ServiceSamples
+from rota.knowledge.service import CompletedService, ServiceSamples
 from rota.model.cluster import parse_cluster
-from rota.scheduler.progress import Progress
-from rota.scheduler.state import State
+from rota.table.progress import Progress
+from rota.table.state import State
 
 
 def write(folder: Path, text: str) -> Path:

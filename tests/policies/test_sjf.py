@@ -6,7 +6,7 @@ import pytest
 
 from play import finishes, play
 from rota.policies.sjf import Size, Sjf, SjfParameters
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 
 
 @pytest.mark.parametrize(

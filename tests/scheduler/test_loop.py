@@ -15,10 +15,10 @@ from rota.model.grants import Grant, Reservation, Role
 from rota.scheduler.decision import Event, Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.scheduler.world import Batch, Ended, How
-from rota.worlds.recording import RecordingWorld
-from rota.worlds.refusing import RefusingWorld, lost_node, out_of_memory, stale_state
+from recording import RecordingWorld
+from refusing import RefusingWorld, lost_node, out_of_memory, stale_state
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld

@@ -5,11 +5,11 @@ from __future__ import annotations
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.scheduler.decision import Decision
-from rota.scheduler.guard import Breach
-from rota.scheduler.live_rules import Gentle, together
+from rota.scheduler.guard.check import Breach
+from rota.scheduler.guard.live_rules import Gentle, together
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.policy import parse_policy
-from rota.scheduler.state import State
+from rota.table.state import State
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting, prepare
 

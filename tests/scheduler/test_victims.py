@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import strategies  # noqa: F401  (registers the profile)
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
-from rota.scheduler.guard import check
+from rota.scheduler.guard.check import check
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims, since_start

@@ -13,7 +13,7 @@ from rota.errors import InputError, RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.mirror import TracedState
+from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.answering.dry_run import NEW, dry_run

@@ -16,7 +16,7 @@ from typing import Any
 
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.mirror import TracedState
+from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
@@ -39,10 +39,10 @@ from rota.wire.sync import (
     SyncRequest,
     Wanted,
 )
-from rota.worlds.local.endings import BackOff
-from rota.worlds.local.inbox import Arrived, Asked, Begun, Event, Inbox, Told
-from rota.worlds.local.orders import Desk
-from rota.worlds.local.settings import LiveSettings
+from rota.worlds.live.endings import BackOff
+from rota.worlds.live.inbox import Arrived, Asked, Begun, Event, Inbox, Told
+from rota.worlds.live.orders import Desk
+from rota.worlds.live.settings import LiveSettings
 
 EPOCH_S = 1_700_000_000.0
 IDLE_MOST = 200

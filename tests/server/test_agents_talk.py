@@ -13,8 +13,8 @@ from rota.server.controller import LiveController
 from rota.server.facade import Forbidden
 from rota.server.waiting import Bells
 from rota.wire.sync import Report, Status, SyncRequest
-from rota.worlds.local.inbox import Inbox, Told
-from rota.worlds.local.orders import Desk
+from rota.worlds.live.inbox import Inbox, Told
+from rota.worlds.live.orders import Desk
 
 
 class Talk:

@@ -17,9 +17,9 @@ from rota.server.answering.questions import AskStart, Looking, Moment
 from rota.server.store.rows import CostRow
 from rota.wire.job import After, JobSpec
 from rota.wire.sync import Progress, Wanted
-from rota.worlds.local.attempts import Attempt, LiveJob
-from rota.worlds.local.dependencies import Names
-from rota.worlds.local.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
+from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.dependencies import Names
+from rota.worlds.live.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
 
 
 def cost(kind: str, seconds: float, workload: str = "w") -> CostRow:

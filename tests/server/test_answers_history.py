@@ -12,7 +12,7 @@ from answers_play import AskedSite, site
 from rota.api import simulate
 from rota.model.jobs import Kind, Outcome
 from rota.model.trace import Trace
-from rota.server.history import history_csv
+from rota.server.export import history_csv
 from rota.traces.registry import find
 from rota.traces.source import load
 

@@ -22,7 +22,7 @@ from rota.server.rebuilding import asked_job, live_job
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, Report, Status, SyncRequest
-from rota.worlds.local.inbox import Arrived, Told
+from rota.worlds.live.inbox import Arrived, Told
 
 TWO_NODES = {"n1": 2, "n2": 2}
 

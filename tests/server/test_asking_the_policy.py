@@ -12,7 +12,7 @@ from site_play import Site
 from rota.scheduler.loop import Loop
 from rota.server.facade import Busy
 from rota.server.scheduler import Scheduler
-from rota.worlds.local.inbox import Begun
+from rota.worlds.live.inbox import Begun
 
 
 class Silent:

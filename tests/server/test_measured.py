@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.server.measured import cost_views
+from rota.server.costs import cost_views
 from rota.server.store.rows import CostRow
 from rota.wire.views import CostView
 

@@ -20,14 +20,14 @@ from policy_bench import PATIENT, STRICT, Bench, gone_or_zombie, kill
 from rota.errors import InputError, PolicyError
 from rota.model.grants import Code
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.explain import explain
-from rota.scheduler.frozen import load
-from rota.scheduler.live_rules import MinimumRun
-from rota.scheduler.needs import Knowledge, Known, Provenance
-from rota.scheduler.packing import pack
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.moments.frozen import load
+from rota.scheduler.guard.live_rules import MinimumRun
+from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.scheduler.moments.packing import pack
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.values import digest
+from rota.scheduler.moments.values import digest
 from rota.server.facade import Busy
 from rota.server.policy.knowing import Told
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal

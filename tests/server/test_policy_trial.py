@@ -11,7 +11,7 @@ from rota.errors import InputError
 from rota.scheduler.policy import parse_policy, systems
 from rota.server.answering.trial import try_policy
 from rota.server.policy.messages import import_policies
-from rota.worlds.local.knowledge import SOURCES
+from rota.worlds.live.knowledge import SOURCES
 
 import_policies()
 ABLE = [

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from site_play import Program, Site
 
 from rota.model.tenants import Tenants
-from rota.scheduler.restore import COLUMNS, PROGRESS
-from rota.scheduler.state import Phase, State
+from rota.scheduler.moments.restore import COLUMNS, PROGRESS
+from rota.table.state import Phase, State
 from rota.server.rebuilding import LEAST_CAPACITY, rebuild, wake_of
 from rota.server.stepping import plain_wake
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest
-from rota.worlds.local.inbox import Told
-from rota.worlds.local.world import LiveWorld
+from rota.worlds.live.inbox import Told
+from rota.worlds.live.world import LiveWorld
 
 
 def said(state: State) -> dict[str, Any]:

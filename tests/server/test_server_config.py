@@ -23,7 +23,7 @@ from rota.server.config import (
     tenants_of,
 )
 from rota.wire.sync import Exit
-from rota.worlds.local.endings import RULES, Cause, judge
+from rota.worlds.live.endings import RULES, Cause, judge
 
 KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     # setting, flag, environment, file: as people write them; then what each becomes

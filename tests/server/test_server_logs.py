@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rota.model.grants import Grant
-from rota.scheduler.packing import pack_grant
+from rota.scheduler.moments.packing import pack_grant
 from rota.server import logs as subject
 from rota.server.facade import Busy, LogRequest, NotFound
 from rota.server.logs import Logs
@@ -19,7 +19,7 @@ from rota.server.store.store import Store
 from rota.server.waiting import Bells
 from rota.wire.job import JobSpec
 from rota.wire.sync import Piece
-from rota.worlds.local.orders import Desk
+from rota.worlds.live.orders import Desk
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from site_play import EPOCH_S, Body, Machine, Site
 
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.wire.sync import Progress, Report, Usage
 
 PACKS = "gandiva:quantum=10"

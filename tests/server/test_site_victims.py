@@ -9,8 +9,8 @@ import pytest
 from site_play import EPOCH_S, Site
 
 from rota.wire.sync import Cost, Progress
-from rota.worlds.local.leaving import preemption_costs
-from rota.worlds.local.world import LiveWorld
+from rota.worlds.live.leaving import preemption_costs
+from rota.worlds.live.world import LiveWorld
 
 POLICIES = ["las:quantum=10", "tiresias:limits=10"]
 """After 12 s two jobs have the same rank, and a newcomer goes before both; the later one would give way."""

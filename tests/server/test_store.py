@@ -11,7 +11,7 @@ from postgres import postgres  # noqa: F401
 from store_place import SPEC, Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 
 from rota.errors import InputError
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store import loading, reading, stepping
 from rota.server.store.blob import pack_value
 from rota.server.store.rows import (

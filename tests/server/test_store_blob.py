@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rota.errors import PolicyError, RotaError
-from rota.scheduler.values import digest
+from rota.scheduler.moments.values import digest
 from rota.server.store.blob import pack_value, unpack_value
 
 ARRAYS = hnp.arrays(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from postgres import postgres  # noqa: F401
 from store_place import Place, jobs_of, place  # noqa: F401
 
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store.forms import Form, clean
 from rota.server.store.rows import (
     AttemptRow,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rota.model.grants import Grant
-from rota.scheduler.packing import pack_grant
+from rota.scheduler.moments.packing import pack_grant
 from rota.server.store.asked import asked
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, JobState, NodeRow
 from rota.server.views import attempt_view, event_view, is_over, job_view, node_view

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from rota.policies.max_min import shares
+from rota.policies.gavel.system import shares
 from rota.solvers.max_min import Tie, max_min
 
 # throughputs by type, GPUs of each job, weights, GPUs of each type, best t, effective throughputs

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import MEMBERS, remove
-from rota.agent.crash import VARIABLE, crash_point
+from rota.crash import VARIABLE, crash_point
 from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, Folder, Home
 from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path

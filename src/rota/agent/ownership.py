@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from rota.agent.crash import crash_point
+from rota.crash import crash_point
 from rota.agent.folder import Home, read_json
 from rota.model.atomic import sync_folder
 from rota.wire.sync import Part, are_two

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import Cgroups, group_name
-from rota.agent.crash import crash_point
+from rota.crash import crash_point
 from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, Home
 from rota.agent.launching import (
     User,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rota.agent.crash import crash_point
+from rota.crash import crash_point
 
 TRASH = ".trash"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.agent.crash import crash_point
+from rota.crash import crash_point
 from rota.agent.ending import exit_of, verdict
 from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
 from rota.agent.identity import Identity, boot_id

@@ -31,7 +31,7 @@ from rota.traces.capacity import cluster_from, peak_demand
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
-from rota.worlds.simulated.measured import MeasuredCosts
+from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed import Slowdowns, SpeedModel

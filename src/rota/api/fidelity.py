@@ -34,7 +34,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rota.errors import InputError
-from rota.knowledge.history import ServiceSamples
+from rota.knowledge.service import ServiceSamples
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only

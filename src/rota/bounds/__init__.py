@@ -17,7 +17,7 @@ import numpy as np
 
 from rota.bounds import all_at_once, fluid_share, srtf_relaxed
 from rota.bounds.demand import Demand, Schedule, demand_of
-from rota.bounds.history import has_observed, observed
+from rota.bounds.recorded import has_observed, observed
 from rota.bounds.table import Outcomes, record_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster

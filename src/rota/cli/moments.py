@@ -54,7 +54,7 @@ def snapshot(
         raise InputError.at(f"{out} is a folder", field="--out", expected="the name of a file")
     at_s = parse_duration(at, field="--at")
     from rota.api import snapshot as take
-    from rota.cli.measured import costs_of
+    from rota.cli.measured_costs import costs_of
 
     moment = take(
         trace,

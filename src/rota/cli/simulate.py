@@ -133,7 +133,7 @@ def simulate(
     if out is not None:
         check_folder(out)
     from rota.api import simulate as run
-    from rota.cli.measured import costs_of
+    from rota.cli.measured_costs import costs_of
 
     with progress_bars(wanted=not (quiet or as_json)) as progress:
         results = run(

@@ -7,8 +7,8 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.columns import Floats
 from rota.model.trace import Trace
-from rota.scheduler.needs import Knowledge, Provenance
-from rota.scheduler.state import State
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.table.state import State
 
 
 class OracleDuration:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.scheduler.needs import Knowledge, Provenance
-from rota.scheduler.state import State
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.table.state import State
 
 
 class Given:

@@ -17,7 +17,7 @@ from rota.knowledge.given import Given
 from rota.knowledge.throughput import ThroughputTable, workload_codes
 from rota.model.columns import Floats, read_only
 from rota.model.jobs import JobTable
-from rota.scheduler.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance
 
 
 def concave(rates: Floats) -> Floats:

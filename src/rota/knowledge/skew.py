@@ -12,8 +12,8 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.model.jobs import JobTable
-from rota.scheduler.needs import Knowledge, Provenance
-from rota.scheduler.state import State
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.table.state import State
 
 SKEW: Mapping[str, float] = {
     "vgg19": 0.717,

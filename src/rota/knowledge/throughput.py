@@ -17,7 +17,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
 from rota.model.units import plural
-from rota.scheduler.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance
 
 
 @dataclass(frozen=True)

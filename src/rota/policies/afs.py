@@ -25,8 +25,8 @@ import numpy as np
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.needs import Knowledge
-from rota.scheduler.occupancy import Occupancy
+from rota.knowledge.needs import Knowledge
+from rota.table.occupancy import Occupancy
 from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter

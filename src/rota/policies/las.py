@@ -25,13 +25,13 @@ from rota.errors import InputError
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.levels import Metric
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 
 _RUNNING = int(Phase.RUNNING)
 _NEARLY = 1e-6

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.lineup import Lineup
+from rota.scheduler.stages.order import Lineup
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Key
 from rota.scheduler.stages.remaining import remaining_s

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rota.model.grants import Constraint, Grant, Leave, Reservation
 
 if TYPE_CHECKING:
-    from rota.scheduler.occupancy import Occupancy
+    from rota.table.occupancy import Occupancy
     from rota.scheduler.snapshot import Snapshot
 
 Memory = dict[str, Any]

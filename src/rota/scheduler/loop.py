@@ -13,13 +13,13 @@ from rota.errors import GuardError, PolicyError
 from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard import Breach, check
-from rota.scheduler.host_memory import put_out
-from rota.scheduler.needs import Knowledge, Known, Provider
+from rota.scheduler.guard.check import Breach, check
+from rota.scheduler.guard.host_memory import put_out
+from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.scheduler.policy import Policy
-from rota.scheduler.salvage import sound_part
+from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase, State
+from rota.table.state import Phase, State
 from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusal, World
 
 # Looking a member up on its class costs more than the comparison it is for.

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 from rota.errors import InputError, PolicyError
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -138,9 +138,8 @@ def register(
 
 def systems() -> dict[str, System]:
     """All registered policies by name: Rota's own, then those of installed packages."""
-    package = import_module("rota.policies")
-    for module in iter_modules(package.__path__):
-        import_module(f"rota.policies.{module.name}")
+    for module in _modules().values():
+        import_module(module)
     for entry in entry_points(group="rota.policies"):
         entry.load()
     return dict(sorted(_SYSTEMS.items()))
@@ -148,8 +147,8 @@ def systems() -> dict[str, System]:
 
 def system(name: str) -> System:
     """The registered policy `name`; the others are loaded only if no module has this name."""
-    if name not in _SYSTEMS and _has_module(name):
-        import_module(f"rota.policies.{name}")
+    if name not in _SYSTEMS and (module := _modules().get(name)):
+        import_module(module)
     if name not in _SYSTEMS:
         known = systems()
         if name not in known:
@@ -159,9 +158,10 @@ def system(name: str) -> System:
     return _SYSTEMS[name]
 
 
-def _has_module(name: str) -> bool:
-    package = import_module("rota.policies")
-    return any(module.name == name for module in iter_modules(package.__path__))
+def _modules() -> dict[str, str]:
+    """The module that registers each of Rota's own systems: a file, or `system` in a folder of its own."""
+    found = iter_modules(import_module("rota.policies").__path__)
+    return {one.name: f"rota.policies.{one.name}" + (".system" if one.ispkg else "") for one in found}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
-from rota.scheduler.needs import Knowledge, Known, Provenance
-from rota.scheduler.occupancy import Occupancy
-from rota.scheduler.state import State
+from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.table.occupancy import Occupancy
+from rota.table.state import State
 
 
 class _Static:
@@ -128,7 +128,7 @@ class Jobs:
 
 
 class Snapshot:
-    """One moment, valid during the call of `decide` (`rota.scheduler.frozen` stores one for later)."""
+    """One moment, valid during the call of `decide` (`rota.scheduler.moments.frozen` stores one for later)."""
 
     __slots__ = ("_known", "_needs", "cause", "cluster", "jobs", "now", "seed", "state")
 

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from rota.model.grants import Grant, Role
 from rota.scheduler.decision import Decision
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import State
+from rota.table.state import State
 
 Cost = Callable[[int], float]
 """Seconds of work that the preemption of a running job would cost."""

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
-from rota.scheduler.host_memory import Resident
-from rota.scheduler.progress import Progress
-from rota.scheduler.state import Phase, State
+from rota.scheduler.guard.host_memory import Resident
+from rota.table.progress import Progress
+from rota.table.state import Phase, State
 
 
 class How(StrEnum):

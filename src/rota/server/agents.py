@@ -11,7 +11,7 @@ from rota.server.clocks import by_our_clock
 from rota.server.facade import Conflict, Forbidden, Identity
 from rota.server.roster import token_row
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
-from rota.worlds.local.inbox import Changed, Told
+from rota.worlds.live.inbox import Changed, Told
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController

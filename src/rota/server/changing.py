@@ -14,15 +14,15 @@ from pydantic import ValidationError
 
 from rota.errors import RotaError
 from rota.model.units import format_duration
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
 from rota.wire.job import JobSpec
-from rota.worlds.local.dependencies import begins
-from rota.worlds.local.holds import BEGIN, Hold, dominant
-from rota.worlds.local.inbox import Asked
-from rota.worlds.local.knowledge import SOURCES
-from rota.worlds.local.resizing import changed
+from rota.worlds.live.dependencies import begins
+from rota.worlds.live.holds import BEGIN, Hold, dominant
+from rota.worlds.live.inbox import Asked
+from rota.worlds.live.knowledge import SOURCES
+from rota.worlds.live.resizing import changed
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

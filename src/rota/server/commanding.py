@@ -10,7 +10,7 @@ from rota.server.facade import Conflict, Forbidden, Identity
 from rota.server.store.rows import JobFilter, JobRow
 from rota.server.views import is_over
 from rota.wire.views import ArrayDone, JobView, Refusal, Updated
-from rota.worlds.local.inbox import Asked
+from rota.worlds.live.inbox import Asked
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController

@@ -22,8 +22,8 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.keeping import Keep
 from rota.wire.job import check_tenant
-from rota.worlds.local.endings import RULES, BackOff, Cause, Rule
-from rota.worlds.local.knowledge import check_source
+from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
+from rota.worlds.live.knowledge import check_source
 
 DAY_S = 86400.0
 

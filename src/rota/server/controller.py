@@ -31,9 +31,9 @@ from rota.server.facade import (
     LogRequest,
     NotFound,
 )
-from rota.server.history import history_csv
+from rota.server.export import history_csv
 from rota.server.logs import Logs
-from rota.server.measured import cost_views
+from rota.server.costs import cost_views
 from rota.server.metrics import Metrics
 from rota.server.overview import Overview
 from rota.server.policy.messages import check_policy
@@ -65,9 +65,9 @@ from rota.wire.views import (
     WhatIf,
     Why,
 )
-from rota.worlds.local.inbox import Arrived, Inbox
-from rota.worlds.local.knowledge import SOURCES
-from rota.worlds.local.orders import Desk
+from rota.worlds.live.inbox import Arrived, Inbox
+from rota.worlds.live.knowledge import SOURCES
+from rota.worlds.live.orders import Desk
 
 
 class LiveController:

@@ -11,7 +11,7 @@ from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.waiting import Bells
 from rota.wire.sync import Fetch, Piece
-from rota.worlds.local.orders import Desk
+from rota.worlds.live.orders import Desk
 
 LOG_POLL_S = 0.25
 """How often a follower of a log asks the agent again."""

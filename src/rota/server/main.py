@@ -25,7 +25,7 @@ from rota import __version__
 from rota.errors import RotaError
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
-from rota.scheduler.mirror import TracedState
+from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.answers import Answers
 from rota.server.api.app import Settings, create_app
@@ -44,10 +44,10 @@ from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.wire.views import UserView
-from rota.worlds.local.inbox import Inbox
-from rota.worlds.local.knowledge import SOURCES
-from rota.worlds.local.orders import Desk
-from rota.worlds.local.settings import LiveSettings
+from rota.worlds.live.inbox import Inbox
+from rota.worlds.live.knowledge import SOURCES
+from rota.worlds.live.orders import Desk
+from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
 CONTROLLER = "controller.json"

@@ -18,19 +18,19 @@ from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
-from rota.scheduler.mirror import TracedState, traced_state
-from rota.scheduler.packing import unpack_grant
-from rota.scheduler.restore import COLUMNS, Stored, refill
-from rota.scheduler.state import Phase
+from rota.scheduler.moments.replica import TracedState, traced_state
+from rota.scheduler.moments.packing import unpack_grant
+from rota.scheduler.moments.restore import COLUMNS, Stored, refill
+from rota.table.state import Phase
 from rota.scheduler.world import How
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
-from rota.worlds.local.attempts import Attempt, LiveJob, Place
-from rota.worlds.local.holds import Hold, note_of
-from rota.worlds.local.inbox import Arrived
-from rota.worlds.local.news import LiveNode
-from rota.worlds.local.observed import Observed
+from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.worlds.live.holds import Hold, note_of
+from rota.worlds.live.inbox import Arrived
+from rota.worlds.live.news import LiveNode
+from rota.worlds.live.observed import Observed
 
 LEAST_CAPACITY = 1024
 _ASKED = (

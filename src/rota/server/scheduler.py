@@ -19,13 +19,13 @@ from typing import Protocol, TypeVar
 from rota.errors import RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
-from rota.scheduler.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
+from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Loop, Rules
-from rota.scheduler.mirror import TracedState
-from rota.scheduler.state import Phase
+from rota.scheduler.moments.replica import TracedState
+from rota.table.state import Phase
 from rota.scheduler.world import How
 from rota.server.changing import carry_out
-from rota.server.crash import crash_point
+from rota.crash import crash_point
 from rota.server.facade import Busy
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import Why
@@ -43,15 +43,15 @@ from rota.server.store.rows import (
 )
 from rota.server.store.store import Store
 from rota.server.turning import TAKEN, step_of
-from rota.worlds.local.attempts import LiveJob
-from rota.worlds.local.inbox import Arrived, Asked, Begun, Event, Inbox
-from rota.worlds.local.knowledge import live_providers
-from rota.worlds.local.leaving import preemption_costs, to_redo
-from rota.worlds.local.news import News
-from rota.worlds.local.observed import introduce
-from rota.worlds.local.orders import Desk
-from rota.worlds.local.settings import LiveSettings
-from rota.worlds.local.world import LiveWorld
+from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.inbox import Arrived, Asked, Begun, Event, Inbox
+from rota.worlds.live.knowledge import live_providers
+from rota.worlds.live.leaving import preemption_costs, to_redo
+from rota.worlds.live.news import News
+from rota.worlds.live.observed import introduce
+from rota.worlds.live.orders import Desk
+from rota.worlds.live.settings import LiveSettings
+from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -377,7 +377,7 @@ class Scheduler:
         return self._ask(lambda host: host.explain(rows, timeout_s))
 
     def freeze(self) -> bytes:
-        """The present moment, as `rota.scheduler.frozen.load` reads it; raises Busy."""
+        """The present moment, as `rota.scheduler.moments.frozen.load` reads it; raises Busy."""
         return self._ask(lambda host: host.freeze())
 
     def _ask(self, question: Callable[[PolicyHost], T]) -> T:

@@ -8,14 +8,14 @@ from typing import Any
 
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Wake
-from rota.scheduler.packing import pack_grant, pack_reservation
+from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase, State
+from rota.table.state import Phase, State
 from rota.scheduler.world import How, Lost
 from rota.server.store.rows import AttemptRow, IntervalRow, JobState
-from rota.worlds.local.attempts import Attempt, LiveJob, Place
-from rota.worlds.local.holds import dominant
-from rota.worlds.local.world import LiveWorld
+from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.worlds.live.holds import dominant
+from rota.worlds.live.world import LiveWorld
 
 
 class StepRecorder:

@@ -20,9 +20,9 @@ from rota.server.store.rows import (
     ShadowRow,
     Step,
 )
-from rota.worlds.local.attempts import LiveJob
-from rota.worlds.local.news import News
-from rota.worlds.local.world import LiveWorld
+from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.news import News
+from rota.worlds.live.world import LiveWorld
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

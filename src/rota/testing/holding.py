@@ -10,7 +10,7 @@ import numpy as np
 from rota.model.grants import Grant, Role
 from rota.model.units import plural
 from rota.scheduler.loop import Loop
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ids, moment
 from rota.testing.subject import Subject, moments

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from rota.errors import InputError
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.scheduler.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems, whole
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.lineup import Lineup
+from rota.scheduler.stages.order import Lineup
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.priority import ByPriority, last_items
 from rota.scheduler.stages.trial import admit_placed, running_set_placed

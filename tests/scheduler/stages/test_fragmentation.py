@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rota.model.cluster import parse_cluster
-from rota.scheduler.free import Free
+from rota.table.free import Free
 from rota.scheduler.stages.fragmentation import Expected, LeastFragmentation, fragmentation
 from rota.scheduler.stages.place import PLACEMENTS, Placement, consolidate
 

@@ -9,12 +9,12 @@ from play import trace_of
 from rota.errors import NeedError
 from rota.model.cluster import parse_cluster
 from rota.model.columns import Floats
-from rota.scheduler.needs import Knowledge, Known, Provenance
-from rota.scheduler.packing import pack, unpack
-from rota.scheduler.progress import Progress
+from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.scheduler.moments.packing import pack, unpack
+from rota.table.progress import Progress
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
-from rota.scheduler.state import State
+from rota.table.state import State
 
 NEEDS = frozenset({Knowledge.DURATION})
 KNOWN = {Knowledge.DURATION: Known(np.array([100.0, 40.0]), Provenance.ORACLE, is_column=True)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from rota.scheduler.stages.lineup import Item, Lineup
+from rota.scheduler.stages.order import Item, Lineup
 
 
 def admit(lineup: Lineup, free: int, *, strict: bool = False) -> list[int]:

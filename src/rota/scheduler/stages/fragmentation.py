@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rota.scheduler.free import Free, nodes_in
-from rota.scheduler.occupancy import EPSILON
+from rota.table.free import Free, nodes_in
+from rota.table.occupancy import EPSILON
 
 
 class Expected(NamedTuple):

@@ -22,7 +22,7 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.alarms import Alarms
-from rota.scheduler.state import Phase, State
+from rota.table.state import Phase, State
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from rota.scheduler.free import Free, nodes_in
+from rota.table.free import Free, nodes_in
 from rota.scheduler.stages.fragmentation import PHILLY_SIZES, LeastFragmentation
 
 

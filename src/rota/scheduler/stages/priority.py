@@ -15,14 +15,14 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.occupancy import Occupancy
+from rota.table.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, alike
-from rota.scheduler.stages.lineup import Item, Lineup, plain
+from rota.scheduler.stages.order import Item, Lineup, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
-from rota.scheduler.state import State
+from rota.table.state import State
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.scheduler.needs import Knowledge
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
 
 

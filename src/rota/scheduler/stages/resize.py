@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rota.model.jobs import Counts, JobTable
-from rota.scheduler.free import Free, mask_of
+from rota.table.free import Free, mask_of
 from rota.scheduler.stages.place import Place, consolidate
 
 

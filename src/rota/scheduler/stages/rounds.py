@@ -19,8 +19,8 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.needs import Knowledge
-from rota.scheduler.occupancy import EPSILON
+from rota.knowledge.needs import Knowledge
+from rota.table.occupancy import EPSILON
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 
 from rota.model.grants import Grant
-from rota.scheduler.occupancy import Occupancy
+from rota.table.occupancy import Occupancy
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.lineup import Lineup
+from rota.scheduler.stages.order import Lineup
 
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""

@@ -17,9 +17,9 @@ from rota.server.rebuilding import asked_job
 from rota.server.store.rows import JobRow
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
-from rota.worlds.local.attempts import LiveJob
-from rota.worlds.local.dependencies import is_met, lacks
-from rota.worlds.local.holds import BEGIN, DEPENDENCY, USER, Hold
+from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.dependencies import is_met, lacks
+from rota.worlds.live.holds import BEGIN, DEPENDENCY, USER, Hold
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

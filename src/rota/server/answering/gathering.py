@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from rota.model.columns import Floats
 from rota.server.answering.questions import Moment
 from rota.server.facade import Busy
-from rota.server.measured import cost_views
+from rota.server.costs import cost_views
 from rota.server.store.rows import CostRow
-from rota.worlds.local.attempts import Attempt, LiveJob
-from rota.worlds.local.dependencies import Names
-from rota.worlds.local.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
-from rota.worlds.local.leaving import to_redo
+from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.dependencies import Names
+from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
+from rota.worlds.live.leaving import to_redo
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.measured import measured_costs
-from rota.worlds.simulated.waits import Wait
+from rota.worlds.simulated.measured_costs import measured_costs
+from rota.forecast.held import Wait
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

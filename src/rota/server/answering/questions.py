@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from rota.model.columns import Floats
 from rota.model.jobs import Job
 from rota.scheduler.decision import Wake
-from rota.scheduler.live_rules import Redo
+from rota.scheduler.guard.live_rules import Redo
 from rota.worlds.simulated.costs import Costs
-from rota.worlds.simulated.waits import Wait
+from rota.forecast.held import Wait
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Moment:
     """The present moment, as the scheduler has it."""
 
     frozen: bytes
-    """A file of `rota.scheduler.frozen`."""
+    """A file of `rota.scheduler.moments.frozen`."""
     past: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     """Seconds that completed jobs ran, by tenant and group."""
     costs: Costs = field(default_factory=Costs)

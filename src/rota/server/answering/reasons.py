@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
 from rota.model.units import plural
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store.rows import JobRow
 from rota.wire.job import After
 from rota.wire.views import ReasonView
-from rota.worlds.local.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Hold
+from rota.worlds.live.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Hold
 
 if TYPE_CHECKING:
     from rota.server.store.store import Store
-    from rota.worlds.local.news import LiveNode
-    from rota.worlds.local.world import LiveWorld
+    from rota.worlds.live.news import LiveNode
+    from rota.worlds.live.world import LiveWorld
 
 _ENDS = {"ok": "complete", "any": "end", "failed": "fail"}
 

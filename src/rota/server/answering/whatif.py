@@ -14,7 +14,7 @@ from rota.server.answering.questions import AskFutures, Looking
 from rota.server.api.forms import Question
 from rota.server.policy.messages import check_policy
 from rota.wire.views import ForecastRow, WhatIf
-from rota.worlds.local.knowledge import SOURCES
+from rota.worlds.live.knowledge import SOURCES
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

@@ -19,7 +19,7 @@ from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
 from rota.wire.sync import Progress, Status
 from rota.wire.views import ReasonView, Why
-from rota.worlds.local.resizing import RESIZED_BY
+from rota.worlds.live.resizing import RESIZED_BY
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

@@ -16,24 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from rota.api.estimate import StartEstimate, estimate_start
-from rota.api.forecast import PolicyForecast, Range, forecast, policy_in_force
-from rota.api.futures import Asked, Case, make_case
+from rota.forecast.estimate import StartEstimate, estimate_start
+from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
+from rota.forecast.futures import Asked, Case, make_case
 from rota.errors import PolicyError, RotaError
-from rota.knowledge.remaining import Durations, Past, parse_source
+from rota.forecast.remaining import Durations, Past, parse_source
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.explain import explain
-from rota.scheduler.frozen import Frozen, load
-from rota.scheduler.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
-from rota.scheduler.needs import Knowledge
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.moments.frozen import Frozen, load
+from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase, State
+from rota.table.state import Phase, State
 from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, Moment
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
-from rota.worlds.simulated.fork import fork, work_s
-from rota.worlds.simulated.moment import with_job
+from rota.forecast.fork import fork, work_s
+from rota.forecast.altered import with_job
 
 AHEAD = 3
 

@@ -2,7 +2,7 @@
 
 For the loop a host is a policy.  A controller that swaps the policy renews the host with an empty memory, and
 makes a loop over the same state whose rules are `Gentle` for its first decision
-(`rota.scheduler.live_rules`).
+(`rota.scheduler.guard.live_rules`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.mirror import TracedState
-from rota.scheduler.needs import Knowledge
+from rota.scheduler.moments.replica import TracedState
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.messages import Why

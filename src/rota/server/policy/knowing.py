@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rota.model.columns import Array, Bools
-from rota.scheduler.needs import Knowledge, Known
+from rota.knowledge.needs import Knowledge, Known
 from rota.server.policy.messages import Rows
 
 

@@ -25,11 +25,11 @@ from rota.errors import InputError, PolicyError
 from rota.model.columns import Array
 from rota.model.grants import Code, Constraint, Leave, Reservation
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.mirror import Frame, Whole
-from rota.scheduler.needs import Knowledge, Provenance
-from rota.scheduler.packing import unpack_grant
+from rota.scheduler.moments.replica import Frame, Whole
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.policy import PolicySpec, parse_policy
-from rota.scheduler.values import decode, encode
+from rota.scheduler.moments.values import decode, encode
 
 MODULES = "ROTA_POLICY_MODULES"
 """Environment variable: modules to import before a policy is looked up, separated by commas.
@@ -223,7 +223,7 @@ def sealed_memory(sealed: bytes | None) -> Memory:
 
 
 def unpack_decision(packed: Mapping[str, Any], memory: Memory) -> Decision:
-    """The decision that `rota.scheduler.frozen.packed_decision` packed."""
+    """The decision that `rota.scheduler.moments.frozen.packed_decision` packed."""
     at_s, on, if_waiting = packed["wake"]
     reservations = packed["reservations"]
     return Decision(

@@ -24,14 +24,14 @@ from rota.errors import PolicyError, RotaError
 from rota.model.columns import Array, read_only
 from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.explain import explain
-from rota.scheduler.explain_running import explain_running
-from rota.scheduler.frozen import freeze, packed_decision, to_bytes
-from rota.scheduler.mirror import Frame, Mirror
-from rota.scheduler.needs import Knowledge, Known
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.reasons.running import explain_running
+from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
+from rota.scheduler.moments.replica import Frame, Mirror
+from rota.knowledge.needs import Knowledge, Known
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import (
     Begin,

@@ -21,8 +21,8 @@ from typing import Any
 from rota.errors import PolicyError
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.mirror import Frame, TracedState, take_frame, take_whole
-from rota.scheduler.needs import Knowledge
+from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.facade import Busy
@@ -293,7 +293,7 @@ class RemotePolicy:
         return found
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
-        """The present moment as `rota.scheduler.frozen.load` reads it; raises as `explain`."""
+        """The present moment as `rota.scheduler.moments.frozen.load` reads it; raises as `explain`."""
         frozen: bytes = self._asked_beside(Freeze, timeout_s)["frozen"]
         return frozen
 

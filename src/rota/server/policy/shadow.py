@@ -18,8 +18,8 @@ from rota.errors import PolicyError
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
-from rota.scheduler.mirror import Frame
-from rota.scheduler.needs import Knowledge
+from rota.scheduler.moments.replica import Frame
+from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess

@@ -1,4 +1,4 @@
-"""Memories as bytes: a value of `rota.scheduler.values`, its arrays as they stand, and a checksum."""
+"""Memories as bytes: a value of `rota.scheduler.moments.values`, its arrays as they stand, and a checksum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rota.errors import RotaError
 from rota.model.columns import Array
-from rota.scheduler.values import decode, encode
+from rota.scheduler.moments.values import decode, encode
 
 _MAGIC = b"RV1\n"
 _HEAD = struct.Struct("<4sI")  # magic, checksum of the rest

@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from rota.errors import InputError
-from rota.server.crash import crash_point
+from rota.crash import crash_point
 from rota.server.store.failures import FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock

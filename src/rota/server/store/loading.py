@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
 from rota.server.store.stored import (

@@ -30,7 +30,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.database import Writing
 from rota.server.store.forms import bounded

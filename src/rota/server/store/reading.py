@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, literal_column, or_, select
 
 from rota.model.columns import Floats
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.forms import Form, bounded, clean
 from rota.server.store.loading import parsed

@@ -27,7 +27,7 @@ class JobState:
     state: str = "PENDING"
     """Slurm's word, as people see it."""
     phase: int = 0
-    """`rota.scheduler.state.Phase`; above RUNNING the job is over."""
+    """`rota.table.state.Phase`; above RUNNING the job is over."""
     reason: str = ""
     """Code of the dominant reason."""
     hold: Sequence[Json] = ()
@@ -119,7 +119,7 @@ class AttemptRow:
     state: str
     """`rota.wire.sync.Status` of the whole, or the caller's own word."""
     grant: Json
-    """As `rota.scheduler.packing.pack_grant` writes it."""
+    """As `rota.scheduler.moments.packing.pack_grant` writes it."""
     parts: Json
     """One entry for each node: devices, ranks, port, …"""
     wanted: str
@@ -206,7 +206,7 @@ class PolicyRow:
     """What the providers of knowledge have learnt, written likewise."""
     wake: Json = None
     reservations: Sequence[Json] = ()
-    """Each as `rota.scheduler.packing.pack_reservation` writes it."""
+    """Each as `rota.scheduler.moments.packing.pack_reservation` writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from rota.errors import WorldError
-from rota.scheduler.occupancy import EPSILON, Occupancy
-from rota.scheduler.state import Phase, State
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.state import Phase, State
 from rota.worlds.simulated.recorder import RunRecorder
 
 

@@ -13,10 +13,10 @@ from rota.model.grants import Constraint, Grant
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
-from rota.scheduler.explain import first_reason
+from rota.scheduler.reasons.waiting import first_reason
 from rota.scheduler.loop import Loop
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.state import Phase
+from rota.table.state import Phase
 from rota.scheduler.world import How, Lost
 
 _Interval = tuple[Grant, float, float, How, Lost]

@@ -13,12 +13,12 @@ from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.scheduler.needs import Provider
+from rota.knowledge.needs import Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
-from rota.worlds.simulated.measured import MeasuredCosts
+from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder, make_record
 from rota.worlds.simulated.semantics import Semantics

@@ -21,8 +21,8 @@ from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
-from rota.scheduler.needs import Knowledge, Provider
-from rota.worlds.simulated.company import Company
+from rota.knowledge.needs import Knowledge, Provider
+from rota.worlds.simulated.interference import Company
 
 
 class Pace(NamedTuple):

@@ -14,7 +14,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
 from rota.model.trace import Trace
-from rota.scheduler.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provider
 from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
 
 

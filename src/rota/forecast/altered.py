@@ -1,0 +1,122 @@
+"""A stored moment with something changed: one more job, or more nodes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.cluster import Cluster
+from rota.model.columns import Ints, read_only
+from rota.model.jobs import JOB_COLUMNS, Job
+from rota.model.units import plural
+from rota.scheduler.moments.frozen import Frozen
+from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
+from rota.scheduler.moments.restore import COLUMNS, PROGRESS
+
+_NAMED = {"tenant": "tenant_names", "group": "group_names", "workload": "workload_names"}
+
+
+# -- one more job ----------------------------------------------------------------------------------
+
+_FRESH: dict[str, float] = {"first_start_s": math.nan}
+"""Values of a job that has not been submitted yet, where they are not 0."""
+
+
+def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
+    """The moment just before `job` is submitted, as the row after the last one.
+
+    Its row, its type mask and its moment of submission are ignored; `types` are the acceptable GPU types,
+    none for any.
+    """
+    packed = moment.packed
+    jobs, state = dict(packed["jobs"]), dict(packed["state"])
+    values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS if name not in _NAMED}
+    for column, names in _NAMED.items():
+        jobs[names], values[column] = _code(jobs[names], getattr(job, column))
+    jobs["type_names"], values["gpu_types"] = _mask(jobs["type_names"], types)
+    values["submit_s"] = state["now"]
+    for name in JOB_COLUMNS:
+        jobs[name] = read_only(np.append(jobs[name], np.asarray(values[name], dtype=jobs[name].dtype)))
+    jobs["ids"] = [*jobs["ids"], job.id]
+    for name in COLUMNS:
+        value = np.asarray(_FRESH.get(name, 0), dtype=state[name].dtype)
+        state[name] = np.append(state[name], value)
+    state["progress"] = dict(state["progress"])
+    for name in PROGRESS:
+        state["progress"][name] = np.append(state["progress"][name], 0.0)
+    if "per_s" in state["progress"]:
+        state["progress"]["per_s"] = np.append(state["progress"]["per_s"], 1.0)
+    return replace(moment, packed={**packed, "jobs": jobs, "state": state})
+
+
+def _code(names: list[str], name: str) -> tuple[list[str], int]:
+    """`name` as a code, and the names with it among them."""
+    if not name:
+        return names, -1
+    if name not in names:
+        names = [*names, name]
+    return names, names.index(name)
+
+
+def _mask(names: list[str], types: tuple[str, ...]) -> tuple[list[str], int]:
+    names = [*names, *(kind for kind in dict.fromkeys(types) if kind not in names)]
+    return names, sum(1 << names.index(kind) for kind in set(types))
+
+
+# -- more nodes ------------------------------------------------------------------------------------
+
+
+def with_gpus(packed: Packed, gpus: int) -> Packed:
+    """The moment with `gpus` more, on empty nodes of the commonest shape; what is held stays as it is.
+
+    Raises InputError if that is no number of nodes.
+    """
+    if gpus == 0:
+        return packed
+    cluster = unpack_cluster(packed["cluster"])
+    node = _commonest(cluster)
+    each = int(cluster.node_gpus[node])
+    if gpus < 0:
+        raise InputError.at(
+            f"{gpus} would take GPUs away", field="--gpus", expected=f"a multiple of {each} above 0"
+        )
+    if gpus % each:
+        raise InputError.at(
+            f"+{gpus} is no whole number of nodes of {plural(each, 'GPU')}, the commonest shape",
+            field="--gpus",
+            expected=f"a multiple of {each}",
+        )
+    count = gpus // each
+    occupancy = dict(packed["occupancy"])
+    occupancy["claimed"] = [*occupancy["claimed"], *[0.0] * gpus]
+    for name in ("cpus_used", "memory_used"):
+        occupancy[name] = [*occupancy[name], *[0.0] * count]
+    return {**packed, "cluster": pack_cluster(_enlarged(cluster, node, count)), "occupancy": occupancy}
+
+
+def _commonest(cluster: Cluster) -> int:
+    """The first node of the shape that most nodes with GPUs have."""
+    gpus, kind = cluster.node_gpus.tolist(), cluster.node_type.tolist()
+    shapes = list(zip(gpus, kind, cluster.node_cpus.tolist(), cluster.node_memory_gib.tolist(), strict=True))
+    counts = Counter(shape for shape in shapes if shape[0])
+    if not counts:
+        raise InputError.at("the cluster has no GPUs whose nodes could be repeated", field="--gpus")
+    return shapes.index(counts.most_common(1)[0][0])
+
+
+def _enlarged(cluster: Cluster, node: int, count: int) -> Cluster:
+    """The cluster with `count` more nodes like `node` at its end, in the same rack."""
+    order: Ints = np.concatenate((np.arange(cluster.nodes), np.full(count, node)))
+    larger = cluster.take(order, cluster.tenants)
+    taken, names = set(cluster.node_names), list(cluster.node_names)
+    number = 1
+    while len(names) < cluster.nodes + count:
+        if f"extra{number}" not in taken:
+            names.append(f"extra{number}")
+        number += 1
+    return replace(larger, node_names=tuple(names))

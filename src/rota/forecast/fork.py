@@ -1,0 +1,265 @@
+"""A moment of a running cluster goes on in the simulated world, under its own policy or under another.
+
+The fork takes over what is: jobs keep what they hold and what they have done, what is lost or drained stays
+so, held jobs come free when what they wait for has happened.  No new jobs arrive besides those the moment
+names.  Told the true durations, the policy in force with its memory does what it would have done, to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from heapq import heappush
+from typing import Any
+
+import numpy as np
+
+from rota.knowledge.given import Given
+from rota.knowledge.service import CompletedService, ServiceSamples
+from rota.forecast.remaining import Past
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Grant
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.guard.live_rules import Gentle, together
+from rota.scheduler.loop import Loop, Rules
+from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.scheduler.moments.packing import Packed, unpack
+from rota.scheduler.policy import Policy
+from rota.scheduler.snapshot import Snapshot
+from rota.table.state import Phase, State
+from rota.scheduler.moments.values import copied
+from rota.scheduler.world import Batch, How, Lost
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.providers import make_providers
+from rota.forecast.held import Releases, Wait
+from rota.worlds.simulated.world import SimulatedWorld
+
+PATIENCE = 1000
+"""Alarms of a policy in a row while nothing will ever end by itself; after them the fork is over."""
+
+_ARRIVAL, _TIMER = int(Event.ARRIVAL), int(Event.TIMER)
+
+
+class ForkRecorder:
+    """Keeps when each job began to run after the moment, and when it ended."""
+
+    def __init__(self) -> None:
+        self.starts: dict[int, float] = {}
+        """Start of the first stretch that was over, by row."""
+        self.ends: dict[int, tuple[Phase, float]] = {}
+
+    def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
+        self.starts.setdefault(grant.job, start_s)
+
+    def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None: ...
+
+    def left(self, row: int, phase: Phase, now: float) -> None:
+        self.ends[row] = (phase, now)
+
+
+class ForkedWorld(SimulatedWorld):
+    """Begins in the middle: takes over what runs, and releases what is held when its time has come."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        state: State,
+        costs: Costs,
+        waits: Mapping[int, Wait],
+        *,
+        cause: int,
+    ) -> None:
+        super().__init__(trace, state.cluster, costs=costs)
+        self.progress = state.progress
+        self._cause = cause
+        """Why the policy is asked at once; 0 if it is not."""
+        self._releases = Releases(waits, state)
+        self._idle = 0
+
+    def attach(self, state: State) -> None:
+        super().attach(state)
+        self._next = state.submitted
+        for row in state.running.sorted().tolist():
+            self._take_running(row)
+
+    def _take_running(self, row: int) -> None:
+        """`row` goes on with what it holds, at the rate of this world."""
+        state, progress, now = self.state, self.progress, self.state.now
+        grant = state.grants[row]
+        if not self._costs_nothing:
+            self._last_user.update(dict.fromkeys(grant.devices, row))
+        pace = self._pace(row, grant)
+        since = progress.since.item(row)
+        if pace.rate != progress.rate.item(row):
+            since = max(since, now)
+            progress.pace(row, pace.rate, since, now)
+            progress.steady = False
+        self._ready[row], self._stalled[row] = since, max(since - now, 0.0)
+        # A job that has done more than it was said to have to do ends at once.
+        self._total[row] = max(self._total[row], progress.done(row, now))
+        version = self._version[row] = self._version[row] + 1
+        if pace.rate > 0.0:
+            work = min(self._target(row), pace.until_work) - progress.base.item(row)
+            heappush(self._heap, (max(since + work / pace.rate, now), row, version))
+
+    def next(self, until_s: float) -> Batch | None:
+        if self._cause:
+            return self._first()
+        now = self.state.now
+        freed = self._releases.take(now)
+        if freed:
+            return Batch(now, _ARRIVAL, released=freed)
+        release_s = self._releases.next_s
+        until_s = max(until_s, now)  # an alarm that was missed rings now
+        batch = super().next(min(until_s, release_s))
+        if batch is None or self._is_stuck(batch):
+            return None
+        batch.released = self._releases.take(batch.now, {ended.row for ended in batch.ended})
+        if batch.released:
+            batch.cause |= _ARRIVAL
+        if batch.now == release_s < until_s:
+            batch.cause &= ~_TIMER  # nobody but the held job was to be woken
+        return batch
+
+    def _first(self) -> Batch:
+        """The moment itself."""
+        now = self.state.now
+        batch = Batch(now, self._cause, self._arrived(now), released=self._releases.take(now))
+        if batch.arrived or batch.released:
+            batch.cause |= _ARRIVAL
+        self._cause = 0
+        return batch
+
+    def _is_stuck(self, batch: Batch) -> bool:
+        """True if nothing but the policy's own alarms has moved time for long, and nothing else will."""
+        by_alarm = not batch.ended and not batch.arrived and self._releases.next_s == math.inf
+        self._idle = self._idle + 1 if by_alarm and self._next_finish() == math.inf else 0
+        return self._idle > PATIENCE
+
+
+class _LearningOn(CompletedService):
+    """Goes on from the service of the jobs that had completed before the moment."""
+
+    def __init__(self, gpu_s: Floats) -> None:
+        super().__init__()
+        self.values = {"gpu_s": np.sort(gpu_s)}
+        self._gpu_s = self.values["gpu_s"].tolist()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A moment that can be forked many times."""
+
+    packed: Packed
+    waits: Mapping[int, Wait]
+    past: Past = field(default_factory=Past.none)
+    costs: Costs = field(default_factory=Costs)
+    rules: Rules | None = None
+
+    def state(self) -> State:
+        """A table of its own, as it was at the moment."""
+        jobs = {**self.packed["jobs"], "after": self._unfinished()}
+        own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
+        state = unpack({**self.packed, "jobs": jobs, **own}, frozenset()).state
+        _count_in_seconds(state)
+        return state
+
+    def _unfinished(self) -> dict[int, list[int]]:
+        """What the table itself releases: jobs that wait for others, and for nothing else."""
+        return {row: list(wait.after) for row, wait in self.waits.items() if wait.is_for_others}
+
+    def providers(
+        self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool
+    ) -> dict[Knowledge, Provider]:
+        """What `policy` is told: the one in force what it knew, the others estimates, nobody the truth."""
+        made: dict[Knowledge, Provider] = {}
+        stored: Mapping[str, Any] = self.packed["knowledge"] if goes_on else {}
+        for kind in policy.needs:
+            entry = stored.get(kind.value, {})
+            known = Provenance(entry["provenance"]) if entry else Provenance.ORACLE
+            if kind is Knowledge.DURATION:
+                values = told_s.copy()
+                if known is not Provenance.ORACLE:
+                    was_told = entry["values"][: state.submitted]
+                    values[: len(was_told)] = was_told
+                made[kind] = Given(kind, values, source if known is Provenance.ORACLE else known)
+            elif kind is Knowledge.SERVICE_HISTORY:
+                gpu_s = entry["values"]["gpu_s"] if entry else self.past.service_gpu_s
+                is_fixed = bool(entry) and known is Provenance.MEASURED
+                made[kind] = ServiceSamples(gpu_s) if is_fixed else _LearningOn(gpu_s)
+            elif entry and state.submitted == len(state.jobs):
+                made[kind] = Given(kind, entry["values"], known)
+            else:
+                made.update(make_providers({kind}, {}, trace, state.cluster, None))
+        return made
+
+
+def _count_in_seconds(state: State) -> None:
+    """Work in seconds at the requested allocation, whatever unit the moment counted it in."""
+    progress = state.progress
+    if progress.per_s is not None:
+        progress.base, progress.rate = progress.base / progress.per_s, progress.rate / progress.per_s
+        progress.per_s, progress.steady = None, False
+
+
+def fork(
+    origin: Origin,
+    policy: Policy,
+    total_s: Floats,
+    told_s: Floats,
+    *,
+    source: Provenance = Provenance.PREDICTED,
+    memory: Memory | None = None,
+    wake: Wake | None = None,
+    cause: int = 0,
+    seed: int = 0,
+) -> tuple[Loop, ForkRecorder]:
+    """A loop that goes on from `origin`, and what listens to it.
+
+    `total_s` are the durations of all rows in this world, `told_s` what a policy that needs durations is
+    told, in the name of `source`.  With a `memory` the policy is the one in force, which goes on; any other
+    begins with an empty one and preempts nobody at once.  The policy is asked at once, because of `cause`,
+    unless a `wake` says when it wants to be asked.
+    """
+    state = origin.state()
+    jobs = state.jobs
+    trace = Trace(jobs, Truth.build(total_s), source="the moment", format="fork")
+    providers = origin.providers(policy, told_s, source, trace, state, goes_on=memory is not None)
+    at_once = 0 if wake is not None else cause or _TIMER
+    world = ForkedWorld(trace, state, origin.costs, origin.waits, cause=at_once)
+    recorder = ForkRecorder()
+    loop = Loop(
+        world,
+        policy,
+        recorder,
+        providers=providers,
+        memory=None if memory is None else copied(memory),
+        seed=seed,
+        strict=False,
+        rules=origin.rules if memory is not None else _taking_over(origin.rules),
+        state=state,
+        wake=wake,
+    )
+    return loop, recorder
+
+
+def _taking_over(rules: Rules | None) -> Rules:
+    """The rules of the world, and nobody is disturbed by the first decision of a policy that is new."""
+    return Gentle() if rules is None else together(rules, Gentle())
+
+
+def live_rows(state: State) -> Ints:
+    """Rows that run, wait, are held or are about to arrive."""
+    phase = state.phase.copy()
+    phase[state.submitted :] = Phase.PENDING
+    live: Ints = np.flatnonzero((phase >= Phase.HELD) & (phase <= Phase.RUNNING))
+    return live
+
+
+def work_s(state: State, rows: Ints) -> Floats:
+    """Work that `rows` have done, in seconds at the requested allocation."""
+    return state.progress.done(rows, state.now)

@@ -1,0 +1,205 @@
+"""Forks of one moment, one after the other: what each of them did to the jobs that live.
+
+All forks of a forecast share the estimates; where durations are sampled, fork number i of every policy meets
+the same draw, so that policies differ by what they do and not by luck.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.forecast.remaining import Durations, Estimate, Source
+from rota.model.columns import Floats, Ints
+from rota.scheduler.decision import Event, Memory, Wake
+from rota.scheduler.moments.frozen import Frozen
+from rota.scheduler.loop import Loop, Rules
+from rota.knowledge.needs import Provenance
+from rota.scheduler.policy import PolicySpec
+from rota.table.state import Phase, State
+from rota.worlds.simulated.costs import Costs
+from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows, work_s
+from rota.forecast.altered import with_gpus
+from rota.forecast.held import Wait, waits_of
+
+MOST_EVENTS = 200_000
+"""Events of one fork after which it is cut off: policies that take turns look at the clock often."""
+JOBS_SAMPLED = 30_000
+"""Jobs times policies times samples that a forecast may cost: larger queues get fewer samples."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a forecast is to be made, besides the moment and the policies."""
+
+    durations: Durations = field(default_factory=Durations)
+    extra_gpus: int = 0
+    """GPUs besides those of the moment, on nodes of the commonest shape."""
+    costs: Costs = field(default_factory=Costs)
+    waits: Mapping[int, Wait] | None = None
+    """What held jobs wait for; where not said, the dependencies in the moment's table, else a person."""
+    rules: Rules | None = None
+    """Further rules of the world, such as a least run time before preemption."""
+    wake: Wake | None = None
+    """When the policy in force wants to be asked; None asks it at the moment itself."""
+    samples: int = 20
+    """Forks of each policy where any duration is sampled; fewer if the queue is long."""
+    seed: int = 1
+    until_s: float = math.inf
+    """Moment up to which to look."""
+    budget_s: float = math.inf
+    """Seconds that the answer may take, shared equally by the policies: then no sample is begun any more, and
+    a policy that has not finished its first one is cut off.  With a budget the answer depends on the machine.
+    """
+
+
+class Run(NamedTuple):
+    """One fork, played to its end; columns over the live rows, inf where a moment never comes."""
+
+    start_s: Floats
+    finish_s: Floats
+    wait_s: Floats
+    jct_s: Floats
+    ended: dict[int, Phase]
+    """How each job that left did so."""
+    preemptions: int
+    is_cut: bool
+    now_s: float
+    """Where it stopped."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that all forks of a forecast share."""
+
+    origin: Origin
+    state: State
+    rows: Ints
+    """The jobs that live at the moment."""
+    estimate: Estimate
+    told_s: Floats
+    """What policies that need durations are told, for every row."""
+    draws: tuple[Floats, ...]
+    """Durations of the live rows in each sample."""
+    provenance: Provenance
+    cause: int
+    asked: Asked
+
+
+def make_case(moment: Frozen, asked: Asked, policies: int, extra_gpus: int = 0) -> Case:
+    """What the forks of `moment` under so many policies share; the same for the same seed."""
+    packed = with_gpus(moment.packed, extra_gpus)
+    durations = asked.durations
+    origin = Origin(packed, waits_of(packed, asked.waits), durations.past, asked.costs, asked.rules)
+    state = origin.state()
+    rows = live_rows(state)
+    estimate = durations.estimate(state.jobs, rows, work_s(state, rows))
+    samples = 1
+    if estimate.candidates:
+        affordable = JOBS_SAMPLED // max(len(rows) * policies, 1)
+        samples = max(min(asked.samples, affordable), 1)
+    draws = tuple(estimate.draw(np.random.default_rng([asked.seed, i])) for i in range(samples))
+    over_s = state.ran_s(np.arange(len(state.jobs)))  # what every job has run; those that live follow
+    told_s = over_s.copy()
+    told_s[rows] = estimate.told_s
+    return Case(
+        origin=origin,
+        state=state,
+        rows=rows,
+        estimate=estimate,
+        told_s=told_s,
+        draws=draws,
+        provenance=Provenance.USER if durations.source is Source.USER else Provenance.PREDICTED,
+        cause=int(packed["cause"]) | (int(Event.CAPACITY) if extra_gpus else 0),
+        asked=asked,
+    )
+
+
+def play_all(
+    case: Case, spec: PolicySpec, memory: Memory | None, budget_s: float, until_start: int = -1
+) -> list[Run]:
+    """A run for each draw, fewer if `budget_s` is over; with a `memory` it is the policy in force.
+
+    With a row, `until_start`, each run ends when that job has started, or can start no more.
+    """
+    deadline_s = time.monotonic() + budget_s
+    runs: list[Run] = []
+    for drawn in case.draws:
+        run = _play(case, spec, memory, drawn, deadline_s, until_start)
+        if runs and time.monotonic() > deadline_s:
+            break  # what was cut off would spoil the ranges
+        runs.append(run)
+    return runs
+
+
+def _play(
+    case: Case,
+    spec: PolicySpec,
+    memory: Memory | None,
+    drawn: Floats,
+    deadline_s: float,
+    until_start: int,
+) -> Run:
+    goes_on_itself = memory is not None
+    total_s = case.told_s.copy()
+    total_s[case.rows] = drawn
+    loop, recorder = fork(
+        case.origin,
+        spec.make(),
+        total_s,
+        case.told_s,
+        source=case.provenance,
+        memory=memory,
+        wake=case.asked.wake if goes_on_itself else None,
+        cause=case.cause,
+        seed=case.origin.packed["seed"] if goes_on_itself else case.asked.seed,
+    )
+    preempted = int(loop.state.preemptions.sum())
+    is_cut = _drive(loop, case.asked.until_s, deadline_s, until_start)
+    return _read(case, loop, recorder, preempted, is_cut)
+
+
+def _drive(loop: Loop, until_s: float, deadline_s: float, until_start: int) -> bool:
+    """Until nothing more happens; True if the fork had to be cut off before."""
+    events, phase = 0, loop.state.phase
+    while loop.step(until_s):
+        events += 1
+        if until_start >= 0 and phase.item(until_start) >= Phase.RUNNING:
+            return False
+        if events >= MOST_EVENTS or time.monotonic() > deadline_s:
+            return True
+    return False
+
+
+def _read(case: Case, loop: Loop, recorder: ForkRecorder, preempted: int, is_cut: bool) -> Run:
+    """What the fork did to each live job."""
+    state, rows = loop.state, case.rows
+    start = np.full(len(rows), math.inf)
+    finish = np.full(len(rows), math.inf)
+    ended: dict[int, Phase] = {}
+    for place, row in enumerate(rows.tolist()):
+        if case.state.phase[row] == Phase.RUNNING:
+            start[place] = case.state.first_start_s[row]
+        elif row in recorder.starts:
+            start[place] = recorder.starts[row]
+        elif state.phase[row] == Phase.RUNNING:
+            start[place] = state.since_s[row]
+        if row in recorder.ends:
+            ended[row], moment = recorder.ends[row]
+            finish[place] = moment if ended[row] is Phase.COMPLETED else math.inf
+    jct = finish - state.jobs.submit_s[rows]
+    return Run(
+        start_s=start,
+        finish_s=finish,
+        wait_s=np.maximum(jct - state.ran_s(rows), 0.0),
+        jct_s=jct,
+        ended=ended,
+        preemptions=int(state.preemptions.sum()) - preempted,
+        is_cut=is_cut,
+        now_s=state.now,
+    )

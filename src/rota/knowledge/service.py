@@ -1,0 +1,96 @@
+"""Providers of past jobs' service: a file of samples, or the jobs that have completed so far."""
+
+from __future__ import annotations
+
+import os
+from bisect import insort
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.columns import Floats
+from rota.knowledge.needs import Knowledge, Provenance
+from rota.table.state import State
+
+
+class ServiceSamples:
+    """GPU-seconds of past jobs, given once and for all."""
+
+    kind = Knowledge.SERVICE_HISTORY
+    provenance = Provenance.MEASURED
+    learns = False
+
+    def __init__(self, gpu_s: Any) -> None:
+        self.values: dict[str, Floats] = {"gpu_s": np.sort(np.asarray(gpu_s, dtype=np.float64))}
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
+        """The samples in a CSV file (it may be compressed): the only column, or the one called `column`."""
+        try:
+            frame = pl.read_csv(os.fspath(path))
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError.at(f"cannot be read ({str(error).splitlines()[0]})", file=path) from None
+        if column is None and frame.width != 1:
+            raise InputError.at(f"has {frame.width} columns", file=path, expected="one column of GPU-seconds")
+        name = column or frame.columns[0]
+        if name not in frame.columns:
+            raise InputError.at("is not there", file=path, field=name, expected=", ".join(frame.columns))
+        values = frame[name].cast(pl.Float64, strict=False)
+        wrong = (values.is_null() | ~values.is_finite() | (values < 0)).fill_null(True).arg_true()
+        if len(wrong):
+            found = frame[name][wrong[0]]
+            raise InputError.at(
+                f"{found!r} is no service",
+                file=path,
+                row=wrong[0] + 2,
+                field=name,
+                expected="GPU-seconds, 0 or more",
+            )
+        return cls(values.to_numpy())
+
+    def attach(self, state: State) -> None: ...
+
+    def known(self) -> dict[str, Floats]:
+        return self.values
+
+    def submitted(self, row: int) -> None: ...
+
+    def ended(self, row: int, ran_s: float) -> None: ...
+
+
+class CompletedService:
+    """GPU-seconds of the jobs that have completed so far.
+
+    The sample is published anew when it has grown by a twentieth, so that keeping it sorted and rebuilding
+    what hangs on it stays cheap.
+    """
+
+    kind = Knowledge.SERVICE_HISTORY
+    provenance = Provenance.PREDICTED
+    learns = True
+
+    def __init__(self) -> None:
+        self.values: dict[str, Floats] = {"gpu_s": np.empty(0)}
+        self._gpu_s: list[float] = []
+        self._gpus: list[int] = []
+
+    def attach(self, state: State) -> None:
+        self._gpus = state.gpus_of
+
+    def known(self) -> dict[str, Floats]:
+        return self.values
+
+    def submitted(self, row: int) -> None: ...
+
+    def begin_with(self, gpu_s: Iterable[float]) -> None:
+        """GPU-seconds of jobs that completed before this run."""
+        self._gpu_s = sorted([*self._gpu_s, *gpu_s])
+        self.values = {"gpu_s": np.array(self._gpu_s)}
+
+    def ended(self, row: int, ran_s: float) -> None:
+        insort(self._gpu_s, ran_s * self._gpus[row])
+        if len(self._gpu_s) >= 1.05 * len(self.values["gpu_s"]):
+            self.values = {"gpu_s": np.array(self._gpu_s)}

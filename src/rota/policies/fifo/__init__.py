@@ -1,0 +1,1 @@
+"""First in, first out, and EASY backfill."""

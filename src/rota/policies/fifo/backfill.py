@@ -1,0 +1,263 @@
+"""EASY backfill: the first job that does not fit gets a reservation, the others use what it leaves.
+
+The reservation holds at the *shadow time*, when enough of what runs is expected to have ended.  A later
+job starts now if it fits now and either is expected to end by then, or uses only what will be *spare* then:
+free, and not needed by the first job.  So, as far as the estimates are right, nobody delays the first one.
+
+Source: D. A. Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
+"Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with
+Backfilling", TPDS 12(6), 2001.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Grant, Reservation
+from rota.model.jobs import JobTable
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.table.free import Free
+from rota.table.occupancy import Occupancy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.remaining import remaining_s
+from rota.scheduler.stages.shapes import shapes
+from rota.scheduler.stages.trial import Fit, admit_placed
+
+SAME_S = 1e-6
+"""Moments closer than this are one: sums of floats do not decide who may pass."""
+
+
+class Shadow(NamedTuple):
+    """What is promised to the first job."""
+
+    at_s: float
+    """When it can start; infinite if it could not even if all running jobs had ended."""
+    spare: int
+    """GPUs that are free then beyond those it needs."""
+
+
+def shadow_of(gpus: int, free: int, held: Ints, ends_s: Floats) -> Shadow:
+    """When a job of `gpus` GPUs can start if `free` are, and jobs holding `held` end at `ends_s`."""
+    order = np.argsort(ends_s, kind="stable")
+    ends_s, room = ends_s[order], free + np.cumsum(held[order])
+    enough = int(np.searchsorted(room, gpus))
+    if enough == len(room):
+        return Shadow(math.inf, 0)
+    at_s = float(ends_s[enough])
+    last = int(np.searchsorted(ends_s, at_s + SAME_S, side="right")) - 1
+    return Shadow(at_s, int(room[last]) - gpus)
+
+
+def fill_under(shadow: Shadow, gpus: Ints, ends_s: Floats, free: int) -> tuple[list[int], int]:
+    """Which jobs start under the shadow, and the spare GPUs they leave.
+
+    `gpus` and `ends_s` (when each would end if it started now) are in the order of the queue; the answer
+    holds places in it.
+    """
+    short = ends_s <= shadow.at_s + SAME_S
+    possible = np.flatnonzero((gpus <= free) & (short | (gpus <= shadow.spare)))
+    started, spare = [], shadow.spare
+    for place, size, ends_in_time in zip(
+        possible.tolist(), gpus[possible].tolist(), short[possible].tolist(), strict=True
+    ):
+        if size > free or not (ends_in_time or size <= spare):
+            continue
+        started.append(place)
+        free -= size
+        if not ends_in_time:
+            spare -= size
+        if not free:
+            break
+    return started, spare
+
+
+def by_submission(snapshot: Snapshot) -> Ints:
+    """Waiting rows, higher priorities first, then first come first."""
+    rows = snapshot.waiting
+    order: Ints = rows[np.argsort(-snapshot.state.jobs.priority[rows], kind="stable")]
+    return order
+
+
+class EasyBackfill:
+    """Strict order with backfill.
+
+    A job that runs past its estimate is expected to end at any moment: nobody passes the first job on the
+    strength of an estimate that has proved wrong, only on GPUs the first job will not need.
+    """
+
+    def __init__(
+        self,
+        placement: Placement = Placement.CONSOLIDATE,
+        order: Callable[[Snapshot], Ints] = by_submission,
+    ) -> None:
+        self.placement = placement
+        self.place = PLACEMENTS[placement]
+        self.order = order
+        self._shapes: Ints | None = None  # of one job table
+        self._shapes_of: JobTable | None = None
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        """Whom to start, and which free devices to keep for the first job that does not fit."""
+        state = snapshot.state
+        counts = state.uniform and self.placement in COUNT_ONLY
+        grants: list[Grant] = []
+        kept: Reservation | None = None
+        if len(state.waiting) and (state.occupancy.free.total or not counts):
+            grants, kept = (self._by_count if counts else self._by_place)(snapshot)
+        reservations = (kept,) if kept else () if state.reservations else None
+        return Decision(memory, grants, reservations=reservations, wake=Wake(if_waiting=True))
+
+    # -- where counting GPUs is enough ----------------------------------------------------------
+
+    def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], Reservation | None]:
+        state, rows = snapshot.state, self.order(snapshot)
+        sizes = state.jobs.gpus[rows]
+        free = state.occupancy.free.copy()
+        first = int(np.searchsorted(np.cumsum(sizes), free.total, side="right"))
+        started = rows[:first]
+        grants = self._placed(snapshot, free, started)
+        if first == len(rows) or not free.total:
+            return grants, None
+        ends_s = np.concatenate(
+            (_expected_ends(snapshot, started), _expected_ends(snapshot, snapshot.running))
+        )
+        held = np.concatenate((sizes[:first], state.jobs.gpus[snapshot.running]))
+        shadow = shadow_of(int(sizes[first]), free.total, held, ends_s)
+        behind = rows[first + 1 :]
+        passing, spare = fill_under(shadow, sizes[first + 1 :], _expected_ends(snapshot, behind), free.total)
+        grants += self._placed(snapshot, free, behind[passing])
+        needed = free.total - spare if shadow.at_s < math.inf else 0
+        kept = self.place(free, needed) if needed > 0 else None
+        return grants, _reservation(snapshot, int(rows[first]), kept or (), shadow.at_s)
+
+    def _placed(self, snapshot: Snapshot, free: Free, rows: Ints) -> list[Grant]:
+        """Devices for `rows`, taken from `free`."""
+        grants = []
+        for row in rows.tolist():
+            devices = self.place(free, snapshot.state.gpus_of[row])
+            assert devices is not None, "counting said that the job fits"
+            grants.append(Grant(row, devices))
+        return grants
+
+    # -- where it matters which GPUs ------------------------------------------------------------
+
+    def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], Reservation | None]:
+        fit = Fitter(snapshot, self.place)
+        fit.reserved = {}  # those in force are this policy's own, and made anew below
+        scratch = snapshot.scratch()
+        order = self.order(snapshot)
+        grants = admit_placed(order.tolist(), scratch, fit, strict=True)
+        if len(grants) == len(order):
+            return grants, None
+        head = int(order[len(grants)])
+        held = {**snapshot.grants, **{grant.job: grant for grant in grants}}
+        promise = _Promise(snapshot, head, held, scratch, fit)
+        behind = order[len(grants) + 1 :]
+        grants += self._pass_by(snapshot, behind, promise, scratch)
+        return grants, _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
+
+    def _pass_by(
+        self, snapshot: Snapshot, behind: Ints, promise: _Promise, scratch: Occupancy
+    ) -> list[Grant]:
+        """Grants for jobs behind the first one that keep the promise to it."""
+        codes = self._shape_codes(snapshot)[behind].tolist()
+        short = (_expected_ends(snapshot, behind) <= promise.at_s + SAME_S).tolist()
+        grants: list[Grant] = []
+        skipped: set[tuple[int, bool]] = set()
+        for row, code, ends_in_time in zip(behind.tolist(), codes, short, strict=True):
+            if (code, ends_in_time) in skipped:
+                continue
+            grant = promise.fit(scratch, row) if ends_in_time else promise.fit_beside(scratch, row)
+            if grant is None:
+                skipped.add((code, ends_in_time))
+                continue
+            scratch.hold(grant)
+            grants.append(grant)
+        return grants
+
+    def _shape_codes(self, snapshot: Snapshot) -> Ints:
+        jobs = snapshot.state.jobs
+        if self._shapes is None or self._shapes_of is not jobs:
+            self._shapes, self._shapes_of = shapes(jobs), jobs
+        return self._shapes
+
+
+class _Promise:
+    """The place of the first job at the shadow time, when what ends by then has ended."""
+
+    def __init__(
+        self, snapshot: Snapshot, head: int, held: dict[int, Grant], scratch: Occupancy, fit: Fit
+    ) -> None:
+        self.head = head
+        self.fit = fit
+        self.later = scratch.copy()
+        self.at_s, self.devices = self._foresee(snapshot, held)
+
+    def _foresee(self, snapshot: Snapshot, held: dict[int, Grant]) -> tuple[float, frozenset[int]]:
+        """Let jobs end in `later`, soonest first, until the first job fits; then all that end with them."""
+        rows = np.array(sorted(held), dtype=np.int64)
+        ends = sorted(zip(_expected_ends(snapshot, rows).tolist(), rows.tolist(), strict=True))
+        at_s, found = math.inf, None
+        for end_s, row in ends:
+            if end_s > at_s + SAME_S:
+                break
+            self.later.release(held[row])
+            if found is None:
+                found = self.fit(self.later, self.head)
+                at_s = end_s if found else math.inf
+        found = self.fit(self.later, self.head) if found else None
+        return at_s, frozenset(found.devices) if found else frozenset()
+
+    def fit_beside(self, scratch: Occupancy, row: int) -> Grant | None:
+        """A grant for `row`, which runs beyond the shadow time, that leaves the first job a place.
+
+        Outside of the place foreseen if there is room, else on devices of it that others can stand in for.
+        """
+        grant = self._fit_outside(scratch, row)
+        if grant and self._is_kept(grant):
+            return grant
+        grant = self.fit(scratch, row)
+        return grant if grant and self._is_kept(grant) else None
+
+    def _fit_outside(self, scratch: Occupancy, row: int) -> Grant | None:
+        barred = [device for device in self.devices if scratch.free.is_free(device)]
+        shared = {device: scratch.spare.pop(device) for device in self.devices if device in scratch.spare}
+        scratch.free.remove_all(tuple(barred))
+        grant = self.fit(scratch, row)
+        scratch.free.put_all(tuple(barred))
+        scratch.spare.update(shared)
+        return grant
+
+    def _is_kept(self, grant: Grant) -> bool:
+        """True if the first job still finds a place beside `grant`; then both are foreseen."""
+        self.later.hold(grant)
+        found = self.fit(self.later, self.head)
+        if found is None:  # devices, CPU, memory or quota would not be left
+            self.later.release(grant)
+            return False
+        self.devices = frozenset(found.devices)
+        return True
+
+    def free_in(self, scratch: Occupancy) -> Sequence[int]:
+        """The devices of the place that nobody holds now."""
+        return sorted(device for device in self.devices if scratch.free.is_free(device))
+
+
+def _expected_ends(snapshot: Snapshot, rows: Ints) -> Floats:
+    """When `rows` end if each runs from now on and its estimate is right; now, if it has outrun it."""
+    ends_s: Floats = snapshot.now + np.maximum(remaining_s(snapshot, rows), 0.0)
+    return ends_s
+
+
+def _reservation(snapshot: Snapshot, head: int, devices: Sequence[int], at_s: float) -> Reservation | None:
+    """Free devices kept for the first job until it can start; nobody knows when once an estimate failed."""
+    if not devices:
+        return None
+    return Reservation(head, tuple(devices), at_s if at_s > snapshot.now else math.inf)

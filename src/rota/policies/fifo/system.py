@@ -1,0 +1,79 @@
+"""First in, first out: serve in order of submission.
+
+Paper     none; the baseline of them all
+Decides   order; with backfill, reservations
+Needs     nothing; `backfill=easy` needs durations: the user's, predicted or true ones
+Idea      1. Jobs start in the order in which they were submitted, those of a higher priority before all
+             others, and run to their end.
+          2. What happens when the first one does not fit is the variant: all wait (strict), it is passed by
+             (skip), or it gets a reservation and is passed by those that do not delay it (backfill=easy).
+Departs   An estimate that a job has outrun counts as "ends at any moment"; sites with hard limits kill it.
+Checked   worked examples of systems/tiresias.md (FIFO rows); authors' `fifo` and `fjf`; backfill: cases
+          computed by hand, and with exact durations no first job starts later than it was promised
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rota.errors import InputError
+from rota.scheduler.decision import Decision, Memory
+from rota.knowledge.needs import Knowledge
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.policies.fifo.backfill import EasyBackfill
+from rota.scheduler.stages.place import Placement
+from rota.scheduler.stages.priority import ByPriority
+
+
+class Backfill(StrEnum):
+    """Who may pass a job that does not fit, without delaying it."""
+
+    NONE = "none"
+    EASY = "easy"
+
+
+@dataclass(frozen=True)
+class FifoParameters:
+    """Parameters of `fifo`."""
+
+    skip: bool = False
+    """Pass by a job that does not fit instead of waiting for it."""
+    backfill: Backfill = Backfill.NONE
+    """`easy`: keep room for a job that does not fit, let those pass that will not delay it."""
+    placement: Placement = Placement.CONSOLIDATE
+    """Where on the cluster."""
+
+
+def by_submission(snapshot: Snapshot, rows: Any) -> Any:
+    """Higher priorities first; equal keys are served in order of submission."""
+    return -snapshot.state.jobs.priority[rows]
+
+
+@register(
+    "fifo",
+    "Serve in order of submission",
+    needs={Knowledge.DURATION},
+    levers={Lever.RESERVE},
+    parameters=FifoParameters,
+    heeds_priority=True,
+)
+class Fifo:
+    """Serve in order of submission."""
+
+    def __init__(self, parameters: FifoParameters | None = None) -> None:
+        p = parameters or FifoParameters()
+        if p.skip and p.backfill is not Backfill.NONE:
+            raise InputError("policy 'fifo': skip=yes lets all pass already; expected no backfill with it")
+        easy = p.backfill is Backfill.EASY
+        self.needs: frozenset[Knowledge] = frozenset({Knowledge.DURATION} if easy else ())
+        self.inner: EasyBackfill | ByPriority = (
+            EasyBackfill(p.placement)
+            if easy
+            else ByPriority(by_submission, strict=not p.skip, placement=p.placement)
+        )
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return self.inner.decide(snapshot, memory)

@@ -1,0 +1,1 @@
+"""Gandiva: turns, packing by trial, migration."""

@@ -1,0 +1,255 @@
+"""Homes: which server each job belongs to, when servers may take more jobs than they can run at once.
+
+Servers specialise in one size of job (`affinity`), so that their GPUs divide evenly among those that take
+turns.  What counts here is what jobs asked for, whether or not they run at the moment.
+
+A job larger than a server gets several empty ones; they are one home until it is empty again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypedDict
+
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
+from rota.table.free import mask_of
+from rota.scheduler.stages.shapes import shapes
+
+EPSILON = 1e-9
+
+
+class Home(TypedDict):
+    """A server, or several that act as one."""
+
+    nodes: list[int]
+    gpus: int
+    affinity: int
+    """GPUs of the jobs it is meant for; 0 while it is empty."""
+    demand: float
+    """GPUs asked for by the jobs that belong here."""
+    circle: list[int]
+    """The jobs in order of turns; of a pair that shares its devices only the first."""
+    pairs: dict[int, int]
+    """First -> second job of each pair that shares its devices."""
+    trial: int
+    """First job of the pair that is on trial; -1 for none."""
+    turn_ends_s: float
+    """End of the turn; infinite if everybody runs."""
+    idle_since_s: float
+    """Since when it has had GPUs to spare; infinite if it has none."""
+
+
+def members(home: Home) -> list[int]:
+    """Everybody who belongs here: in order of turns, then the second jobs of pairs."""
+    return [*home["circle"], *home["pairs"].values()]
+
+
+class Homes:
+    """The homes of a cluster, by their lowest node.
+
+    `homes` and `home_of` (by job) are plain values, changed in place, so that a policy may keep them in
+    its memory.  `demand_of` gives the GPUs a job asks for.
+    """
+
+    def __init__(
+        self, homes: dict[int, Home], home_of: dict[int, int], demand_of: Callable[[int], float]
+    ) -> None:
+        self.homes = homes
+        self.home_of = home_of
+        self.demand_of = demand_of
+        self.has_changed = False
+        """True once a node or a job has come or gone: only then may `allocate` find other answers."""
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def open(self, nodes: Sequence[int], gpus: Sequence[int]) -> int:
+        """Make `nodes` (ascending) one empty home."""
+        self.has_changed = True
+        total = sum(gpus[node] for node in nodes)
+        self.homes[nodes[0]] = Home(
+            nodes=list(nodes),
+            gpus=total,
+            affinity=0,
+            demand=0.0,
+            circle=[],
+            pairs={},
+            trial=-1,
+            turn_ends_s=float("inf"),
+            idle_since_s=float("inf"),
+        )
+        return nodes[0]
+
+    def join(self, parts: Iterable[int], gpus: Sequence[int]) -> int:
+        """Make several homes one, with everybody who belongs to them."""
+        parts = sorted(parts)
+        if len(parts) == 1:
+            return parts[0]
+        merged = [self.homes.pop(part) for part in parts]
+        key = self.open(sorted(node for home in merged for node in home["nodes"]), gpus)
+        for home in merged:
+            self.homes[key]["affinity"] = self.homes[key]["affinity"] or home["affinity"]
+            self.homes[key]["pairs"] |= home["pairs"]
+            self.homes[key]["circle"] += home["circle"]
+            self.homes[key]["demand"] += home["demand"]
+            for row in members(home):
+                self.home_of[row] = key
+        return key
+
+    def close(self, key: int, gpus: Sequence[int], lost: Collection[int] = ()) -> None:
+        """An empty home falls apart into its nodes, of which those `lost` are none any more."""
+        self.has_changed = True
+        for node in self.homes.pop(key)["nodes"]:
+            if node not in lost:
+                self.open([node], gpus)
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def add(self, row: int, key: int, size: int) -> None:
+        """`row`, of `size` GPUs, belongs to the home `key` from now on, last in its circle."""
+        home = self.homes[key]
+        self.has_changed = True
+        home["affinity"] = home["affinity"] or size
+        home["demand"] += self.demand_of(row)
+        home["circle"].append(row)
+        self.home_of[row] = key
+
+    def remove(self, row: int) -> int:
+        """`row` leaves its home; a partner stays in its place.  Returns the home."""
+        key = self.home_of.pop(row)
+        home = self.homes[key]
+        self.has_changed = True
+        self.part(home, row)
+        home["circle"].remove(row)
+        home["demand"] -= self.demand_of(row)
+        if not home["circle"]:
+            home["affinity"], home["demand"] = 0, 0.0
+        return key
+
+    def pair(self, home: Home, pair: tuple[int, int]) -> None:
+        """Two jobs share their devices: one place in the circle, the first."""
+        first, second = pair
+        home["circle"].remove(second)
+        home["circle"].remove(first)
+        home["circle"].insert(0, first)
+        home["pairs"][first] = second
+
+    def part(self, home: Home, row: int) -> None:
+        """The pair that `row` belongs to, if any, is two jobs again, side by side."""
+        for first, second in home["pairs"].items():
+            if row in (first, second):
+                del home["pairs"][first]
+                home["circle"].insert(home["circle"].index(first) + 1, second)
+                if home["trial"] == first:
+                    home["trial"] = -1
+                return
+
+    def room(self, home: Home) -> float:
+        """GPUs nobody who belongs here asks for; negative if jobs must take turns."""
+        return home["gpus"] - home["demand"]
+
+    def room_with_pairs(self, home: Home) -> float:
+        """The same when pairs ask for the devices of one job."""
+        return self.room(home) + sum(self.demand_of(row) for row in home["pairs"].values())
+
+    def fits(self, home: Home, demand: float) -> bool:
+        """True if nobody would have to take turns with a newcomer."""
+        return self.room(home) >= demand - EPSILON
+
+    # -- which home --------------------------------------------------------------------------------
+
+    def allocate(self, row: int, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> int:
+        """A home for `row`; -1 if it has to wait.
+
+        `accepts` are the masks of the nodes it may use, one for each type of GPU.  First the least loaded
+        home of its size, if it fits; then an empty one; then the least loaded of any size, if it fits; only
+        then the one of its size where it will have to take turns.
+        """
+        able = [
+            key
+            for key, home in self.homes.items()
+            if home["gpus"] >= size and any(not mask_of(home["nodes"]) & ~mask for mask in accepts)
+        ]
+        alike = self._least_loaded(key for key in able if self.homes[key]["affinity"] == size)
+        if alike >= 0 and self.fits(self.homes[alike], self.demand_of(row)):
+            return alike
+        empty = self._least_loaded(key for key in able if not self.homes[key]["circle"])
+        if empty < 0 and not self._has_server(size, accepts, gpus):
+            empty = self._join_empty(size, accepts, gpus)
+        if empty >= 0:
+            return empty
+        anyone = self._least_loaded(able)
+        if anyone >= 0 and self.fits(self.homes[anyone], self.demand_of(row)):
+            return anyone
+        return alike
+
+    def _least_loaded(self, keys: Iterable[int]) -> int:
+        return min(
+            keys, key=lambda key: (self.homes[key]["demand"] / self.homes[key]["gpus"], key), default=-1
+        )
+
+    def _has_server(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> bool:
+        """True if the job would fit on one server, were it empty."""
+        able = mask_of([n for home in self.homes.values() for n in home["nodes"] if gpus[n] >= size])
+        return any(able & mask for mask in accepts)
+
+    def _join_empty(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> int:
+        """The fewest empty servers of one type that hold the job, made one home; -1 if there are too few."""
+        for mask in accepts:
+            empty = [
+                key
+                for key, home in self.homes.items()
+                if not home["circle"] and not mask_of(home["nodes"]) & ~mask
+            ]
+            empty.sort(key=lambda key: (-self.homes[key]["gpus"], key))
+            chosen: list[int] = []
+            while empty and sum(self.homes[key]["gpus"] for key in chosen) < size:
+                chosen.append(empty.pop(0))
+            if sum(self.homes[key]["gpus"] for key in chosen) >= size:
+                return self.join(chosen, gpus)
+        return -1
+
+
+class Grounds:
+    """Where jobs could run if the cluster were empty, worked out once for each kind of request."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self._sizes: list[int] = cluster.node_gpus.tolist()
+        self._kind: list[int] = shapes(jobs).tolist()
+        self._masks: dict[int, list[int]] = {}
+
+    def accepting(self, row: int) -> list[int]:
+        """Masks of the nodes `row` could run on, lost ones included, one for each type it accepts."""
+        kind = self._kind[row]
+        if kind not in self._masks:
+            self._masks[kind] = self._accepting(row)
+        return self._masks[kind]
+
+    def _accepting(self, row: int) -> list[int]:
+        cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
+        names = jobs.types_in(wanted)
+        masks = [0] * len(cluster.type_names)
+        for node in range(cluster.nodes):
+            part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
+            if (
+                (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
+                and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
+                and holds(device_memory_gib(cluster, node), jobs.gpu_memory_gib.item(row))
+            ):
+                masks[cluster.node_type[node]] |= 1 << node
+        return [mask for mask in masks if mask]
+
+
+def device_memory_gib(cluster: Cluster, node: int) -> float:
+    """Memory of each GPU of a node; 0 if unlimited, or if it has none."""
+    first, end = cluster.first_device.item(node), cluster.first_device.item(node + 1)
+    memory: float = cluster.device_memory_gib.item(first) if first < end else 0.0
+    return memory
+
+
+def holds(capacity: float, need: float) -> bool:
+    """True if `need` is within a capacity, where 0 stands for unlimited."""
+    return not capacity or need <= capacity + EPSILON

@@ -1,0 +1,111 @@
+"""Pack by trial: put two jobs on the same devices, measure, and part them if that did not pay.
+
+Nothing is predicted.  Two jobs that share a device are worth it if they do more together than they would
+in turns, that is if their rates, each relative to the job's own rate alone, sum to more than 1.  That the
+device is busier proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import combinations
+
+from rota.model.grants import Role
+from rota.knowledge.needs import Knowledge
+from rota.scheduler.snapshot import Snapshot
+from rota.policies.gandiva.homes import EPSILON, Home, Homes, device_memory_gib, holds
+
+Pair = tuple[int, int]
+
+
+def gain(rates: Iterable[float], alone: Iterable[float]) -> float:
+    """What jobs do together, relative to what they do in turns: 1.0 is no gain."""
+    return sum(rate / solo for rate, solo in zip(rates, alone, strict=True))
+
+
+def next_pair(
+    rows: Iterable[int], utilisation: Callable[[int], float], may_share: Callable[[Pair], bool]
+) -> Pair | None:
+    """The pair to try next: least utilised first, then the least utilised partner; ties by row."""
+    order: Sequence[int] = sorted(rows, key=lambda row: (utilisation(row), row))
+    return next((pair for pair in combinations(order, 2) if may_share(pair)), None)
+
+
+class Trials:
+    """The pairs of a cluster: on trial, kept, parted; one trial at a time in each home.
+
+    `alone` (rate of each job when it last ran alone) and `bad` (per job, those it was parted from) are
+    plain values, changed in place, so that a policy may keep them in its memory.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        homes: Homes,
+        alone: dict[int, float],
+        bad: dict[int, list[int]],
+        least_gain: float,
+    ) -> None:
+        self.snapshot = snapshot
+        self.homes = homes
+        self.alone = alone
+        self.bad = bad
+        self.least_gain = least_gain
+
+    def review(self, home: Home) -> None:
+        """Judge the pair on trial, part pairs that need not share, and try the next pair."""
+        if home["trial"] >= 0:
+            self._judge(home)
+        for first, second in list(home["pairs"].items()):
+            if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
+                self.homes.part(home, first)
+        if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
+            self._try_next(home)
+
+    def _judge(self, home: Home) -> None:
+        """Keep the pair on trial if it does more than in turns; one that did not run stays on trial."""
+        pair = (home["trial"], home["pairs"][home["trial"]])
+        held, jobs = self.snapshot.grants, self.snapshot.jobs
+        ran = [
+            row in held and held[row].role is Role.PACKED and jobs.since_s[row] < self.snapshot.now
+            for row in pair
+        ]
+        if not all(ran):
+            return
+        home["trial"] = -1
+        if gain((jobs.rate(row) for row in pair), (self.alone[row] for row in pair)) <= self.least_gain:
+            self.homes.part(home, pair[0])
+            self.bad.setdefault(pair[0], []).append(pair[1])
+
+    def _try_next(self, home: Home) -> None:
+        """Jobs that have run alone and leave something of a GPU, least utilised first."""
+        use = self.snapshot.know(Knowledge.UTILISATION)
+        rows = [
+            row
+            for row in home["circle"]
+            if row not in home["pairs"] and self.alone.get(row, 0.0) > 0.0 and use[row] < 1.0
+        ]
+        pair = next_pair(rows, use.item, lambda pair: self._may_share(home, pair))
+        if pair is not None:
+            self.homes.pair(home, pair)
+            home["trial"] = pair[0]
+
+    def _may_share(self, home: Home, pair: Pair) -> bool:
+        """True for equal gangs of whole GPUs whose memory fits, not yet parted.
+
+        Whoever is next keeps its turn: it is one of the two, or fits beside them.
+        """
+        first, second = pair
+        jobs, sizes = self.snapshot.state.jobs, self.snapshot.state.gpus_of
+        head, demand_of = home["circle"][0], self.homes.demand_of
+        memory_of = partial(device_memory_gib, self.snapshot.cluster)
+        memory_gib = float(jobs.gpu_memory_gib[[first, second]].sum())
+        return (
+            sizes[first] == sizes[second]
+            and bool((jobs.gpu_share[[first, second]] == 1.0).all())
+            and all(holds(memory_of(node), memory_gib) for node in home["nodes"])
+            and second not in self.bad.get(first, ())
+            and first not in self.bad.get(second, ())
+            and (head in pair or demand_of(head) + demand_of(first) <= home["gpus"] + EPSILON)
+        )

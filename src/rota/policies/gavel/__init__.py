@@ -1,0 +1,1 @@
+"""Gavel: allocations of time on each GPU type, carried out in rounds."""

@@ -1,0 +1,1 @@
+"""Alibaba's PAI: fractions of GPUs, shortest first by history."""

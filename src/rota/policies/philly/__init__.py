@@ -1,0 +1,1 @@
+"""Microsoft's Philly: gangs gathered close together under quotas."""

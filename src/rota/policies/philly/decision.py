@@ -1,0 +1,295 @@
+"""One decision of Philly: every waiting job that can get further is served, in order.
+
+Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
+          `asleep_until_s`  openings before this moment were slept through: they could find nothing
+          `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
+
+An attempt that opens while no GPU is free and none may be taken back finds the nodes that an entirely full
+cluster offers; that is worked out when a GPU becomes free.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+
+from rota.model.grants import Grant
+from rota.table.free import Free, mask_of
+from rota.knowledge.needs import Knowledge
+from rota.table.occupancy import EPSILON
+from rota.scheduler.snapshot import Snapshot
+from rota.policies.philly.delays import Class
+from rota.scheduler.stages.fit import Fitter
+from rota.policies.philly.gang import Attempts
+from rota.policies.philly.locality import Domains, Locality, gather, room_on
+from rota.scheduler.stages.place import consolidate
+from rota.policies.philly.queues import Queues
+from rota.policies.philly.quota import Shares, reclaim
+
+from rota.policies.philly.parameters import PhillyParameters
+
+
+class Turn:
+    """One call; `sleeps` is False where an attempt may find other nodes although no GPU is free."""
+
+    def __init__(
+        self,
+        p: PhillyParameters,
+        snapshot: Snapshot,
+        queues: Queues,
+        domains: Domains,
+        shares: Shares,
+        sleeps: bool,
+    ) -> None:
+        self.p = p
+        self.snapshot = snapshot
+        self.now = snapshot.now
+        self.queues = queues
+        self.cycle = queues.cycle
+        self.attempts = queues.attempts
+        self.gpus_of = snapshot.state.gpus_of
+        self.domains = domains
+        self.shares = shares
+        self.sleeps = sleeps
+        self.fit = Fitter(snapshot, consolidate)
+        self.scratch = snapshot.scratch()
+        self.held: dict[int, tuple[int, ...]] = {}
+        self.fresh: set[int] = set()
+        self.grants: dict[int, Grant] = {}
+        self.victims: list[int] = []
+        self.ended: list[tuple[Class, Attempts]] = []
+        self.is_settled = True
+        """False if GPUs were taken back so late that somebody may still want what is left of them."""
+
+    def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
+        """Serve everybody; `gone` no longer wait, `come` have begun to."""
+        for row in gone:
+            self.ended.append(self.queues.drop(row))
+        for row in come:
+            self._enter(row)
+        for row, devices, until_s in self.snapshot.state.reservations:
+            if row in self.attempts and until_s > self.now:
+                self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
+                self.scratch.free.remove_all(self.held[row])
+        opened = self.queues.calendar.opened(min(asleep_until_s, self.now), self.now)
+        fresh = [row for row in opened if not self._is_seen(row)]
+        self._serve(fresh, _free_nodes(self.scratch.free) & ~self.queues.unwanted)
+        if self.victims:  # they wait again, and may have left more than was needed
+            taken = len(self.victims)
+            waiting = [row for row in self.victims if row in self.attempts]
+            self._serve(waiting, _free_nodes(self.scratch.free))
+            self.is_settled = len(self.victims) == taken
+        is_kept = self.is_settled and self.sleeps
+        self.queues.unwanted = _free_nodes(self.scratch.free) if is_kept else 0
+
+    def next_opening_s(self) -> float:
+        """The next opening of an attempt that may find something, if nothing happens before."""
+        calendar, cycle = self.queues.calendar, self.cycle
+        if not self.is_settled:
+            timeouts = (cycle.until_s(attempts, self.now) for attempts in self.attempts.values())
+            return min([calendar.next_s(self.now), *(s for s in timeouts if s > self.now)])
+        if self.scratch.free.total or not self.sleeps:
+            return calendar.next_s(self.now)
+        may = {of for of in self.queues.classes if not of[1] or self._may_reclaim(of)}
+        return calendar.next_s(self.now, lambda row: self.queues.class_of[row] in may) if may else math.inf
+
+    def _enter(self, row: int) -> None:
+        """`row` begins to wait."""
+        within = self.fit.nodes_for(self.scratch, row)
+        level = min(self.domains.first_level(self.scratch.free, self.gpus_of[row], nodes) for nodes in within)
+        relax_after = float(self.p.relax_after)
+        if self.p.patience_per_h:
+            expected_s = self.snapshot.know(Knowledge.DURATION).item(row)
+            relax_after += self.p.patience_per_h * expected_s / 3600.0
+        self.attempts[row] = self.cycle.first(level, relax_after, self.now)
+        self.queues.add(row, (self.shares.of(row), self.gpus_of[row]))
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def _serve(self, fresh: list[int], news: int) -> None:
+        """Jobs whose attempt is `fresh`, and those whose open attempt wants free GPUs on the nodes `news`.
+
+        Virtual clusters with the least use of their quota come first; in each, order of arrival.
+        """
+        self.fresh = set(fresh)
+        special = self._by_cluster([*fresh, *self._always()])
+        heads = {name: self._next(name, -1, special.get(name, []), news) for name in self.queues.lines}
+        heads = {name: row for name, row in heads.items() if row is not None}
+        while heads:
+            name = min(heads, key=lambda name: (self.shares.ratio(name), name))
+            row = heads.pop(name)
+            assert row is not None
+            self._try(row)
+            following = self._next(name, row, special.get(name, []), news)
+            if following is not None:
+                heads[name] = following
+
+    def _always(self) -> list[int]:
+        """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
+        free = _free_nodes(self.scratch.free)
+        return [row for row in {*self.held, *self.queues.without_gpus} if self._reaches(row, free)]
+
+    def _by_cluster(self, rows: list[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for row in sorted(set(rows)):
+            found.setdefault(self.queues.class_of[row][0], []).append(row)
+        return found
+
+    def _next(self, name: str, last: int, special: list[int], news: int) -> int | None:
+        """The next row of a virtual cluster to be served after `last`."""
+        place = bisect_right(special, last)
+        chosen = special[place] if place < len(special) else None
+        nodes = news & _free_nodes(self.scratch.free)
+        if nodes:
+            for row in self.queues.after(name, last):
+                if row == chosen or self._reaches(row, nodes):
+                    return row
+        return chosen
+
+    def _reaches(self, row: int, nodes: int) -> bool:
+        """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
+        attempts = self.attempts[row]
+        opened_s = self.cycle.opened_s(attempts, self.now)
+        if self.now >= opened_s + self.cycle.timeout_s:
+            return False
+        if attempts["opened_s"] == opened_s:
+            return bool(attempts["nodes"] & nodes)
+        return opened_s < self.now and bool(self._offered_when_full(row) & nodes)
+
+    def _is_seen(self, row: int) -> bool:
+        attempts = self.attempts[row]
+        return attempts["opened_s"] == self.cycle.opened_s(attempts, self.now)
+
+    def _open(self, row: int, nodes: int, opened_s: float) -> None:
+        self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = opened_s, nodes
+
+    # -- one attempt -------------------------------------------------------------------------------
+
+    def _try(self, row: int) -> None:
+        opened_s, of = self.cycle.opened_s(self.attempts[row], self.now), self.queues.class_of[row]
+        if row not in self.fresh:
+            if self.attempts[row]["opened_s"] != opened_s:
+                self._open(row, self._offered_when_full(row), opened_s)
+            self._collect(row)
+            return
+        if of[1] and self.sleeps and not self.scratch.free.total and not self._may_reclaim(of):
+            self._open(row, self._offered_when_full(row), opened_s)
+            return
+        self._open(row, self._candidates(row), opened_s)
+        if not self._collect(row) and self._may_reclaim(of):
+            self._reclaim(row)
+
+    def _offered_when_full(self, row: int) -> int:
+        """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
+        jobs = self.snapshot.state.jobs
+        level = self.cycle.level(self.attempts[row], self.now)
+        kind = (level, self.gpus_of[row], jobs.gpu_types.item(row), jobs.gpu_memory_gib.item(row))
+        if kind not in self.queues.offered:
+            self.queues.offered[kind] = self._candidates_among(self.domains.full, row, level)
+        return self.queues.offered[kind]
+
+    def _candidates(self, row: int) -> int:
+        """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
+        level = self.cycle.level(self.attempts[row], self.now)
+        return self._candidates_among(self.scratch.free, row, level)
+
+    def _candidates_among(self, free: Free, row: int, level: Locality) -> int:
+        gpus, best, open_to = self.gpus_of[row], 0, self._open_to(row)
+        for within in self.fit.nodes_for(self.scratch, row):
+            nodes = self.domains.candidates(free, gpus, level, within & open_to)
+            if nodes and room_on(free, nodes) >= gpus:
+                return nodes
+            best = best or nodes or self.domains.candidates(free, gpus, level, within)
+        return best
+
+    def _open_to(self, row: int) -> int:
+        """Nodes on which `row` disturbs nobody, if nodes are dedicated; else all."""
+        if not self.p.dedicated:
+            return -1
+        node_of = self.scratch.free.node_of
+        grants = [grant for r, grant in self.snapshot.grants.items() if r not in self.victims]
+        grants += self.grants.values()
+        if self.gpus_of[row] == 1:
+            grants = [grant for grant in grants if len(grant.devices) > 1]
+        return ~mask_of(list({node_of[device] for grant in grants for device in grant.devices}))
+
+    def _collect(self, row: int) -> bool:
+        """Hold what is free on the candidate nodes; True if the gang is complete and starts."""
+        if not self.gpus_of[row]:
+            return self._start(row, self.fit(self.scratch, row))
+        grant, devices = self._gathered(row, self.attempts[row]["nodes"], self.held.pop(row, ()))
+        if grant is not None:
+            return self._start(row, grant)
+        if devices:
+            self.scratch.free.remove_all(devices)
+            self.held[row] = devices
+        return False
+
+    def _gathered(self, row: int, nodes: int, held: tuple[int, ...]) -> tuple[Grant | None, tuple[int, ...]]:
+        """What `row` could hold on `nodes` besides `held`, left free; a grant if it needs no more."""
+        free, gpus = self.scratch.free, self.gpus_of[row]
+        devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row))))
+        free.put_all(devices)
+        grant = Grant(row, devices)
+        return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
+
+    def _start(self, row: int, grant: Grant | None) -> bool:
+        if grant is None:
+            return False
+        self.scratch.hold(grant)
+        self.shares.grant(row, len(grant.devices))
+        self.grants[row] = grant
+        self.ended.append(self.queues.drop(row))
+        return True
+
+    # -- taking back ---------------------------------------------------------------------------------
+
+    def _may_reclaim(self, of: Class) -> bool:
+        """True if a job of virtual cluster and size `of` has the right to GPUs that others borrowed."""
+        shares, in_use = self.shares, self.p.reclaim_util * self.snapshot.cluster.gpus
+        return (
+            of[1] > 0
+            and shares.granted >= in_use - EPSILON
+            and shares.is_due(*of)
+            and any(map(shares.is_above, shares.used))
+        )
+
+    def _reclaim(self, row: int) -> None:
+        """Take GPUs back for `row`, whose attempt could not complete at once."""
+        shares, grants = self.shares, self.snapshot.grants
+        self.scratch.free.put_all(self.held.pop(row, ()))
+        since, before = self.snapshot.state.since_s, len(self.victims)
+        running = [(since.item(r), r, len(g.devices)) for r, g in grants.items() if r not in self.victims]
+
+        def fits(victim: int) -> bool:
+            self.scratch.release(grants[victim])
+            self.victims.append(victim)
+            return self._gathered(row, self._candidates(row), ())[0] is not None
+
+        enough = reclaim(shares, running, fits) is not None
+        if enough:
+            self.attempts[row]["nodes"] = self._candidates(row)
+            self._collect(row)
+        gone, self.victims = self.victims[before:], self.victims[:before]
+        if enough:
+            self._part(gone, set(self.grants[row].devices))
+            return
+        for victim in gone:
+            self.scratch.hold(grants[victim])
+        self._collect(row)
+
+    def _part(self, gone: list[int], used: set[int]) -> None:
+        """Of the jobs `gone`, those of which no device is `used` keep all; the others wait again."""
+        for victim in gone:
+            grant = self.snapshot.grants[victim]
+            if used.isdisjoint(grant.devices):
+                self.scratch.hold(grant)
+                self.shares.grant(victim, len(grant.devices))
+            else:
+                self.victims.append(victim)
+                self._enter(victim)
+
+
+def _free_nodes(free: Free) -> int:
+    """Nodes with free GPUs."""
+    return ((1 << len(free.size)) - 1) & ~free.buckets[0]

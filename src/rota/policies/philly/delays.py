@@ -1,0 +1,149 @@
+"""Delay attribution: how long jobs waited, and whether for their share or for a place.
+
+After Jeon et al. (Philly, ATC 2019): a wait is *fair-share delay* while the job would bring its virtual
+cluster above its quota, otherwise *fragmentation delay*.  Part of the latter is *borrowed*: there are not
+even enough free GPUs, since others hold more than theirs.
+
+Jobs of one virtual cluster and size share the reason at any moment, but for one in a pause between two
+attempts, which keeps that of the attempt before.  So the reason is noted by class, when it changes, and
+worked out for a job when its wait is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypedDict
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Code, Constraint
+from rota.scheduler.decision import Memory
+from rota.policies.philly.gang import Attempts, Cycle
+from rota.policies.philly.quota import Shares
+
+FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
+
+Class = tuple[str, int]
+"""Virtual cluster and GPUs of a job."""
+
+
+class History(TypedDict):
+    """Reasons of one class, in order of time; the arrays have room to grow."""
+
+    changes: int
+    at_s: Floats
+    label: Ints
+    """Places in `LABELS`."""
+
+
+def size_bucket(gpus: int) -> str:
+    """The classes of the study: 1, 2-4, 5-8 and more GPUs."""
+    return "1" if gpus <= 1 else "2-4" if gpus <= 4 else "5-8" if gpus <= 8 else ">8"
+
+
+def label_of(shares: Shares, name: str, gpus: int, free: float) -> str:
+    """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
+    if not shares.is_due(name, gpus):
+        return FAIR_SHARE
+    return BORROWED if free < gpus else FRAGMENTATION
+
+
+class Delays:
+    """Reads and writes the attribution in a policy's memory, under `labels` and `delay_s`."""
+
+    def __init__(self, memory: Memory, cycle: Cycle) -> None:
+        self.labels: dict[str, dict[int, History]] = memory.setdefault("labels", {})
+        """By virtual cluster and GPUs, for classes of which jobs wait."""
+        self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
+        """Seconds of the waits that are over, by class of size and label."""
+        self.cycle = cycle
+
+    def label(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
+        """From `now` on, jobs of `classes` wait for the reason `label`; other classes have none waiting."""
+        kept: dict[str, dict[int, History]] = {}
+        for name, gpus in classes:
+            history = self.labels.get(name, {}).get(gpus) or _history()
+            _note(history, LABELS.index(label(name, gpus)), now)
+            kept.setdefault(name, {})[gpus] = history
+        self.labels.clear()
+        self.labels.update(kept)
+
+    def close(self, of: Class, attempts: Attempts, now: float) -> None:
+        """A job of the class waits no longer."""
+        since = attempts["since_s"]
+        if now <= since:
+            return
+        history = self.labels[of[0]][of[1]]
+        first, end = _last(history, since, "right"), history["changes"]
+        moments = history["at_s"][first:end].copy()
+        moments[0] = since
+        moments = np.minimum(self.cycle.deferred(moments, since), now)
+        seconds = np.bincount(history["label"][first:end], np.diff(moments, append=now), len(LABELS))
+        total = self.delay_s.setdefault(size_bucket(of[1]), {})
+        for label, part in zip(LABELS, seconds.tolist(), strict=True):
+            if part > 0.0:
+                total[label] = total.get(label, 0.0) + part
+
+    def now(self, of: Class, attempts: Attempts, now: float) -> str:
+        """Why a job of the class waits."""
+        history, until = self.labels[of[0]][of[1]], self.cycle.until_s(attempts, now)
+        place = _last(history, now, "right") if now < until else _last(history, until, "left")
+        return LABELS[history["label"].item(place)]
+
+
+def _history() -> History:
+    return History(changes=0, at_s=np.zeros(8), label=np.zeros(8, dtype=np.int64))
+
+
+def _note(history: History, label: int, now: float) -> None:
+    """`label` holds from `now` on."""
+    n = history["changes"]
+    if n and history["label"].item(n - 1) == label:
+        return
+    if n == len(history["at_s"]):
+        history["at_s"] = np.append(history["at_s"], np.zeros(n))
+        history["label"] = np.append(history["label"], np.zeros(n, dtype=np.int64))
+    history["at_s"][n], history["label"][n] = now, label
+    history["changes"] = n + 1
+
+
+def _last(history: History, moment_s: float, side: str) -> int:
+    """Place of the label that held at the moment ("right"), or just before it ("left")."""
+    at_s = history["at_s"][: history["changes"]]
+    return max(0, int(np.searchsorted(at_s, moment_s, side=side)) - 1)  # type: ignore[call-overload]
+
+
+class Reasons(Mapping[int, Constraint]):
+    """The labels of waiting jobs as constraints, made when somebody asks."""
+
+    def __init__(
+        self,
+        delays: Delays,
+        shares: Shares,
+        free: float,
+        waits: Mapping[int, Attempts],
+        class_of: Callable[[int], Class],
+        now: float,
+    ) -> None:
+        self.delays = delays
+        self.shares = shares
+        self.free = free
+        self.waits = waits
+        self.class_of = class_of
+        self.now = now
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.waits)
+
+    def __len__(self) -> int:
+        return len(self.waits)
+
+    def __getitem__(self, row: int) -> Constraint:
+        name, gpus = self.class_of(row)
+        label = self.delays.now((name, gpus), self.waits[row], self.now)
+        if label == FAIR_SHARE:
+            return Constraint(Code.QUOTA, self.shares.used[name] + gpus, self.shares.quota[name], name)
+        if label == BORROWED:
+            return Constraint(Code.RESOURCES, gpus, self.free)
+        return Constraint(Code.LOCALITY, gpus, self.free, "locality is given up step by step")

@@ -1,0 +1,126 @@
+"""Gang acquisition in part: hold what is free for a while, give it up, wait, try again less strictly.
+
+An attempt fixes its candidate nodes when it opens, collects GPUs that are or become free there, and starts
+its job when the gang is complete.  At the timeout it lets go of everything; the next attempt follows after
+a pause.  What is held is a `Reservation`; `Attempts` is what must be remembered besides.
+
+Timeouts and pauses are fixed, so when the first attempt opened tells all later moments: nothing is counted,
+and an attempt that finds nothing costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.policies.philly.locality import Locality
+
+
+class Attempts(TypedDict):
+    """The efforts of one waiting job; JSON, for a policy's memory."""
+
+    since_s: float
+    """When the first attempt opened."""
+    level: int
+    """`Locality` that it asked for."""
+    per_level: int
+    """Failed attempts after which the next level is allowed."""
+    opened_s: float
+    """The latest opening at which the job was looked at; minus infinity before the first."""
+    nodes: int
+    """Candidate nodes that were found then, as a bit mask."""
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """How long attempts last and how often they are repeated."""
+
+    timeout_s: float
+    backoff_s: float
+
+    @property
+    def period_s(self) -> float:
+        """From one opening to the next."""
+        return self.timeout_s + self.backoff_s
+
+    def first(self, level: Locality, relax_after: float, now: float) -> Attempts:
+        """A job that begins to wait now; each level is tried `relax_after` times, once at least."""
+        per_level = max(1, math.ceil(relax_after))
+        return Attempts(since_s=now, level=int(level), per_level=per_level, opened_s=-math.inf, nodes=0)
+
+    def opened_s(self, attempts: Attempts, now: float) -> float:
+        """When the latest attempt opened."""
+        return attempts["since_s"] + self._count(attempts, now) * self.period_s
+
+    def next_s(self, attempts: Attempts, now: float) -> float:
+        """When the next attempt opens: after now."""
+        return attempts["since_s"] + (self._count(attempts, now) + 1) * self.period_s
+
+    def until_s(self, attempts: Attempts, now: float) -> float:
+        """Timeout of the latest attempt, which is open before that moment."""
+        return self.opened_s(attempts, now) + self.timeout_s
+
+    def level(self, attempts: Attempts, now: float) -> Locality:
+        """What the latest attempt asks for."""
+        relaxed = attempts["level"] + self._count(attempts, now) // attempts["per_level"]
+        return Locality(min(relaxed, Locality.ANYWHERE))
+
+    def _count(self, attempts: Attempts, now: float) -> int:
+        """Attempts that failed before the latest one; consistent with the moments above to the last bit."""
+        since, period = attempts["since_s"], self.period_s
+        count = max(0, int((now - since) / period))
+        while since + (count + 1) * period <= now:
+            count += 1
+        while count and since + count * period > now:
+            count -= 1
+        return count
+
+    def deferred(self, moments_s: Floats, since_s: float) -> Floats:
+        """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""
+        phase = (moments_s - since_s) % self.period_s
+        return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
+
+
+class Calendar:
+    """Waiting jobs by the part of the cycle in which their attempts open; holds the rows that are added."""
+
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle, slots: int = 256) -> None:
+        self.attempts = attempts
+        self.cycle = cycle
+        self._slots: list[set[int]] = [set() for _ in range(slots)]
+        self._width_s = cycle.period_s / slots
+
+    def add(self, row: int) -> None:
+        """`row` has an entry in `attempts`."""
+        self._slots[self._slot(self.attempts[row]["since_s"])].add(row)
+
+    def drop(self, row: int) -> None:
+        """The entry of `row` is about to go."""
+        self._slots[self._slot(self.attempts[row]["since_s"])].discard(row)
+
+    def opened(self, from_s: float, to_s: float) -> list[int]:
+        """Rows of which an attempt opened at one of these moments, both included; ascending."""
+        steps = min(int((to_s - from_s) / self._width_s) + 3, len(self._slots))
+        first = self._slot(from_s) - 1  # rounding may put a moment into a slot beside its own
+        rows = [row for step in range(steps) for row in self._slots[(first + step) % len(self._slots)]]
+        cycle, attempts = self.cycle, self.attempts
+        return sorted(row for row in rows if cycle.opened_s(attempts[row], to_s) >= from_s)
+
+    def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
+        """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""
+        best, first = math.inf, self._slot(now) - 1
+        for step in range(len(self._slots) + 2):
+            for row in self._slots[(first + step) % len(self._slots)]:
+                if wanted is None or wanted(row):
+                    best = min(best, self.cycle.next_s(self.attempts[row], now))
+            if best <= now + (step - 2) * self._width_s:
+                break  # slots further on open later
+        return best
+
+    def _slot(self, moment_s: float) -> int:
+        return int(moment_s % self.cycle.period_s / self._width_s) % len(self._slots)

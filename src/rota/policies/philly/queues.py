@@ -1,0 +1,61 @@
+"""Queues of virtual clusters whose waiting jobs try again and again: who may get further now, and when next.
+
+A job can get further at few of its many moments: when an attempt opens while GPUs are free, or when GPUs
+become free where an attempt is open.  `Queues` finds those jobs in order without looking at the others.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterator
+
+from rota.policies.philly.delays import Class
+from rota.policies.philly.gang import Attempts, Calendar, Cycle
+
+
+class Queues:
+    """Waiting rows by virtual cluster, in order of arrival: a cache of the attempts in a policy's memory."""
+
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
+        self.attempts = attempts
+        self.cycle = cycle
+        self.calendar = Calendar(attempts, cycle)
+        self.lines: dict[str, list[int]] = {}
+        """Rows of each virtual cluster, ascending."""
+        self.classes: Counter[Class] = Counter()
+        """Jobs of each virtual cluster and size."""
+        self.class_of: dict[int, Class] = {}
+        self.without_gpus: set[int] = set()
+        self.unwanted = 0
+        """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
+        self.offered: dict[tuple[float, ...], int] = {}
+        """Candidate nodes in a full cluster, by level and needs."""
+
+    def add(self, row: int, of: Class) -> None:
+        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
+        insort(self.lines.setdefault(of[0], []), row)
+        self.class_of[row] = of
+        self.classes[of] += 1
+        self.calendar.add(row)
+        if not of[1]:
+            self.without_gpus.add(row)
+
+    def drop(self, row: int) -> tuple[Class, Attempts]:
+        """`row` waits no longer; returns what its entry was."""
+        of = self.class_of.pop(row)
+        self.calendar.drop(row)
+        line = self.lines[of[0]]
+        del line[bisect_right(line, row) - 1]
+        if not line:
+            del self.lines[of[0]]
+        self.classes[of] -= 1
+        if not self.classes[of]:
+            del self.classes[of]
+        self.without_gpus.discard(row)
+        return of, self.attempts.pop(row)
+
+    def after(self, name: str, row: int) -> Iterator[int]:
+        """Rows of a virtual cluster behind `row`, as long as nobody joins or leaves."""
+        line = self.lines.get(name, [])
+        return (line[place] for place in range(bisect_right(line, row), len(line)))

@@ -1,0 +1,90 @@
+"""Quotas of virtual clusters: who uses how much of what is his, and from whom to take back.
+
+A virtual cluster is a configured tenant without a configured parent.  A quota here is no cap: what others
+leave idle may be borrowed.  Jobs of tenants that nobody configured share a virtual cluster without quota;
+where no tenant is configured at all, one virtual cluster owns the cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from rota.table.occupancy import EPSILON
+from rota.scheduler.snapshot import Snapshot
+
+NOBODY = ""
+"""Name of the virtual cluster of all whose tenant is not configured."""
+
+
+class Shares:
+    """GPUs that each virtual cluster uses and is due; used are granted GPUs, reservations do not count."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.jobs = snapshot.state.jobs
+        self.tenants = snapshot.cluster.tenants
+        self._of: dict[int, str] = {}
+        occupancy, cluster = snapshot.occupancy, snapshot.cluster
+        self.granted: float = cluster.gpus - len(occupancy.down) - occupancy.free.total
+        """GPUs granted to anybody."""
+        tops = [t for t in self.tenants.by_path.values() if len(self.tenants.lineage(t.path)) == 1]
+        self.quota = {t.path: t.quota_gpus for t in tops}
+        self.used = {t.path: occupancy.tenant_gpus.get((t.path, -1), 0.0) for t in tops}
+        self.quota[NOBODY] = 0.0 if tops else float(cluster.gpus)
+        self.used[NOBODY] = self.granted - sum(self.used.values())
+
+    def of(self, row: int) -> str:
+        """The virtual cluster of a job."""
+        code = self.jobs.tenant.item(row)
+        if code not in self._of:
+            lineage = self.tenants.lineage(self.jobs.name_of("tenant", row))
+            self._of[code] = lineage[-1].path if lineage else NOBODY
+        return self._of[code]
+
+    def ratio(self, name: str) -> float:
+        """Used GPUs over quota."""
+        quota = self.quota[name]
+        if quota <= 0.0:
+            return math.inf
+        return self.used[name] / quota
+
+    def grant(self, row: int, gpus: float) -> None:
+        """`row` is granted `gpus` GPUs; negative to take them away."""
+        self.used[self.of(row)] += gpus
+        self.granted += gpus
+
+    def is_due(self, name: str, gpus: float) -> bool:
+        """True if `gpus` GPUs more would not bring the virtual cluster above its quota."""
+        return self.used[name] + gpus <= self.quota[name] + EPSILON
+
+    def is_above(self, name: str) -> bool:
+        return self.used[name] > self.quota[name] + EPSILON
+
+
+def reclaim(
+    shares: Shares, running: list[tuple[float, int, int]], fits: Callable[[int], bool]
+) -> list[int] | None:
+    """Rows to preempt until `fits`, called with each victim as it goes, says True; None if it never does.
+
+    `running` holds (start, row, GPUs).  Victims come from the virtual cluster with the largest ratio of use
+    to quota, latest start first, larger row first on ties; nobody is taken whose loss would leave his
+    virtual cluster below its quota.  `shares` shows the losses only if the answer is not None.
+    """
+    queues: dict[str, list[tuple[float, int, int]]] = {}
+    for item in sorted(running):
+        queues.setdefault(shares.of(item[1]), []).append(item)
+    victims: list[tuple[int, int]] = []
+    while True:
+        rich = [name for name, queue in queues.items() if queue and shares.is_above(name)]
+        if not rich:
+            for row, gpus in victims:
+                shares.grant(row, gpus)
+            return None
+        name = max(rich, key=lambda name: (shares.ratio(name), name))
+        _, row, gpus = queues[name].pop()
+        if shares.used[name] - gpus < shares.quota[name] - EPSILON:
+            continue
+        shares.grant(row, -gpus)
+        victims.append((row, gpus))
+        if fits(row):
+            return [victim for victim, _ in victims]

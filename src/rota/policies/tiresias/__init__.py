@@ -1,0 +1,1 @@
+"""Tiresias: least attained service in few queues."""

@@ -1,0 +1,195 @@
+"""Tiresias — serve first whoever has received least, without knowing durations.
+
+Paper     Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019
+Decides   order, preemption; with `skew`, placement
+Needs     nothing about the future; `order=gittins` needs the service of past jobs, `skew` the models' skew
+Idea      1. Service received is GPUs times seconds run; a few queues by service, new jobs in the first.
+          2. In a queue, who started first is first (LAS), or who is likeliest to end soon (Gittins index).
+          3. On every event the running set is rebuilt queue by queue; what does not fit is skipped.
+          4. A job that has waited `promote` times as long as it has run returns to the first queue.
+          5. Only models with a skewed tensor-size distribution suffer from being spread out, so only they
+             are consolidated (and wait until they can be); the others fill fragments.
+Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  `pack_limit` is a
+          constant, not re-learned.  `mode=artifact` follows the simulator in what differs from the paper:
+          see `tiresias_artifact`.
+Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 150 random
+          workloads.  `mode=artifact`: authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and `dlas-gpu-gittins`,
+          every job of two workloads ends in the same second (docs/fidelity.md)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.columns import Array
+from rota.model.grants import Grant
+from rota.policies.tiresias.artifact import Seats
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.knowledge.needs import Knowledge
+from rota.table.occupancy import Occupancy
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.levels import Levels, Metric
+from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.place import Placement, fill_fragments, packed
+from rota.scheduler.stages.priority import ByPriority
+from rota.solvers.gittins import Gittins
+
+
+class Order(StrEnum):
+    """Order inside a queue."""
+
+    LAS = "las"  # first start first
+    GITTINS = "gittins"  # largest Gittins index first
+
+
+class Mode(StrEnum):
+    """Whose rules hold where paper and published simulator differ."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"
+    ELASTICFLOW = "elasticflow"  # its copy of that simulator
+
+
+@dataclass(frozen=True)
+class TiresiasParameters:
+    """Parameters of `tiresias`."""
+
+    limits: tuple[float, ...] = (3250.0, 7200.0)
+    """Service at which a job leaves each queue but the last (GPU-seconds, or seconds with `metric=time`)."""
+    order: Order = Order.LAS
+    """2D-LAS or 2D-Gittins."""
+    metric: Metric = Metric.GPU_TIME
+    """Service in GPU-seconds, or in seconds run."""
+    promote: float = 0.0
+    """PROMOTEKNOB: waiting time over run time at which a job returns to the first queue; 0 is never."""
+    skew: bool = False
+    """Consolidate models with a skew above `pack_limit`, and no others."""
+    pack_limit: float = 0.3
+    """PACKLIMIT: largest tensor over all tensors of a model."""
+    placement: Placement = Placement.CONSOLIDATE
+    """Where on the cluster, without `skew`."""
+    mode: Mode = Mode.PAPER
+    """The paper's rules, or those of the authors' simulator."""
+    quantum: float = 3250.0
+    """Service ahead that the index looks at with `mode=artifact`; in the paper it is the queue's limit."""
+
+    def __post_init__(self) -> None:
+        if not all(0.0 < a < b for a, b in zip(self.limits, (*self.limits[1:], math.inf), strict=True)):
+            text = "/".join(f"{limit:g}" for limit in self.limits)
+            raise InputError(f"policy 'tiresias': limits={text} do not rise; expected such as 3250/7200")
+        for name, least in (("promote", 0.0), ("pack_limit", 0.0), ("quantum", 1.0)):
+            if not least <= getattr(self, name) < math.inf:
+                raise InputError(
+                    f"policy 'tiresias': {name}={getattr(self, name):g}; expected {least:g} or more"
+                )
+        if self.skew and self.mode is not Mode.PAPER:
+            raise InputError(
+                "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
+            )
+
+
+@register(
+    "tiresias",
+    "Least attained service or Gittins index, in a few queues",
+    paper="NSDI 2019",
+    needs={Knowledge.SERVICE_HISTORY, Knowledge.SKEW},
+    levers={Lever.PREEMPT},
+    parameters=TiresiasParameters,
+)
+class Tiresias:
+    """Discretised two-dimensional attained service."""
+
+    def __init__(self, parameters: TiresiasParameters | None = None) -> None:
+        self.parameters = p = parameters or TiresiasParameters()
+        gittins = p.order is Order.GITTINS
+        wanted = {Knowledge.SERVICE_HISTORY: gittins, Knowledge.SKEW: p.skew}
+        self.needs = frozenset(kind for kind, is_wanted in wanted.items() if is_wanted)
+        self.inner: Queues | Seats
+        if p.mode is not Mode.PAPER:
+            quantum, elasticflow = p.quantum if gittins else None, p.mode is Mode.ELASTICFLOW
+            self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
+        else:
+            self.inner = (GittinsQueues if gittins else Queues)(p)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return self.inner.decide(snapshot, memory)
+
+
+class Queues(ByPriority):
+    """Discretised 2D-LAS: queue by queue, in each whoever started first."""
+
+    def __init__(self, p: TiresiasParameters, *, drifts: bool = False) -> None:
+        placement = Placement.PACKED if p.skew else p.placement
+        super().__init__(self.rank, preemptive=True, drifts=drifts, placement=placement)
+        self.levels = Levels(p.limits, p.metric, p.promote)
+        self.pack_limit = p.pack_limit if p.skew else None
+
+    def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
+        for row in self.levels.update(snapshot, memory):
+            self.lineup.move(snapshot, row)
+        if not len(snapshot.state.waiting):
+            return Decision(memory, wake=Wake(if_waiting=True))
+        grants, preempt = self.choose(snapshot)
+        at_s = self.levels.next_s(snapshot, grants, preempt)
+        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), standing=self)
+
+    def rank(self, snapshot: Snapshot, row: int) -> Any:
+        """Queue, then first start; jobs that never ran follow in order of submission."""
+        started_s = snapshot.state.first_start_s.item(row)
+        return self.levels.of(row), started_s if started_s == started_s else math.inf
+
+    def fitter(self, snapshot: Snapshot) -> Fitter:
+        if self.pack_limit is None:
+            return super().fitter(snapshot)
+        return SkewFitter(snapshot, self.pack_limit)
+
+
+class GittinsQueues(Queues):
+    """Discretised 2D-Gittins: queue by queue, in each whoever is likeliest to end within its limit.
+
+    The index of a running job changes as it runs; that of a waiting one when the history does.
+    """
+
+    def __init__(self, p: TiresiasParameters) -> None:
+        super().__init__(p, drifts=True)
+        self._history: Any = None
+        self._gittins = Gittins([])
+
+    def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
+        history = snapshot.know(Knowledge.SERVICE_HISTORY)
+        if history is not self._history:
+            self._history = history
+            self._gittins = Gittins(history["gpu_s"])
+            self.lineup = Lineup(self.rank)
+        return super().decide(snapshot, memory, wake)
+
+    def rank(self, snapshot: Snapshot, rows: Any) -> Any:
+        """Queue plus a number in (0, 1] that falls as the index rises; one row or an array of rows."""
+        if not isinstance(rows, np.ndarray):
+            return float(self.rank(snapshot, np.array([rows]))[0])
+        levels = np.array([self.levels.of(row) for row in rows.tolist()], dtype=np.int64)
+        limits = np.array(self.levels.limits)
+        index = self._gittins.index(self.levels.service(snapshot, rows), limits[levels])
+        scale = limits[0] if math.isfinite(limits[0]) else 1.0
+        return levels + 1.0 / (1.0 + scale * index)
+
+
+class SkewFitter(Fitter):
+    """Places skewed models on the fewest nodes an empty cluster would need, all others in fragments."""
+
+    def __init__(self, snapshot: Snapshot, pack_limit: float) -> None:
+        super().__init__(snapshot, packed)
+        self.skew: Array = snapshot.know(Knowledge.SKEW)
+        self.pack_limit = pack_limit
+
+    def __call__(self, scratch: Occupancy, row: int) -> Grant | None:
+        self.place = packed if self.skew[row] > self.pack_limit else fill_fragments
+        return super().__call__(scratch, row)

@@ -1,0 +1,92 @@
+"""The guard: no decision breaks a rule of the cluster, whoever made it.
+
+It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting.
+Rules stand in `guard_rules`; here the checks are put in sequence: who is named, then each grant by itself,
+then all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision
+from rota.scheduler.guard.claims import check_claims, check_reservations
+from rota.scheduler.guard.rules import RULES, Breach, breach
+from rota.scheduler.guard.shapes import check_shape
+from rota.table.state import State
+
+__all__ = ["RULES", "Breach", "check"]
+
+
+def check(state: State, decision: Decision) -> list[Breach]:
+    """All breaches of `decision` in the state in which it would be carried out; empty if it is sound."""
+    if _is_plainly_sound(state, decision):
+        return []
+    breaches = _check_names(state, decision)
+    breaches += check_reservations(state, decision)
+    if breaches or not decision.grants:
+        return breaches
+    for grant in decision.grants:
+        breaches += check_shape(state, grant)
+    if breaches:
+        return breaches
+    return check_claims(state, decision)
+
+
+def _is_plainly_sound(state: State, decision: Decision) -> bool:
+    """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
+
+    Says True only if nothing else is involved; anything unusual gets the full check.
+    """
+    if decision.reject or decision.cancel or decision.reservations is not None or not state.plain:
+        return False
+    freed: set[int] = set()
+    for row in decision.preempt:
+        if row not in state.running or not freed.isdisjoint(state.grants[row].devices):
+            return False  # of two that are equal, the second is not disjoint
+        freed.update(state.grants[row].devices)
+    return _are_fresh_starts(state, decision.grants, freed)
+
+
+def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
+    """True if each grant starts another waiting job, whole and alone, on devices free or freed."""
+    waiting, gpus_of, claimed = state.waiting, state.gpus_of, state.occupancy.claimed
+    taken: set[int] = set()
+    jobs: set[int] = set()
+    last = len(claimed) - 1
+    for grant in grants:
+        row, devices = grant.job, grant.devices
+        if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
+            return False
+        if grant.share != 1.0 or grant.role:
+            return False
+        jobs.add(row)
+        for device in devices:
+            if device in taken or not 0 <= device <= last or (claimed[device] and device not in freed):
+                return False
+            taken.add(device)
+    return True
+
+
+def _check_names(state: State, decision: Decision) -> list[Breach]:
+    waits, runs = state.waiting, state.running
+    live = [grant.job for grant in decision.grants]
+    if decision.cancel:
+        live += decision.cancel
+    dead = [row for row in live if row not in waits and row not in runs]
+    found = [breach(state, "not-live", row, "neither waits nor runs") for row in dead]
+    idle = [row for row in decision.preempt if row not in runs]
+    found += [breach(state, "not-running", row, "does not run") for row in idle]
+    busy = [row for row in decision.reject if row not in waits]
+    found += [breach(state, "not-waiting", row, "does not wait") for row in busy]
+    return found + _named_twice(state, decision)
+
+
+def _named_twice(state: State, decision: Decision) -> list[Breach]:
+    named = [grant.job for grant in decision.grants]
+    named += (*decision.preempt, *decision.reject, *decision.cancel)
+    if len(named) < 2 or len(set(named)) == len(named):
+        return []
+    twice = {row for row in named if named.count(row) > 1}
+    return [breach(state, "named-twice", row, "is named twice in one decision") for row in sorted(twice)]

@@ -1,0 +1,224 @@
+"""Rules that concern all grants together, once everything the decision releases is released.
+
+Grants are entered one by one, in the order of the decision; one that breaks a rule is not entered, so that
+those after it are judged without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rota.model.grants import Grant, Reservation, Role
+from rota.model.units import plural
+from rota.scheduler.decision import Decision
+from rota.scheduler.guard.rules import Breach, breach
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.scheduler.stages.fit import quota_left
+from rota.table.state import State
+
+
+def check_claims(state: State, decision: Decision) -> list[Breach]:
+    """Breaches of grants that are sound one by one."""
+    gone = [state.grants[row] for row in decision.preempt]
+    gone += [state.grants[row] for row in decision.cancel if row in state.grants]
+    gone += [state.grants[grant.job] for grant in decision.grants if grant.job in state.grants]
+    found = _check_devices(state, gone, decision.grants)
+    reservations = state.reservations if decision.reservations is None else decision.reservations
+    if reservations:
+        found += _check_reserved(state, decision.grants, reservations)
+    if state.special or state.cluster.tenants:
+        found += _check_hosts(state, gone, decision.grants)
+    return found
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+class _Claims:
+    """Shares and company on the devices that a decision touches."""
+
+    def __init__(self, state: State, gone: Sequence[Grant]) -> None:
+        self.state = state
+        self.freed: dict[int, float] = {}
+        self.left: set[tuple[int, int]] = set()
+        """Devices with the jobs that leave them."""
+        self.added: dict[int, float] = {}
+        self.company: dict[int, list[Grant]] = {}
+        """New grants on each device."""
+        for grant in gone:
+            for device in grant.devices:
+                self.freed[device] = self.freed.get(device, 0.0) + _counted(grant)
+                self.left.add((device, grant.job))
+
+    def staying(self, device: int) -> float:
+        """Shares claimed by grants that the decision leaves alone."""
+        return self.state.occupancy.claimed[device] - self.freed.get(device, 0.0)
+
+    def breach_of(self, grant: Grant) -> Breach | None:
+        """The first rule that `grant` would break on one of its devices."""
+        for device in grant.devices:
+            total = self.staying(device) + self.added.get(device, 0.0) + _counted(grant)
+            if total > 1.0 + EPSILON:
+                return self._oversubscribed(grant, device, total)
+            other = self._forbidden(grant, device)
+            if other is not None:
+                return self._not_alone(grant, device, other)
+        return None
+
+    def enter(self, grant: Grant) -> None:
+        for device in grant.devices:
+            self.added[device] = self.added.get(device, 0.0) + _counted(grant)
+            self.company.setdefault(device, []).append(grant)
+
+    def _forbidden(self, grant: Grant, device: int) -> int | None:
+        """A job on `device` that `grant` may not stand beside: one of the two wants to be alone."""
+        alone = grant.role == Role.ALONE
+        for other in self.company.get(device, ()):
+            if alone or other.role == Role.ALONE:
+                return other.job
+        sharers = self.state.occupancy.sharers.get(device)
+        if sharers is None:
+            # Whoever claims a device and does not appear among those that share it is alone there.
+            return self._holder(device) if self.staying(device) > EPSILON else None
+        staying = (row for row in sharers if (device, row) not in self.left)
+        return next(staying, None) if alone else None
+
+    def _holder(self, device: int) -> int | None:
+        return next((g.job for g in self.state.grants.values() if device in g.devices), None)
+
+    def _oversubscribed(self, grant: Grant, device: int, total: float) -> Breach:
+        node = self.state.cluster.node_names[self.state.cluster.device_node[device]]
+        message = f"would claim device {device} (node {node}), whose shares would sum to {total:g}"
+        return breach(self.state, "oversubscribed", grant.job, message)
+
+    def _not_alone(self, grant: Grant, device: int, other: int) -> Breach:
+        name = self.state.jobs.ids[other]
+        if grant.role == Role.ALONE:
+            message = f"is to be alone on device {device}, where {name} stays"
+        else:
+            message = f"is to share device {device}, where {name} is alone"
+        return breach(self.state, "alone", grant.job, message)
+
+
+def _counted(grant: Grant) -> float:
+    """What a grant counts against each of its devices."""
+    return 0.0 if grant.role == Role.OPPORTUNISTIC else grant.share
+
+
+def _check_devices(state: State, gone: Sequence[Grant], grants: Iterable[Grant]) -> list[Breach]:
+    claims = _Claims(state, gone)
+    found = []
+    for grant in grants:
+        broken = claims.breach_of(grant)
+        if broken is None:
+            claims.enter(grant)
+        else:
+            found.append(broken)
+    return found
+
+
+# -- reservations ----------------------------------------------------------------------------------
+
+
+def check_reservations(state: State, decision: Decision) -> list[Breach]:
+    """Breaches of the reservations that a decision makes."""
+    found = []
+    owners: dict[int, int] = {}
+    for reservation in decision.reservations or ():
+        row = reservation.job
+        if row not in state.waiting and row not in state.running:
+            found.append(
+                breach(state, "reservation", row, "neither waits nor runs, and devices are kept for it")
+            )
+        for device in reservation.devices:
+            if not 0 <= device < state.cluster.gpus:
+                message = f"has device {device} kept for it, which does not exist"
+                found.append(breach(state, "reservation", row, message))
+            elif owners.setdefault(device, row) != row:
+                message = (
+                    f"has device {device} kept for it, which is kept for {state.jobs.ids[owners[device]]}"
+                )
+                found.append(breach(state, "reservation", row, message))
+    return found
+
+
+def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reservation]) -> list[Breach]:
+    """A job may stay where it is although the place is reserved; nobody may come."""
+    owner = {d: r.job for r in kept if r.until_s > state.now for d in r.devices}
+    found = []
+    for grant in grants:
+        present = state.grants.get(grant.job)
+        held = present.devices if present else ()
+        taken = [d for d in grant.devices if owner.get(d, grant.job) != grant.job and d not in held]
+        if taken:
+            name = state.jobs.ids[owner[taken[0]]]
+            message = f"is granted device {taken[0]}, reserved for {name}"
+            found.append(breach(state, "reserved", grant.job, message))
+    return found
+
+
+# -- hosts and tenants -----------------------------------------------------------------------------
+
+
+def _check_hosts(state: State, gone: Sequence[Grant], grants: Iterable[Grant]) -> list[Breach]:
+    """Device memory, CPU, host memory and hard quotas, on a scratch copy."""
+    scratch = state.occupancy.copy()
+    for grant in gone:
+        scratch.release(grant)
+    found: list[Breach] = []
+    for grant in grants:
+        if not all(scratch.claimed[device] + _counted(grant) <= 1.0 + EPSILON for device in grant.devices):
+            continue  # oversubscribed, which is said already
+        scratch.hold(grant)
+        broken = (
+            *_check_memory(state, scratch, grant),
+            *_check_nodes(state, scratch, grant),
+            *_check_quota(state, scratch, grant),
+        )
+        if broken:
+            scratch.release(grant)
+            found += broken
+    return found
+
+
+def _check_memory(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
+    for device in grant.devices:
+        capacity = state.cluster.device_memory_gib.item(device)
+        used = scratch.gpu_memory_used.get(device, 0.0)
+        if capacity and used > capacity + EPSILON:
+            message = f"would bring device {device} to {used:g} of {capacity:g} GiB"
+            return [breach(state, "memory", grant.job, message)]
+    return []
+
+
+def _check_nodes(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
+    cluster = state.cluster
+    for node, _ in scratch.parts(grant):
+        for what, used, capacity in (
+            ("CPUs", scratch.cpus_used[node], cluster.node_cpus.item(node)),
+            ("GiB", scratch.memory_used[node], cluster.node_memory_gib.item(node)),
+        ):
+            if capacity and used > capacity + EPSILON * max(1.0, capacity):
+                where = f"{_device_word(grant)}node {cluster.node_names[node]}"
+                message = f"would bring {where} to {used:g} of {capacity:g} {what}"
+                return [breach(state, "cpu", grant.job, message)]
+    return []
+
+
+def _check_quota(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
+    if grant.role == Role.OPPORTUNISTIC:
+        return []
+    cluster = state.cluster
+    for tenant in cluster.tenants.lineage(state.jobs.name_of("tenant", grant.job)):
+        for kind in sorted({int(cluster.device_type[d]) for d in grant.devices}) if tenant.hard else ():
+            left = quota_left(scratch, tenant, kind, cluster.type_names[kind])
+            if left < -EPSILON:
+                above = f"{plural(-left, 'GPU')} above its quota"
+                message = f"on {_device_word(grant)}would bring tenant {tenant.path} {above}"
+                return [breach(state, "quota", grant.job, message)]
+    return []
+
+
+def _device_word(grant: Grant) -> str:
+    """`device 3, `: the first device of a grant, where it has one."""
+    return f"device {grant.devices[0]}, " if grant.devices else ""

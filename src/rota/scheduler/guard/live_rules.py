@@ -1,0 +1,180 @@
+"""Rules of live clusters beyond the guard's: whom a decision may not stop, move or resize for now.
+
+Each is a `rota.scheduler.loop.Rules`; `together` joins some.  What a rule refuses, and what depended on it,
+is left as it is; the policy is asked again at the moment from which the rule would allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rota.model.jobs import Kind
+from rota.model.units import format_duration
+from rota.scheduler.decision import Decision
+from rota.scheduler.guard.rules import Breach
+from rota.scheduler.loop import Rules
+from rota.table.state import State
+
+LIVE_RULES = {
+    "minimum-run": "a job that has just started is left alone for a while",
+    "lost-work": "a job that lost work by preemption is left alone until it has done as much again",
+    "not-preemptible": "a job that cannot give up its devices keeps them",
+    "gentle": "nobody is disturbed by a policy's first decision",
+}
+"""Codes of the rules, as `rota.scheduler.guard.rules.RULES` has them for the guard."""
+
+CHANGED = "changed"
+"""What becomes of a job that goes on where it is, with another claim on its devices: it loses nothing."""
+_HARDLY_S = 1e-3
+"""Less work than this is not worth waiting for: moments are rounded."""
+
+
+def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
+    """Running jobs that would not simply go on, and what would become of them.
+
+    Cancelled jobs do not count: they end because somebody wants them to.
+    """
+    for row in decision.preempt:
+        if row in state.running:
+            yield row, "preempted"
+    for grant in decision.grants:
+        old = state.grants.get(grant.job)
+        if old is not None and old != grant:
+            how = "resized" if len(old.devices) != len(grant.devices) else "moved"
+            yield grant.job, how if old.devices != grant.devices else CHANGED
+
+
+@dataclass(frozen=True)
+class MinimumRun:
+    """A job that has run for less than `min_run_s` since its present start goes on; opportunistic ones may
+    be stopped at any time.
+
+    `began` says of a job that holds devices when its processes began to run on them, NaN if they have not:
+    whoever had the devices may take his time to leave.  Until they have, it may not be stopped at all, or
+    two jobs could send each other away for ever without a step of either.
+    """
+
+    min_run_s: float = 60.0
+    began: Callable[[State, int], float] = lambda state, row: state.since_s.item(row)
+
+    def __call__(self, state: State, decision: Decision) -> list[Breach]:
+        if not decision.preempt and not decision.grants:
+            return []
+        found = []
+        for row, how in disturbed(state, decision):
+            began_s = self.began(state, row)
+            ran_s, until_s = state.now - began_s, began_s + self.min_run_s
+            if until_s <= state.now or state.jobs.kind[row] == Kind.OPPORTUNISTIC:
+                continue
+            if math.isnan(began_s):
+                message = f"has not begun on the devices it was given and would be {how}"
+                found.append(_breach(state, "minimum-run", row, message))
+                continue
+            message = f"has run for {ran_s:.3g} s of its minimum of {self.min_run_s:g} s and would be {how}"
+            found.append(_breach(state, "minimum-run", row, message, until_s))
+        return found
+
+
+class Redo(NamedTuple):
+    """Work that a job has lost because others were to have its devices or its memory.
+
+    In seconds at the requested allocation.
+    """
+
+    lost_s: float
+    left_s: float
+    """What of it has not been done again since the job last began anew."""
+
+
+@dataclass(frozen=True)
+class LostWork:
+    """A job that lost work by preemption goes on until it has done as much again; opportunistic ones may be
+    stopped at any time.
+
+    One that saves nothing, and is stopped in turns, would begin anew for ever.  Under this rule all that it
+    has lost doubles with each time that it loses everything: a job of length L loses its work about
+    log2(L / minimum run) times.  And each time it holds others up for no longer than it was set back itself.
+    """
+
+    redo: Callable[[State, int], Redo]
+
+    def __call__(self, state: State, decision: Decision) -> list[Breach]:
+        if not decision.preempt and not decision.grants:
+            return []
+        found = []
+        for row, how in disturbed(state, decision):
+            lost_s, left_s = self.redo(state, row)
+            rate = state.progress.rate.item(row)
+            if how == CHANGED or left_s < _HARDLY_S or state.jobs.kind[row] == Kind.OPPORTUNISTIC:
+                continue
+            if rate <= 0.0:  # it has not begun: that is the minimum run's to protect
+                continue
+            again, lost = format_duration(lost_s - left_s), format_duration(lost_s)
+            message = (
+                f"has done again {again} of the {lost} of work that preemption cost it, and would be {how}"
+            )
+            found.append(_breach(state, "lost-work", row, message, state.now + left_s / rate))
+        return found
+
+
+@dataclass(frozen=True)
+class NoPreemption:
+    """Jobs that cannot be stopped, moved or resized; `rows` is asked for them at each decision."""
+
+    rows: Callable[[], Collection[int]]
+
+    def __call__(self, state: State, decision: Decision) -> list[Breach]:
+        kept = self.rows() if decision.preempt or decision.grants else ()
+        return [
+            _breach(state, "not-preemptible", row, f"would be {how}, and is not preemptible")
+            for row, how in (disturbed(state, decision) if kept else ())
+            if row in kept
+        ]
+
+
+class Gentle:
+    """A policy that takes over a running cluster looks before it acts: its first decision disturbs nobody.
+
+    A policy that begins with an empty memory finds jobs running that it would not have chosen; an order by
+    remaining time or by service would stop many of them at once.  Under this rule its first decision only
+    fills what is free; it is asked again soon, and from its second decision on it is free: nobody loses
+    devices to a slip that is taken back at once, and the first decision never preempts more than the second.
+
+    The moment of the first decision counts, in however many rounds that is judged; a decision that was cut
+    short and says nothing is none yet.  The loop must not be strict, so that the sound part is carried out.
+    """
+
+    def __init__(self) -> None:
+        self.moment = math.nan
+
+    def __call__(self, state: State, decision: Decision) -> list[Breach]:
+        if math.isnan(self.moment):
+            if decision.is_cut and not decision.grants and not decision.preempt:
+                return []
+            self.moment = state.now
+        if state.now > self.moment:
+            return []
+        return [
+            _breach(state, "gentle", row, f"would be {how} by the first decision of a policy that takes over")
+            for row, how in disturbed(state, decision)
+        ]
+
+
+def together(*rules: Rules) -> Rules:
+    """All of `rules`; a job is refused once, for the first reason."""
+
+    def check(state: State, decision: Decision) -> list[Breach]:
+        found: dict[int, Breach] = {}
+        for rule in rules:
+            for breach in rule(state, decision):
+                found.setdefault(breach.job, breach)
+        return list(found.values())
+
+    return check
+
+
+def _breach(state: State, rule: str, row: int, what: str, until_s: float = math.nan) -> Breach:
+    return Breach(rule, row, f"job {state.jobs.ids[row]} {what}; rule: {LIVE_RULES[rule]}", until_s)

@@ -1,0 +1,92 @@
+"""Rules that concern one grant alone: its devices, their number and type, its share."""
+
+from __future__ import annotations
+
+from rota.model.grants import Grant, Role
+from rota.model.jobs import Counts
+from rota.model.units import plural
+from rota.scheduler.guard.rules import Breach, breach
+from rota.table.state import State
+
+
+def check_shape(state: State, grant: Grant) -> list[Breach]:
+    """Breaches of `grant` by itself, for a job that lives."""
+    found = _check_devices(state, grant)
+    if found:
+        return found
+    count = len(grant.devices)
+    if count == state.gpus_of[grant.job] and grant.share == 1.0 and not state.jobs.type_names:
+        return []
+    return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(state, grant)]
+
+
+def _check_devices(state: State, grant: Grant) -> list[Breach]:
+    """Devices exist, differ and are healthy; a grant without devices names a node that is."""
+    row, devices, occupancy = grant.job, grant.devices, state.occupancy
+    if not devices:
+        if not 0 <= grant.node < state.cluster.nodes:
+            return [breach(state, "no-device", row, "is granted neither a device nor a node")]
+        if grant.node in occupancy.down_nodes:
+            name = state.cluster.node_names[grant.node]
+            return [breach(state, "unhealthy", row, f"is granted node {name}, which is lost")]
+        return []
+    missing = [device for device in devices if not 0 <= device < len(occupancy.claimed)]
+    if missing:
+        return [breach(state, "no-device", row, f"is granted device {missing[0]}, which does not exist")]
+    if len(set(devices)) != len(devices):
+        twice = next(device for device in devices if devices.count(device) > 1)
+        return [breach(state, "device-twice", row, f"is granted device {twice} twice")]
+    lost = sorted(occupancy.down.intersection(devices))
+    if lost:
+        return [breach(state, "unhealthy", row, f"is granted device {lost[0]}, which is lost")]
+    return []
+
+
+def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
+    row, jobs = grant.job, state.jobs
+    wanted, least, most = state.gpus_of[row], jobs.gpus_min.item(row), jobs.gpus_max.item(row)
+    if count == wanted:
+        return []
+    if jobs.gang[row] and least == most:
+        return [
+            breach(state, "gang", row, f"asks for {plural(wanted, 'GPU')} in a gang and is granted {count}")
+        ]
+    if not jobs.gang[row]:
+        least, most = min(wanted, 1), max(wanted, most)  # whatever part of it can be had
+    powers = jobs.counts[row] == Counts.POWERS_OF_TWO
+    if least <= count <= most and not (powers and count & (count - 1)):
+        return []
+    among = " in powers of two" if powers else ""
+    return [
+        breach(state, "size", row, f"can use {least} to {plural(most, 'GPU')}{among} and is granted {count}")
+    ]
+
+
+def _check_type(state: State, grant: Grant) -> list[Breach]:
+    row, jobs, cluster = grant.job, state.jobs, state.cluster
+    wanted = jobs.gpu_types.item(row)
+    if not wanted:
+        return []
+    names = jobs.types_in(wanted)
+    for device in grant.devices:
+        name = cluster.type_names[cluster.device_type[device]]
+        if name not in names:
+            accepted = ", ".join(sorted(names))
+            return [
+                breach(state, "type", row, f"accepts {accepted} and is granted device {device}, a {name}")
+            ]
+    return []
+
+
+def _check_share(state: State, grant: Grant) -> list[Breach]:
+    share, role = grant.share, grant.role
+    if share == 1.0:
+        return []
+    # A job that takes turns may hold a share of 0: it is suspended in place and keeps its memory.
+    if role != Role.ALONE and 0.0 <= share <= 1.0 and (share > 0.0 or role == Role.TURNS):
+        return []
+    asked = state.jobs.gpu_share.item(grant.job)
+    where = f"device {grant.devices[0]}" if grant.devices else "its node"
+    word = Role(role).name.lower()
+    message = f"asks for a share of {asked:g} and is granted {share:g} of {where}, {word}"
+    return [breach(state, "share", grant.job, message)]

@@ -1,0 +1,1 @@
+"""A moment as a value: what a policy saw and remembered, stored, sent elsewhere, built anew."""

@@ -1,0 +1,226 @@
+"""A snapshot as a value that can be stored, and back.
+
+Everything a policy may see is in it, to the bit, and nothing else: jobs not yet submitted, their truth and
+knowledge the policy did not declare stay out.  What can be derived (the index of free devices, which jobs
+are plain) is derived again.  `rota.scheduler.moments.frozen` writes the value to a file; the contract suite hashes
+it to see that nobody has touched a snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant, Purpose, Reservation, Role
+from rota.model.jobs import JOB_COLUMNS, JobTable, Part
+from rota.model.tenants import Tenant, Tenants
+from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.progress import Progress
+from rota.table.rows import RowSet
+from rota.scheduler.snapshot import Snapshot
+from rota.table.state import State
+
+Packed = dict[str, Any]
+
+_CLUSTER_COLUMNS = (
+    "first_device", "node_type", "node_cpus", "node_memory_gib",
+    "device_node", "device_type", "device_memory_gib",
+)  # fmt: skip
+_STATE_COLUMNS = (
+    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",
+    "starts", "preemptions", "failures",
+)  # fmt: skip
+_STATE_SCALARS = ("now", "submitted", "waiting_gpus", "special")
+_NAMES = ("tenant_names", "group_names", "workload_names", "type_names")
+
+
+def pack(snapshot: Snapshot) -> Packed:
+    """The snapshot as a storable value; its arrays are views, valid as long as the snapshot."""
+    return {
+        "cause": int(snapshot.cause),
+        "seed": snapshot.seed,
+        "cluster": pack_cluster(snapshot.cluster),
+        "jobs": pack_jobs(snapshot.state.jobs, snapshot.state.submitted),
+        "state": _pack_state(snapshot.state),
+        "occupancy": pack_occupancy(snapshot.state.occupancy),
+        "knowledge": {
+            kind.value: {"provenance": snapshot.provenance(kind).value, "values": snapshot.know(kind)}
+            for kind in Knowledge
+            if snapshot.knows(kind)
+        },
+    }
+
+
+def unpack(packed: Packed, needs: frozenset[Knowledge]) -> Snapshot:
+    """The snapshot as a policy with these `needs` sees it."""
+    state = _unpack_state(packed, unpack_jobs(packed["jobs"]), unpack_cluster(packed["cluster"]))
+    known = {
+        Knowledge(kind): Known(entry["values"], Provenance(entry["provenance"]))
+        for kind, entry in packed["knowledge"].items()
+    }
+    return Snapshot(state, packed["cause"], known, needs, packed["seed"])
+
+
+# -- grants ----------------------------------------------------------------------------------------
+
+
+def pack_grant(grant: Grant) -> list[Any]:
+    """The fields of `Grant` in their order, as JSON values."""
+    job, devices, share, role, node, batch_size, power_w, purpose, lease_s, lease_work = grant
+    head = [int(job), [int(device) for device in devices], float(share), int(role), int(node)]
+    return [*head, float(batch_size), float(power_w), int(purpose), float(lease_s), float(lease_work)]
+
+
+def unpack_grant(packed: list[Any]) -> Grant:
+    job, devices, share, role, node, batch_size, power_w, purpose, lease_s, lease_work = packed
+    head = (job, tuple(devices), share, Role(role), node)
+    # Two grants are equal only if both hold the same NaN object: the one that is the default.
+    batch_size, power_w = (math.nan if math.isnan(value) else value for value in (batch_size, power_w))
+    return Grant(*head, batch_size, power_w, Purpose(purpose), lease_s, lease_work)
+
+
+def pack_reservation(reservation: Reservation) -> list[Any]:
+    devices = [int(device) for device in reservation.devices]
+    return [int(reservation.job), devices, float(reservation.until_s)]
+
+
+# -- cluster and jobs ------------------------------------------------------------------------------
+
+
+def pack_cluster(cluster: Cluster) -> Packed:
+    packed: Packed = {name: getattr(cluster, name) for name in _CLUSTER_COLUMNS}
+    packed["node_names"] = list(cluster.node_names)
+    packed["type_names"] = list(cluster.type_names)
+    packed["gone"] = list(cluster.gone)
+    packed["levels"] = dict(cluster.levels)
+    packed["level_names"] = {level: list(names) for level, names in cluster.level_names.items()}
+    packed["tenants"] = [
+        [t.path, float(t.quota_gpus), t.hard, float(t.weight), dict(t.quota_by_type)]
+        for t in cluster.tenants.by_path.values()
+    ]
+    return packed
+
+
+def unpack_cluster(packed: Packed) -> Cluster:
+    return Cluster(
+        **{name: packed[name] for name in _CLUSTER_COLUMNS},
+        node_names=tuple(packed["node_names"]),
+        type_names=tuple(packed["type_names"]),
+        levels=packed["levels"],
+        level_names={level: tuple(names) for level, names in packed["level_names"].items()},
+        tenants=Tenants.of(*(Tenant(*fields) for fields in packed["tenants"])),
+        gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
+    )
+
+
+def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
+    """The first `submitted` jobs: who comes later is not for a policy to know."""
+    seen = jobs if submitted == len(jobs) else jobs.take(np.arange(submitted))
+    packed: Packed = {name: getattr(seen, name) for name in JOB_COLUMNS}
+    packed["ids"] = list(seen.ids)
+    packed |= {name: list(getattr(seen, name)) for name in _NAMES}
+    packed["after"] = {row: list(rows) for row, rows in seen.after.items()}
+    packed["parts"] = {
+        row: [[p.tasks, p.gpus, p.cpus, p.memory_gib, p.role] for p in parts]
+        for row, parts in seen.parts.items()
+    }
+    return packed
+
+
+def unpack_jobs(packed: Packed) -> JobTable:
+    columns: Packed = {name: packed[name] for name in JOB_COLUMNS}
+    columns |= {name: tuple(packed[name]) for name in _NAMES}
+    return JobTable(
+        ids=packed["ids"],
+        **columns,
+        after={row: tuple(rows) for row, rows in packed["after"].items()},
+        parts={row: tuple(Part(*fields) for fields in parts) for row, parts in packed["parts"].items()},
+    )
+
+
+# -- state -----------------------------------------------------------------------------------------
+
+
+def _pack_state(state: State) -> Packed:
+    seen, progress = slice(0, state.submitted), state.progress
+    packed: Packed = {name: np.asarray(getattr(state, name))[seen] for name in _STATE_COLUMNS}
+    packed |= {name: _number(getattr(state, name)) for name in _STATE_SCALARS}
+    packed["waiting"] = state.waiting.rows
+    packed["running"] = state.running.rows
+    packed["held"] = dict(state.held)
+    packed["refused"] = {int(row): why for row, why in state.refused.items()}
+    packed["grants"] = [pack_grant(grant) for grant in state.grants.values()]
+    packed["reservations"] = [pack_reservation(reservation) for reservation in state.reservations]
+    packed["progress"] = {name: getattr(progress, name)[seen] for name in ("base", "rate", "since")}
+    if progress.per_s is not None:
+        packed["progress"]["per_s"] = progress.per_s[seen]
+    packed["steady"] = progress.steady
+    return packed
+
+
+def _number(value: Any) -> int | float:
+    """A plain number, whatever NumPy made of it."""
+    return int(value) if isinstance(value, int | np.integer) else float(value)
+
+
+def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
+    stored = packed["state"]
+    progress = Progress(len(jobs), stored["progress"].get("per_s"))
+    progress.base, progress.rate, progress.since = (stored["progress"][n] for n in ("base", "rate", "since"))
+    progress.steady = stored["steady"]
+    state = State(jobs, cluster, progress)
+    for name in (*_STATE_COLUMNS, *_STATE_SCALARS):
+        setattr(state, name, stored[name])
+    for rows, kept in ((stored["waiting"], state.waiting), (stored["running"], state.running)):
+        _refill(kept, rows.tolist())
+    state.held, state.refused = stored["held"], stored["refused"]
+    state.grants = {fields[0]: unpack_grant(fields) for fields in stored["grants"]}
+    state.reservations = tuple(Reservation(j, tuple(d), until) for j, d, until in stored["reservations"])
+    fill_occupancy(state.occupancy, packed["occupancy"])
+    return state
+
+
+def _refill(kept: RowSet, rows: list[int]) -> None:
+    """The same rows in the same internal order."""
+    for row in rows:
+        kept.add(row)
+
+
+def pack_occupancy(occupancy: Occupancy) -> Packed:
+    """Sums as they stand, since adding shares again in another order may differ in the last bit."""
+    return {
+        "claimed": _floats(occupancy.claimed),
+        "spare": _by_row(occupancy.spare, float),
+        "sharers": _by_row(occupancy.sharers, list),
+        "gpu_memory_used": _by_row(occupancy.gpu_memory_used, float),
+        "cpus_used": _floats(occupancy.cpus_used),
+        "memory_used": _floats(occupancy.memory_used),
+        "down": sorted(occupancy.down),
+        "down_nodes": sorted(occupancy.down_nodes),
+        "tenant_gpus": [[path, kind, float(n)] for (path, kind), n in occupancy.tenant_gpus.items()],
+    }
+
+
+def _floats(values: list[float]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _by_row(values: Mapping[int, Any], kind: Callable[[Any], Any]) -> dict[int, Any]:
+    return {int(row): kind(value) for row, value in values.items()}
+
+
+def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
+    """Bring a fresh occupancy to where the packed one was, to the bit."""
+    for name in ("claimed", "spare", "sharers", "gpu_memory_used", "cpus_used", "memory_used"):
+        setattr(occupancy, name, packed[name])
+    occupancy.down = set(packed["down"])
+    occupancy.down_nodes = set(packed["down_nodes"])
+    occupancy.tenant_gpus = {(path, kind): n for path, kind, n in packed["tenant_gpus"]}
+    for device, claim in enumerate(occupancy.claimed):
+        if claim > EPSILON or device in occupancy.down:
+            occupancy.free.remove(device)

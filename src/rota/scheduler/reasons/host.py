@@ -1,0 +1,59 @@
+"""Which CPU cores and host memory a job waits for: those in use now, and those that no node has at all."""
+
+from __future__ import annotations
+
+from rota.model.columns import Floats
+from rota.model.feasible import host_need, host_shortfalls
+from rota.model.reasons import Code, Constraint
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.scheduler.snapshot import Snapshot
+
+
+def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
+    """What the nodes would lack for `row` even if nobody used them."""
+    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.state.jobs, row))
+    return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
+
+
+def not_fed(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
+    """What the nodes lack in `after` for the devices of the job that they could give."""
+    jobs, cluster = after.jobs, after.cluster
+    return [
+        found
+        for need, capacity, used, what in (
+            (jobs.cpus.item(row), cluster.node_cpus, after.cpus_used, "CPU cores"),
+            (jobs.memory_gib.item(row), cluster.node_memory_gib, after.memory_used, "GiB of host memory"),
+        )
+        if need and (found := _short(snapshot, after, row, (need, capacity, used, what))) is not None
+    ]
+
+
+def _short(
+    snapshot: Snapshot, after: Occupancy, row: int, resource: tuple[float, Floats, list[float], str]
+) -> Constraint | None:
+    """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
+    (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
+    codes, kinds = set(acceptable(snapshot, row)), after.cluster.node_type
+    lacking, room, free_there = [], 0, 0
+    for node in range(after.cluster.nodes):
+        if node in after.down_nodes or (gpus and int(kinds[node]) not in codes):
+            continue
+        free = after.free.count[node]
+        part = min(max(gpus, 1), max(free, 1)) / max(gpus, 1)
+        left = capacity.item(node) - used[node]
+        if capacity.item(node) and part * need > left + EPSILON:
+            lacking.append(Constraint(Code.HOST, part * need, left, what))
+            free_there += free
+        else:
+            room += free if gpus > 1 else max(free, 1)
+    if not lacking or room >= max(gpus, 1) or 0 < room + free_there < gpus:
+        return None
+    return max(lacking, key=lambda one: (one.provided, one.requested))
+
+
+def acceptable(snapshot: Snapshot, row: int) -> list[int]:
+    """Codes of the GPU types the job accepts."""
+    jobs, cluster = snapshot.state.jobs, snapshot.cluster
+    wanted = jobs.gpu_types.item(row)
+    names = jobs.types_in(wanted)
+    return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]

@@ -1,0 +1,357 @@
+"""Why a job waits: all binding constraints, derived from the snapshot when somebody asks.
+
+What only the policy knows comes first, then what it has lost, then what no order could change (size,
+quota), then what is free, then the jobs in front.  A constraint is binding if it alone would keep the job
+waiting once the decision is in force.  Why a job runs as it does is `rota.scheduler.reasons.running`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from rota.model.grants import Reservation
+from rota.model.reasons import Code, Constraint, names_of, noted
+from rota.model.units import format_duration
+from rota.scheduler.decision import Decision, Standing
+from rota.scheduler.reasons.host import acceptable, never_fed, not_fed
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import quota_left
+from rota.scheduler.stages.priority import ByPriority
+from rota.table.state import Phase
+
+_BY_SUBMISSION: Standing = ByPriority(lambda snapshot, row: row)
+"""The best guess of who is ahead, for policies that do not say."""
+
+_UNSAID = "could start, and the policy gives no reason why it does not"
+
+
+@runtime_checkable
+class KnowsShares(Protocol):
+    """A standing that orders tenants by what they hold."""
+
+    def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
+        """Tenant of `row`, GPUs it holds, and GPUs that are its share."""
+        ...
+
+
+def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constraint, ...]:
+    """All constraints that keep `row` waiting once `decision` is in force, dominant first.
+
+    Empty if the job does not wait.
+    """
+    state = snapshot.state
+    if row in state.held:
+        return (_held(snapshot, row),)
+    granted = {grant.job for grant in decision.grants}
+    displaced = row in decision.preempt
+    if row in granted or not (displaced or state.phase[row] == Phase.PENDING):
+        return ()
+    found = [decision.reasons[row]] if row in decision.reasons else []
+    if row in state.refused:
+        found.append(_refused(snapshot, row))
+    if displaced:
+        found.append(_displaced(snapshot, decision, row))
+    found += _resources(snapshot, decision, row)
+    standing = decision.standing or _BY_SUBMISSION
+    ahead = [int(other) for other in standing.ahead(snapshot, row) if other != row and other not in granted]
+    found += _behind(snapshot, standing, row, ahead)
+    return tuple(dict.fromkeys(found or [_unsaid(snapshot, decision)]))
+
+
+def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
+    """The dominant reason in constant time, for the record of a simulation.
+
+    `PRIORITY` counts all others that wait, whoever is before them, and stands for `EARLIER`, `ORDER` and
+    `SHARE` as well.
+    """
+    if row in decision.reasons:
+        return decision.reasons[row]
+    state = snapshot.state
+    gpus, free = state.gpus_of[row], state.occupancy.free.total
+    if gpus > free:
+        return Constraint(Code.RESOURCES, gpus, free)
+    largest = state.occupancy.free.nonempty.bit_length() - 1
+    if gpus > largest and not (decision.standing or _BY_SUBMISSION).spreads:
+        return Constraint(Code.FRAGMENTATION, gpus, largest, "node")
+    return Constraint(Code.PRIORITY, provided=len(state.waiting) - 1)
+
+
+# -- before any device -----------------------------------------------------------------------------
+
+
+def _held(snapshot: Snapshot, row: int) -> Constraint:
+    state = snapshot.state
+    names = [state.jobs.ids[r] for r in state.jobs.after.get(row, ()) if state.phase[r] < Phase.COMPLETED]
+    if names:
+        return Constraint(Code.DEPENDENCY, detail=", ".join(names))
+    return noted(state.held[row])
+
+
+def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
+    """Who got the devices of a preempted job."""
+    devices = set(snapshot.grants[row].devices)
+    heirs = [g.job for g in decision.grants if devices.intersection(g.devices)]
+    names = _names(snapshot, heirs) or "nobody yet"
+    return Constraint(Code.PREEMPTED, len(devices), detail=names)
+
+
+def _refused(snapshot: Snapshot, row: int) -> Constraint:
+    """Why the decision to start `row` was not carried out: mostly, somebody else has to be left alone."""
+    state = snapshot.state
+    kept = [why for other, why in state.refused.items() if other in state.running and other != row]
+    causes = kept[:2] if kept and row not in state.running else [state.refused[row]]
+    return Constraint(Code.REFUSED, detail="; ".join(cause.partition("; rule:")[0] for cause in causes))
+
+
+def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
+    """Nothing binds: the job waits for the policy to come round, or for reasons of its own."""
+    if decision.wake.at_s < float("inf"):
+        return Constraint(Code.ROUND, provided=max(decision.wake.at_s - snapshot.now, 0.0))
+    return Constraint(Code.POLICY, detail=_UNSAID)
+
+
+# -- others that wait ------------------------------------------------------------------------------
+
+
+def _behind(snapshot: Snapshot, standing: Standing, row: int, ahead: list[int]) -> list[Constraint]:
+    """Those `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
+    jobs, found = snapshot.state.jobs, []
+    own = jobs.priority.item(row)
+    higher = [other for other in ahead if jobs.priority.item(other) > own]
+    if higher:
+        found.append(Constraint(Code.PRIORITY, provided=len(higher), detail=_names(snapshot, higher)))
+    left = [other for other in ahead if jobs.priority.item(other) <= own]
+    if isinstance(standing, KnowsShares):
+        left = _of_poorer(snapshot, standing, row, left, found)
+    earlier = [other for other in left if other < row]
+    is_by_age = len(earlier) == len(left)
+    if earlier and is_by_age:
+        found.append(Constraint(Code.EARLIER, provided=len(earlier), detail=_names(snapshot, earlier)))
+    elif left:
+        found.append(Constraint(Code.ORDER, provided=len(left), detail=_names(snapshot, left)))
+    return found
+
+
+def _of_poorer(
+    snapshot: Snapshot, standing: KnowsShares, row: int, ahead: list[int], found: list[Constraint]
+) -> list[int]:
+    """Notes in `found` that others' tenants come first since this one has too much; returns the others."""
+    tenant, holds, share = standing.share(snapshot, row)
+    own = snapshot.state.jobs.tenant.item(row)
+    others = [other for other in ahead if snapshot.state.jobs.tenant.item(other) != own]
+    if not others or holds <= share + EPSILON:
+        return ahead
+    found.append(Constraint(Code.SHARE, holds, share, tenant))
+    return [other for other in ahead if other not in set(others)]
+
+
+def _names(snapshot: Snapshot, rows: list[int]) -> str:
+    ids = snapshot.state.jobs.ids
+    return names_of([ids[row] for row in rows])
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constraint]:
+    """What the cluster lacks for `row`; nothing if it would fit beside all others.
+
+    A closed node comes first only if `row` cannot run without it: others wait for devices that are in use
+    as well, and are not to be told of a machine that has nothing to do with them.
+    """
+    standing = decision.standing or _BY_SUBMISSION
+    after = _after(snapshot, decision)
+    if not standing.fits(snapshot, after, row):
+        closed = _closed(snapshot, standing, after, row)
+        never, lacking = _never(snapshot, standing, row), never_fed(snapshot, row)
+        if never:
+            return closed + never + lacking
+        lacking += _quota(snapshot, after, row) + _host(snapshot, after, row, lacking)
+        lacking += _room(snapshot, after, row)
+        reserved = [] if lacking else _reserved(snapshot, decision, after, row)
+        lacking = lacking or reserved or [_scattered(snapshot, after, row)]
+        is_only_hope = closed and not standing.fits(snapshot, _empty(snapshot), row)
+        return closed + lacking if is_only_hope else lacking + closed
+    if standing.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
+        return []
+    return _reserved(snapshot, decision, after, row)
+
+
+def _reserved(snapshot: Snapshot, decision: Decision, after: Occupancy, row: int) -> list[Constraint]:
+    """Devices that would do and are kept free for others; nothing if none are."""
+    others = _reserved_for_others(snapshot, decision, row)
+    if not others:
+        return []
+    names = ", ".join(_reserved_for(snapshot, reservation) for reservation in others[:3])
+    return [Constraint(Code.RESERVATION, _asked(snapshot, row), _without(after, others).free.total, names)]
+
+
+def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
+    """The job that something is kept for, and for how long."""
+    name, left_s = snapshot.state.jobs.ids[reservation.job], reservation.until_s - snapshot.now
+    return f"{name} (for another {format_duration(left_s)})" if left_s < float("inf") else name
+
+
+def _closed(snapshot: Snapshot, standing: Standing, after: Occupancy, row: int) -> list[Constraint]:
+    """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free."""
+    cluster, found = snapshot.cluster, []
+    nodes = sorted(after.down_nodes.difference(cluster.gone))
+    if nodes and not _quota(snapshot, after, row):
+        opened = after.copy()
+        for node in nodes:
+            opened.regain(node)
+        if standing.fits(snapshot, opened, row):
+            names = names_of([cluster.node_names[node] for node in nodes])
+            found.append(Constraint(Code.NODE, detail=names))
+    sick = sorted(d for d in after.down if int(cluster.device_node[d]) not in after.down_nodes)
+    if sick and not _quota(snapshot, after, row):
+        healed = after.copy()
+        healed.open(sick)
+        if standing.fits(snapshot, healed, row):
+            names = names_of([_device(snapshot, device) for device in sick])
+            found.append(Constraint(Code.UNHEALTHY, detail=names))
+    return found
+
+
+def _device(snapshot: Snapshot, device: int) -> str:
+    """`n0:3`, as people know it."""
+    cluster = snapshot.cluster
+    node = int(cluster.device_node[device])
+    return f"{cluster.node_names[node]}:{device - int(cluster.first_device[node])}"
+
+
+def _after(snapshot: Snapshot, decision: Decision) -> Occupancy:
+    """The occupancy once the decision is carried out."""
+    after = snapshot.scratch()
+    for job in (*decision.preempt, *decision.cancel, *(grant.job for grant in decision.grants)):
+        if job in snapshot.grants:
+            after.release(snapshot.grants[job])
+    for grant in decision.grants:
+        after.hold(grant)
+    return after
+
+
+def _empty(snapshot: Snapshot) -> Occupancy:
+    """The cluster if nobody held anything; what is closed stays closed."""
+    empty = snapshot.scratch()
+    for grant in snapshot.grants.values():
+        empty.release(grant)
+    return empty
+
+
+def _asked(snapshot: Snapshot, row: int) -> float:
+    """GPUs needed, as a share of one if it asks for less than a whole."""
+    share: float = snapshot.state.jobs.gpu_share.item(row)
+    return snapshot.state.gpus_of[row] * share
+
+
+def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]:
+    """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
+    one."""
+    gpus, kinds, down = snapshot.state.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
+    healthy = [int(kind) for device, kind in enumerate(kinds) if device not in down]
+    room = max((healthy.count(code) for code in acceptable(snapshot, row)), default=0)
+    if gpus > room:
+        return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
+    largest = _largest_node(snapshot, row)
+    if gpus > largest and not standing.spreads and not standing.fits(snapshot, _empty(snapshot), row):
+        return [Constraint(Code.GANG_TOO_LARGE, gpus, largest, "node")]
+    return []
+
+
+def _largest_node(snapshot: Snapshot, row: int) -> int:
+    """Healthy devices of the node of an acceptable type that has most of them."""
+    cluster, down = snapshot.cluster, snapshot.occupancy.down
+    codes = set(acceptable(snapshot, row))
+    counts = [0] * cluster.nodes
+    for device, node in enumerate(cluster.device_node):
+        if device not in down and int(cluster.device_type[device]) in codes:
+            counts[int(node)] += 1
+    return max(counts, default=0)
+
+
+def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
+    cluster, jobs = snapshot.cluster, snapshot.state.jobs
+    gpus = _asked(snapshot, row)
+    found = []
+    for tenant in cluster.tenants.lineage(jobs.name_of("tenant", row)):
+        left = max(
+            (quota_left(after, tenant, c, cluster.type_names[c]) for c in acceptable(snapshot, row)),
+            default=0,
+        )
+        if tenant.hard and gpus > left + EPSILON:
+            used = after.tenant_gpus.get((tenant.path, -1), 0.0)
+            quota = min(tenant.quota_gpus, used + left)
+            found.append(Constraint(Code.QUOTA, used + gpus, quota, tenant.path))
+    return found
+
+
+def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]) -> list[Constraint]:
+    """CPU cores or host memory that are in use, unless it is `said` that there are too few anyway."""
+    known = {one.detail for one in said}
+    return [one for one in not_fed(snapshot, after, row) if one.detail not in known]
+
+
+def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
+    """Too few free devices of one acceptable type, or too little memory on them."""
+    codes = acceptable(snapshot, row)
+    asked, free = _asked(snapshot, row), _most_free(after, codes, row)
+    if asked > free + EPSILON:
+        if len(snapshot.cluster.type_names) > 1:
+            names = "|".join(snapshot.cluster.type_names[code] for code in codes)
+            return [Constraint(Code.GPU_TYPE, asked, free, names)]
+        return [Constraint(Code.RESOURCES, asked, free)]
+    return _memory(after, codes, row)
+
+
+def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
+    """Enough is free and allowed, and yet the placement refuses: it lies on too many nodes."""
+    codes, kinds = acceptable(snapshot, row), after.cluster.node_type
+    most = max((n for node, n in enumerate(after.free.count) if int(kinds[node]) in codes), default=0)
+    return Constraint(Code.FRAGMENTATION, _asked(snapshot, row), most, "node")
+
+
+def _most_free(after: Occupancy, codes: list[int], row: int) -> float:
+    """Free GPUs of the type that has most of them; for part of a GPU, the most that one has left."""
+    cluster = after.cluster
+    whole = [0] * len(cluster.type_names)
+    for node, count in enumerate(after.free.count):
+        whole[int(cluster.node_type[node])] += count
+    most = max((whole[code] for code in codes), default=0)
+    if after.jobs.gpu_share.item(row) == 1.0 or most:
+        return most
+    return max((left for d, left in after.spare.items() if int(cluster.device_type[d]) in codes), default=0.0)
+
+
+def _memory(after: Occupancy, codes: list[int], row: int) -> list[Constraint]:
+    """Device memory that no acceptable device with room has left."""
+    need, cluster = after.jobs.gpu_memory_gib.item(row), after.cluster
+    share = after.jobs.gpu_share.item(row)
+    left = [
+        cluster.device_memory_gib.item(device) - after.gpu_memory_used.get(device, 0.0)
+        for device in range(cluster.gpus)
+        if int(cluster.device_type[device]) in codes
+        and (after.free.is_free(device) or after.spare.get(device, 0.0) >= share - EPSILON)
+    ]
+    limited = bool(left) and all(cluster.device_memory_gib)
+    if need and limited and need > max(left) + EPSILON:
+        return [Constraint(Code.MEMORY, need, max(left))]
+    return []
+
+
+# -- reservations ----------------------------------------------------------------------------------
+
+
+def _reserved_for_others(snapshot: Snapshot, decision: Decision, row: int) -> list[Reservation]:
+    held = snapshot.state.reservations if decision.reservations is None else decision.reservations
+    return [r for r in held if r.job != row and r.until_s > snapshot.now]
+
+
+def _without(after: Occupancy, reservations: list[Reservation]) -> Occupancy:
+    """The occupancy on which what is reserved is not free either."""
+    scratch = after.copy()
+    for device in {device for reservation in reservations for device in reservation.devices}:
+        if scratch.free.is_free(device):
+            scratch.free.remove(device)
+    return scratch

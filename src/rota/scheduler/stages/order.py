@@ -1,0 +1,171 @@
+"""Order: the waiting jobs in the order of a key, one sorted list per number of GPUs.
+
+Skipping what does not fit never looks at the same size twice: once a job of g GPUs has been skipped, every
+later job of g GPUs is skipped too, since room only shrinks along the walk.  So a walk touches the heads of
+a few lists instead of the queue.  Where more than GPUs is asked for, jobs with equal requests form the
+lists (`sizes`).
+
+A `Lineup` is a cache: built from the snapshot when new, brought up to date from the rows that changed
+phase since.  Dropping it changes no decision.  The key of a job may not change while it waits (or, with
+`tracks_running`, while it runs) unless its owner says so with `move`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heapreplace
+from typing import Any
+
+import numpy as np
+
+from rota.model.jobs import JobTable
+from rota.scheduler.snapshot import Snapshot
+from rota.table.state import Phase, State
+
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+Item = tuple[Any, int]
+"""Key and row: equal keys keep the order of submission."""
+
+Front = tuple[Item, int]
+"""The first job of a size, and the size in GPUs."""
+
+
+class SortedItems:
+    """A sorted list that is cheap to consume from its head."""
+
+    __slots__ = ("head", "items")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.head = 0
+
+    def __len__(self) -> int:
+        return len(self.items) - self.head
+
+    def add(self, item: Item) -> None:
+        if not self.items or self.items[-1] < item:
+            self.items.append(item)
+        else:
+            insort(self.items, item, lo=self.head)
+
+    def remove(self, item: Item) -> None:
+        items, head = self.items, self.head
+        if items[head] == item:
+            self.head = head = head + 1
+            if head > 64 and 2 * head > len(items):
+                del items[:head]
+                self.head = 0
+            return
+        del items[bisect_left(items, item, head)]
+
+
+class Lineup:
+    """Waiting jobs by key; running ones too if `tracks_running`."""
+
+    def __init__(
+        self,
+        key: Callable[[Snapshot, int], Any],
+        *,
+        tracks_running: bool = False,
+        running_key: Callable[[Snapshot, int], Any] | None = None,
+        sizes: Callable[[State], list[int]] | None = None,
+    ) -> None:
+        self.key = key
+        self.running_key = running_key or key
+        self.tracks_running = tracks_running or running_key is not None
+        self.sizes = sizes
+        self.by_size: dict[int, SortedItems] = {}
+        """Waiting jobs by number of GPUs, ascending; or by what `sizes` says of their rows."""
+        self._size_of: list[int] = []
+        self.running = SortedItems()
+        self._log: list[int] | None = None
+        self._jobs: JobTable | None = None
+        self._read = 0
+        self._items: dict[int, tuple[SortedItems, Item]] = {}
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Bring the lists up to date with `snapshot`."""
+        log = snapshot.state.log
+        if log is not self._log or (self.sizes and snapshot.state.jobs is not self._jobs):
+            self._rebuild(snapshot)
+        elif self._read < len(log):
+            changed = log[self._read :]
+            for row in changed if len(changed) == 1 else dict.fromkeys(changed):
+                self._place(snapshot, row)
+        self._read = len(log)
+
+    def _rebuild(self, snapshot: Snapshot) -> None:
+        self._log, self._jobs = snapshot.state.log, snapshot.state.jobs
+        self._size_of = self.sizes(snapshot.state) if self.sizes else snapshot.state.gpus_of
+        self.by_size.clear()
+        self._items.clear()
+        self.running = SortedItems()
+        for row in snapshot.waiting.tolist():
+            self._place(snapshot, row)
+        if self.tracks_running:
+            for row in snapshot.running.tolist():
+                self._place(snapshot, row)
+
+    def move(self, snapshot: Snapshot, row: int) -> None:
+        """The key of `row` has changed."""
+        if self._log is snapshot.state.log:
+            self._place(snapshot, row)
+
+    def _place(self, snapshot: Snapshot, row: int) -> None:
+        """Put `row` where its phase says, out of where it was."""
+        known = self._items.pop(row, None)
+        if known is not None:
+            known[0].remove(known[1])
+        phase = snapshot.state.phase.item(row)
+        if phase == _PENDING:
+            items = self._of_size(self._size_of[row])
+            item = (plain(self.key(snapshot, row)), row)
+        elif phase == _RUNNING and self.tracks_running:
+            items = self.running
+            item = (plain(self.running_key(snapshot, row)), row)
+        else:
+            return
+        items.add(item)
+        self._items[row] = (items, item)
+
+    def _of_size(self, size: int) -> SortedItems:
+        items = self.by_size.get(size)
+        if items is None:
+            items = self.by_size[size] = SortedItems()
+            self.by_size = dict(sorted(self.by_size.items()))
+        return items
+
+    def fronts(self) -> list[Front]:
+        """The first job of each size with that size, as a heap: its head is first of all."""
+        found = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
+        if len(found) > 1:
+            heapify(found)
+        return found
+
+    def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
+        """The head of `fronts` is dealt with; the next job of its size takes its place.
+
+        `passed` counts per size the jobs dealt with in this walk.
+        """
+        gpus = fronts[0][1]
+        count = passed[gpus] = passed.get(gpus, 0) + 1
+        queue = self.by_size[gpus]
+        place = queue.head + count
+        if place < len(queue.items):
+            heapreplace(fronts, (queue.items[place], gpus))
+        else:
+            heappop(fronts)
+
+    def in_order(self) -> Iterator[Item]:
+        """All waiting jobs in order."""
+        fronts, passed = self.fronts(), dict[int, int]()
+        while fronts:
+            yield fronts[0][0]
+            self.advance(fronts, passed)
+
+
+def plain(key: Any) -> Any:
+    """A NumPy scalar as Python's own: comparing those is several times faster."""
+    return key.item() if isinstance(key, np.generic) else key

@@ -1,0 +1,1 @@
+"""The loop's table: jobs, phases, what each holds, what is free.  Below every policy and every world."""

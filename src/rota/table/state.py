@@ -1,0 +1,335 @@
+"""The loop's table: the phase of every job, what it holds, what it has received.
+
+Only the loop changes it, through the verbs below; a policy reads it through a `Snapshot`.
+Rows are jobs in order of submission; rows that have not been submitted yet are absent from every view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from enum import IntEnum
+from typing import overload
+
+import numpy as np
+from mypy_extensions import mypyc_attr
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Bools, Floats, Ints
+from rota.model.feasible import feasible_rows
+from rota.model.grants import Grant, Reservation
+from rota.model.jobs import JobTable
+from rota.table.occupancy import Occupancy
+from rota.table.progress import Progress
+from rota.table.rows import RowSet
+
+
+class Phase(IntEnum):
+    """Where a job stands; the names follow Slurm's states."""
+
+    ABSENT = 0  # not submitted yet
+    HELD = 1  # submitted, but waits for a dependency or a person
+    PENDING = 2
+    RUNNING = 3
+    COMPLETED = 4
+    FAILED = 5
+    CANCELLED = 6
+    REJECTED = 7
+
+
+# Looking a member up on its class costs more than the comparison it is for.
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class State:
+    """Everything the loop knows at one moment."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster, progress: Progress) -> None:
+        n = len(jobs)
+        self.jobs = jobs
+        self.cluster = cluster
+        self.progress = progress
+        self.occupancy = Occupancy(cluster, jobs)
+        self.now = 0.0
+        self.submitted = 0
+        """Rows below this one have been submitted."""
+        self.phase = np.zeros(n, dtype=np.int8)
+        self.grants: dict[int, Grant] = {}
+        self.reservations: tuple[Reservation, ...] = ()
+        self.waiting = RowSet(n)
+        self.running = RowSet(n)
+        self.held: dict[int, str] = {}
+        """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
+        self.refused: dict[int, str] = {}
+        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
+        self.waiting_gpus = 0
+        """GPUs requested by all waiting jobs together."""
+        self.log: list[int] = []
+        """Rows in the order in which their phase or grant changed; caches keep a position in it."""
+
+        self.first_start_s = np.full(n, np.nan)
+        self.since_s = np.zeros(n)
+        """Start of the present stretch of running."""
+        self.run_s = np.zeros(n)
+        """Seconds run before the present stretch."""
+        self.service = np.zeros(n)
+        """GPU-seconds received before the present stretch."""
+        self.service_rate = np.zeros(n)
+        """GPUs x share held now."""
+        self.starts = np.zeros(n, dtype=np.int64)
+        self.preemptions = np.zeros(n, dtype=np.int64)
+        self.failures = np.zeros(n, dtype=np.int64)
+
+        self.gpus_of: list[int] = jobs.gpus.tolist()
+        """GPUs requested, as plain integers for the hot paths."""
+        self._plain: list[bool] = plain_rows(jobs, cluster).tolist()
+        self._feasible: list[bool] = feasible_rows(jobs, cluster).tolist()
+        self.special = 0
+        """Live jobs that ask for more than whole GPUs of any type."""
+        self._unfinished_before = {row: len(rows) for row, rows in jobs.after.items()}
+        self._dependents: dict[int, list[int]] = {}
+        for row, rows in jobs.after.items():
+            for before in rows:
+                self._dependents.setdefault(before, []).append(row)
+
+    # -- verbs of the loop ---------------------------------------------------------------------
+
+    def enter(self, row: int) -> None:
+        """The request of `row` has been written into a table that grows: read what is derived from it.
+
+        Also after it has changed, but for what a running job holds: its GPUs, CPU and memory stay.
+        """
+        waits, runs = row in self.waiting, row in self.running
+        before = self.gpus_of[row], self._plain[row]
+        one = self.jobs.take(np.array([row]))
+        self.gpus_of[row] = one.gpus.item(0)
+        self._plain[row] = bool(plain_rows(one, self.cluster)[0])
+        self._feasible[row] = bool(feasible_rows(one, self.cluster)[0])
+        self.occupancy.enter(row)
+        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
+        if waits or runs:
+            self.waiting_gpus += (self.gpus_of[row] - before[0]) * waits
+            self.special += before[1] - self._plain[row]
+            self.log.append(row)  # its key may have changed: caches place it anew
+
+    def submit(self, row: int) -> bool:
+        """`row` becomes visible: pending, or held while it waits for others.
+
+        False if it is refused at once because the whole cluster could not hold it.
+        """
+        self.submitted = row + 1
+        if not self._feasible[row]:
+            self.phase[row] = Phase.REJECTED
+            self._release_dependents(row)
+            return False
+        if self._unfinished_before.get(row):
+            self.phase[row] = Phase.HELD
+            self.held[row] = "dependency"
+            return True
+        if not self._plain[row]:
+            self.special += 1
+        self._wait(row)
+        return True
+
+    def submit_held(self, row: int, why: str) -> None:
+        """`row` has been submitted, but no policy sees it until it is released."""
+        self.submitted = row + 1
+        self.phase[row] = Phase.HELD
+        self.held[row] = why
+
+    def hold(self, row: int, why: str) -> None:
+        """`row`, which waits or is held already, is hidden from the policy because of `why`."""
+        if row not in self.held:
+            self.waiting.remove(row)
+            self.waiting_gpus -= self.gpus_of[row]
+            self.special -= not self._plain[row]
+            self.phase[row] = Phase.HELD
+            self.log.append(row)
+        self.held[row] = why
+
+    def release(self, row: int) -> None:
+        """`row`, which was held, waits for devices from now on."""
+        del self.held[row]
+        self.special += not self._plain[row]
+        self._wait(row)
+
+    def lose(self, node: int) -> None:
+        """`node` takes no new grants: it is lost, or drained while what runs on it ends."""
+        self.occupancy.lose(node)
+
+    def regain(self, node: int) -> None:
+        """`node` is back."""
+        self.occupancy.regain(node)
+
+    def close(self, devices: Sequence[int]) -> None:
+        """`devices` take no new grants."""
+        self.occupancy.close(devices)
+
+    def open(self, devices: Sequence[int]) -> None:
+        """`devices` are healthy again."""
+        self.occupancy.open(devices)
+
+    def _wait(self, row: int) -> None:
+        self.phase[row] = _PENDING
+        self.waiting.add(row)
+        self.waiting_gpus += self.gpus_of[row]
+        self.log.append(row)
+
+    def start(self, grant: Grant) -> None:
+        """`grant`, which fits, begins now; its job was waiting."""
+        row, now = grant.job, self.now
+        self.waiting.remove(row)
+        self.waiting_gpus -= self.gpus_of[row]
+        self.running.add(row)
+        self.phase[row] = _RUNNING
+        starts = self.starts.item(row) + 1
+        self.starts[row] = starts
+        if starts == 1:
+            self.first_start_s[row] = now
+        self.log.append(row)
+        self._take(grant)
+
+    def change(self, grant: Grant) -> Grant:
+        """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
+        old = self.grants[grant.job]
+        self._accrue(grant.job, self.now)
+        self.log.append(grant.job)
+        self._take(grant)
+        return old
+
+    def free(self, row: int) -> None:
+        """The devices of `row` are free for others, its next grant or its stop follows."""
+        self.occupancy.release(self.grants[row])
+
+    def _take(self, grant: Grant) -> None:
+        row = grant.job
+        self.grants[row] = grant
+        self.occupancy.hold(grant)
+        self.since_s[row] = self.now
+        self.service_rate[row] = len(grant.devices) * grant.share
+
+    def _accrue(self, row: int, until_s: float) -> None:
+        elapsed = until_s - self.since_s.item(row)
+        self.run_s[row] = self.run_s.item(row) + elapsed
+        self.service[row] = self.service.item(row) + self.service_rate.item(row) * elapsed
+
+    def stop(self, row: int, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
+        """`row`, whose devices are free already, holds nothing from now on; it ran until `at_s`, or now."""
+        grant = self.grants.pop(row)
+        self._accrue(row, self.now if at_s is None else at_s)
+        self.service_rate[row] = 0.0
+        self.running.remove(row)
+        if phase == _PENDING:
+            self._wait(row)
+        else:
+            self._leave(row, phase)
+        return grant
+
+    def take_back(self, row: int, *, has_run: bool) -> None:
+        """The grant that `row` got at this moment never took effect; `has_run` if it held another before."""
+        self.free(row)
+        self.stop(row)
+        if has_run:
+            return
+        self.starts[row] -= 1
+        if not self.starts[row]:
+            self.first_start_s[row] = np.nan
+
+    def withdraw(self, row: int, phase: Phase) -> None:
+        """`row`, which waits or is held, ends without running (again)."""
+        if row in self.held:
+            del self.held[row]
+            self.special += not self._plain[row]
+        else:
+            self.waiting.remove(row)
+            self.waiting_gpus -= self.gpus_of[row]
+        self._leave(row, phase)
+
+    def _leave(self, row: int, phase: Phase) -> None:
+        self.phase[row] = phase
+        self.log.append(row)
+        if not self._plain[row]:
+            self.special -= 1
+        self._release_dependents(row)
+
+    def _release_dependents(self, row: int) -> None:
+        """`row` has ended, however it did: those who waited for nothing else wait for devices now."""
+        for dependent in self._dependents.get(row, ()):
+            self._unfinished_before[dependent] -= 1
+            if not self._unfinished_before[dependent] and dependent in self.held:
+                del self.held[dependent]
+                self.special += not self._plain[dependent]
+                self._wait(dependent)
+
+    def count_special(self) -> None:
+        """Count anew the live jobs that ask for more than whole GPUs, after the table was refilled."""
+        live = (*self.waiting.rows.tolist(), *self.running.rows.tolist())
+        self.special = sum(not self._plain[row] for row in live)
+
+    # -- what grows with time ------------------------------------------------------------------
+
+    @overload
+    def service_gpu_s(self, rows: int) -> float: ...
+    @overload
+    def service_gpu_s(self, rows: Ints) -> Floats: ...
+    def service_gpu_s(self, rows: int | Ints) -> float | Floats:
+        """GPU-seconds received until now."""
+        if isinstance(rows, int):
+            elapsed = self.now - self.since_s.item(rows)
+            return self.service.item(rows) + self.service_rate.item(rows) * elapsed
+        served: Floats = self.service[rows] + self.service_rate[rows] * (self.now - self.since_s[rows])
+        return served
+
+    @overload
+    def ran_s(self, rows: int) -> float: ...
+    @overload
+    def ran_s(self, rows: Ints) -> Floats: ...
+    def ran_s(self, rows: int | Ints) -> float | Floats:
+        """Seconds run until now."""
+        if isinstance(rows, int):
+            running = self.phase.item(rows) == _RUNNING
+            return self.run_s.item(rows) + (self.now - self.since_s.item(rows) if running else 0.0)
+        running_rows = self.phase[rows] == _RUNNING
+        ran: Floats = self.run_s[rows] + np.where(running_rows, self.now - self.since_s[rows], 0.0)
+        return ran
+
+    @property
+    def plain(self) -> bool:
+        """True if counting GPUs decides whether a job fits: whole GPUs, one type, no quotas or reserves."""
+        return self.uniform and not self.reservations
+
+    @property
+    def uniform(self) -> bool:
+        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        return (
+            not self.special
+            and not self.cluster.tenants
+            and not self.occupancy.sharers
+            and not self.occupancy.down
+        )
+
+
+def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
+    """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
+    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
+    if len(cluster.type_names) > 1:
+        plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
+    elif cluster.type_names and jobs.type_names:
+        plain &= (jobs.gpu_types == 0) | np.isin(jobs.gpu_types, _masks_with(jobs, cluster))
+    if cluster.node_cpus.any():
+        plain &= jobs.cpus == 0
+    if cluster.node_memory_gib.any():
+        plain &= jobs.memory_gib == 0
+    if cluster.device_memory_gib.any():
+        plain &= jobs.gpu_memory_gib == 0
+    plain[list(jobs.parts)] = False
+    return plain
+
+
+def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:
+    """The type masks among the jobs that accept the one type of this cluster."""
+    accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == cluster.type_names[0])
+    masks = np.unique(jobs.gpu_types)
+    accepting: Ints = masks[(masks & accepted) != 0]
+    return accepting

@@ -1,0 +1,172 @@
+"""A live job and its attempts: each start on new devices is an attempt; resuming one is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rota.model.grants import Grant
+from rota.scheduler.world import How
+from rota.wire.job import JobSpec
+from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
+from rota.worlds.live.holds import Hold
+from rota.worlds.live.observed import Observed
+
+WITHDRAWN = "withdrawn"
+"""`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What one node does for an attempt."""
+
+    node: int
+    """Position of the node in the cluster."""
+    name: str
+    devices: tuple[int, ...]
+    """Local indexes."""
+    ranks: list[Rank] = field(default_factory=list)
+    status: Status | None = None
+    """As its agent last said; None before it said anything."""
+    end: Exit | None = None
+    why: str = ""
+    over_s: float | None = None
+    """When its last process was gone, as its agent said; seconds since the epoch."""
+    suspended_gib: float = 0.0
+    looked_s: float | None = None
+    """When its agent last told what it uses."""
+    busy: float | None = None
+    """Part of the devices that was in use then; None if nobody can tell."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in (Status.ENDED, Status.LOST)
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a process may be there, or was."""
+        return self.status not in (None, Status.WAITING)
+
+    @property
+    def has_finished(self) -> bool:
+        """True if its program came to its end."""
+        return self.end is not None and self.end.code == 0 and self.end.signal is None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One start of a job on devices."""
+
+    row: int
+    number: int
+    grant: Grant
+    places: list[Place]
+    wanted: Wanted
+    wanted_s: float
+    """Moment at which it was decided, seconds since the epoch, as all moments here."""
+    is_ordered: bool = False
+    """False while an earlier attempt of the job has not gone: no agent knows of this one."""
+    told: How | None = None
+    """Why it was told to go; None while it shall run."""
+    is_for_others: bool = False
+    """True if a decision told it so, since others are to have its devices or its memory."""
+    notice: Notice | None = None
+    port: int | None = None
+    start_s: float | None = None
+    ready_s: float | None = None
+    """Start of the present stretch of real running: its first, or the last resume."""
+    end_s: float | None = None
+    how: str = ""
+    exit: Exit | None = None
+    cause: str = ""
+    mechanism: str = ""
+    costs: dict[str, float] = field(default_factory=dict)
+    progress: Progress | None = None
+    usage: Usage | None = None
+    is_trial: bool = False
+    saved_base: float = 0.0
+    """Work that was saved before this attempt began."""
+    lost_s: float = 0.0
+    """Work that it lost for others, in seconds at the requested allocation."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.end_s is not None
+
+    def until_s(self, now: float) -> float:
+        """The moment up to which it has existed."""
+        return now if self.end_s is None else self.end_s
+
+    def gone_s(self, now: float) -> float:
+        """When the last of its processes was gone, as agents say: not before it began, not after `now`.
+
+        A clock that went wrong makes no times below zero.
+        """
+        began_s = self.wanted_s if self.start_s is None else max(self.wanted_s, self.start_s)
+        said_s = [place.over_s for place in self.places if place.over_s is not None]
+        return min(now, max([began_s, *said_s]))
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if all of it that has not finished is in host memory."""
+        held = [place.status is Status.SUSPENDED for place in self.places if not place.has_finished]
+        return not self.is_over and bool(held) and all(held)
+
+    @property
+    def has_begun(self) -> bool:
+        return any(place.has_begun for place in self.places)
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A job that is not over, or of which a process may still be there."""
+
+    row: int
+    id: str
+    user: str
+    spec: JobSpec
+    account: str = ""
+    array_index: int | None = None
+    array_first: int | None = None
+    array_most: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    capability: Capability | None = None
+    infrastructure_failures: int = 0
+    user_failures: int = 0
+    passed_trial: bool = False
+    observed: Observed = field(default_factory=Observed)
+    state: str = "PENDING"
+    """Slurm's word once it is over or on its way; the table says the rest."""
+    cause: str = ""
+    exit: Exit | None = None
+    finish_s: float | None = None
+    """When it ended; of one that was made to, when its last process left."""
+    leaving_s: float = 0.0
+    """How long before that its devices were taken from it: it neither ran nor waited."""
+    is_over: bool = False
+    preempted_for: str = ""
+    """Who got its devices when it was last preempted."""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt, whatever became of it, except those that were withdrawn before they began."""
+        return next((a for a in reversed(self.attempts) if a.how != WITHDRAWN), None)
+
+    @property
+    def living(self) -> list[Attempt]:
+        """Attempts of which a process may be there, oldest first."""
+        return [attempt for attempt in self.attempts if not attempt.is_over]
+
+    @property
+    def restorable(self) -> list[int]:
+        """Numbers of the attempts whose checkpoints may be restored, newest first."""
+        return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
+
+    @property
+    def lost_s(self) -> float:
+        """Work that all attempts lost for others, in seconds at the requested allocation."""
+        return sum(attempt.lost_s for attempt in self.attempts)
+
+    @property
+    def needs_trial(self) -> bool:
+        return self.spec.trial and not self.passed_trial and self.spec.gpus > 1

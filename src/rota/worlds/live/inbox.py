@@ -1,0 +1,92 @@
+"""What happens to the live world, in the order in which it became known."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.model.jobs import Job
+from rota.wire.sync import SyncRequest
+from rota.worlds.live.attempts import LiveJob
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Jobs were put on record, rows ascending, each with its acceptable GPU types."""
+
+    jobs: list[tuple[LiveJob, Job, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Somebody wants something done; it is on record as command `seq`."""
+
+    seq: int
+    user: str
+    kind: str
+    row: int | None = None
+    node: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An agent has said something."""
+
+    node: str
+    request: SyncRequest
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The cluster is no longer what this world was built for: it has to be built anew."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The scheduler goes on after a pause: the policy is to look at everything."""
+
+
+Event = Arrived | Asked | Told | Changed | Begun
+
+
+class Inbox:
+    """A queue that one thread takes from; any thread may put."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._ready = threading.Condition()
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        with self._ready:
+            self._events.append(event)
+            self._ready.notify()
+
+    def put_back(self, events: list[Event]) -> None:
+        """These come first next time."""
+        with self._ready:
+            self._events.extendleft(reversed(events))
+
+    def take(self, timeout_s: float) -> list[Event]:
+        """Everything there is, waiting up to `timeout_s` for the first; empty if nothing came."""
+        with self._ready:
+            if not self._events and not self._closed and timeout_s > 0:
+                self._ready.wait(min(timeout_s, threading.TIMEOUT_MAX))
+            events = list(self._events)
+            self._events.clear()
+            return events
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed

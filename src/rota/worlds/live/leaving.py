@@ -1,0 +1,141 @@
+"""How a job gives its devices back, what survives of its work, and what it would cost to make it do so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.model.grants import Leave
+from rota.scheduler.guard.host_memory import Resident
+from rota.scheduler.guard.live_rules import Redo
+from rota.table.state import State
+from rota.wire.sync import Wanted
+from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.parts import stated_gib
+
+if TYPE_CHECKING:
+    from rota.worlds.live.world import LiveWorld
+
+
+def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
+    """How a preempted job gives its devices back, as its program can; `stays` if host memory has room for it.
+
+    A program that saves nothing by itself keeps its work only in memory: where it can be suspended there, it
+    is, whatever the policy says; its agent stops it all the same if there is no memory for that.
+    """
+    if leave is Leave.ABANDON:
+        return Wanted.STOP
+    if not stays:
+        return Wanted.LEAVE
+    if leave is Leave.IN_MEMORY or (_keeps(job) and not saves(job)):
+        return Wanted.SUSPEND
+    return Wanted.LEAVE
+
+
+def saves(job: LiveJob) -> bool:
+    """True if the program checkpoints when it is told to go."""
+    can = job.capability
+    return job.spec.checkpoint == "own" or (can is not None and can.checkpoint)
+
+
+def _keeps(job: LiveJob) -> bool:
+    """True if it can be suspended where it is."""
+    can = job.capability
+    return job.spec.checkpoint == "auto" and can is not None and can.suspend is not None
+
+
+def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool) -> float:
+    """What remains of `done` once the processes of `attempt` have gone; `completely` if they saved it all."""
+    if completely or job.spec.checkpoint == "own":
+        return done
+    said, saved = attempt.progress, attempt.saved_base
+    if said is None or said.checkpoint_step is None or said.steps <= 0:
+        return saved
+    return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
+
+
+def keep_saved(world: LiveWorld, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
+    """The processes of `attempt` have gone: from here on its job has done what was saved.
+
+    What else it had done is lost for others if a decision made it go.  Without a record of its end it was
+    lost by the infrastructure, whatever it had been told.
+    """
+    done = world.progress.base.item(job.row)
+    saved = saved_work(job, attempt, done, completely=completely)
+    if attempt.is_for_others and attempt.exit is not None:
+        attempt.lost_s = max(0.0, done - saved)
+    world.progress.base[job.row] = saved
+    for later in job.living:
+        if later.number > attempt.number:  # it was granted devices when nobody knew what would be saved
+            later.saved_base = saved
+            world.news.attempts[job.row, later.number] = later
+
+
+def to_redo(world: LiveWorld, state: State, row: int) -> Redo:
+    """The work that `row` has lost for others, and what of it its present attempt has not done again."""
+    job = world.live.get(row)
+    lost_s = 0.0 if job is None else job.lost_s
+    attempt = None if job is None else job.attempt
+    if not lost_s or attempt is None or attempt.is_over or attempt.wanted not in (Wanted.RUN, Wanted.SUSPEND):
+        return Redo(lost_s, lost_s)
+    again_s = state.progress.done(row, state.now) - attempt.saved_base
+    return Redo(lost_s, max(0.0, lost_s - again_s))
+
+
+def suspended(world: LiveWorld) -> list[Resident]:
+    """Waiting jobs whose processes stay in host memory, with what they hold there."""
+    return [
+        _kept(world, job, attempt)
+        for job in world.live.values()
+        for attempt in job.attempts
+        if not attempt.is_over and attempt.wanted is Wanted.SUSPEND and job.row not in world.state.running
+    ]
+
+
+def would_keep(world: LiveWorld, row: int, leave: Leave) -> Resident | None:
+    """What a running job would keep if it were preempted by `leave`."""
+    job = world.live[row]
+    attempt = job.attempt
+    if attempt is None or attempt.is_over or not attempt.has_begun:
+        return None
+    return _kept(world, job, attempt) if way_out(job, leave) is Wanted.SUSPEND else None
+
+
+def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Resident:
+    """By node the larger of what it asked for and what it was seen to use."""
+    seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
+    gib = tuple(
+        (place.node, max(stated_gib(job, attempt, place), place.suspended_gib or seen))
+        for place in attempt.places
+        if not place.is_over
+    )
+    if saves(job):
+        return Resident(job.row, gib)
+    done = world.progress.done(job.row, world.state.now)
+    return Resident(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
+
+
+def preemption_costs(world: LiveWorld) -> dict[int, float]:
+    """Of each running job, the seconds that its preemption would cost now: work to do again, and moves."""
+    return {row: preemption_cost_s(world, row) for row in world.state.grants}
+
+
+def preemption_cost_s(world: LiveWorld, row: int) -> float:
+    """Of one running job.  What has not begun costs nothing; what nobody has measured counts as nothing."""
+    job = world.live[row]
+    attempt = job.attempt
+    if attempt is None or attempt.is_over or not attempt.has_begun:
+        return 0.0
+
+    def took(kind: str) -> float:
+        """Of this attempt if it has been measured there, else as a rule."""
+        own = attempt.costs.get(kind)
+        usual = world.measured.seconds(world.jobs.name_of("workload", row), kind) if own is None else own
+        return usual or 0.0
+
+    if way_out(job, Leave.CHECKPOINT) is Wanted.SUSPEND:
+        return took("suspend") + took("resume")
+    again_s = took("start") + max(0.0, took("ready") - took("step")) + took("restore")
+    if saves(job):
+        return took("leave" if job.spec.checkpoint != "own" else "stop") + again_s
+    done = world.progress.done(row, world.state.now)
+    return done - saved_work(job, attempt, done, completely=False) + took("stop") + again_s

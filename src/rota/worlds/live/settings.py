@@ -1,0 +1,21 @@
+"""What an operator sets about the live world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rota.worlds.live.endings import RULES, BackOff, Rule
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """Times in seconds."""
+
+    lost_after_s: float = 60.0
+    """Silence of an agent after which its node is fenced and its attempts are void."""
+    back_off: BackOff = field(default_factory=BackOff)
+    rules: Sequence[Rule] = RULES
+    """What ends mean; see `endings`."""
+    trial_s: float = 60.0
+    """How long a job that wants a trial runs on one device first."""

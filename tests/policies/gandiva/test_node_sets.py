@@ -1,0 +1,50 @@
+"""Node sets: nodes divided among job sizes, as simulators simplify Gandiva."""
+
+from __future__ import annotations
+
+from rota.policies.gandiva.node_sets import NodeSets
+
+
+def sets_on(nodes: int, sizes: list[int], node_gpus: int = 4) -> NodeSets:
+    return NodeSets({}, list(range(nodes)), node_gpus, sizes, order=(1, 2, 4, 8))
+
+
+def test_a_set_takes_one_job_fewer_than_it_can_run_before_another_opens() -> None:
+    """Four jobs of one GPU: three on the first node, the fourth opens the second."""
+    sets = sets_on(2, [1] * 6)
+    assert all(sets.place(row) for row in range(4))
+    assert [one["jobs"] for one in sets.sets[1]] == [[3], [0, 1, 2]]
+    assert not sets.free
+
+
+def test_without_free_nodes_jobs_crowd_into_their_size_and_take_turns() -> None:
+    sets = sets_on(1, [4, 4, 2])
+    assert sets.place(0)
+    assert sets.place(1)
+    assert not sets.place(2), "no node is left for another size"
+    assert sets.is_crowded()
+    assert sets.heads(4, sets.sets[4][0]) == [0]
+    sets.pass_turns(True, lambda row: False)
+    assert sets.heads(4, sets.sets[4][0]) == [1]
+
+
+def test_ended_jobs_leave_and_empty_sets_give_up_their_nodes() -> None:
+    sets = sets_on(2, [8, 8])
+    assert sets.place(0)
+    assert sets.place(1)
+    sets.pass_turns(False, lambda row: row == 0)
+    assert [one["jobs"] for one in sets.sets[8]] == [[1]]
+    sets.pass_turns(False, lambda row: True)
+    assert (sets.sets, sets.free) == ({}, [0, 1])
+
+
+def test_sizes_get_nodes_in_proportion_to_demand() -> None:
+    """Of 16 GPUs, sizes that ask for 8 and 24 get 4 and 12."""
+    sizes = [4] * 2 + [8] * 3
+    sets = sets_on(4, sizes)
+    for row in (0, 1, 2, 3, 4):
+        sets.place(row)
+    assert [len(sets.sets[size]) for size in (4, 8)] == [2, 1]
+    sets.resize(16)
+    assert {size: len(some) for size, some in sets.sets.items()} == {4: 1, 8: 1}
+    assert len(sets.free) == 1, "a node is left that jobs of 8 GPUs cannot use alone"

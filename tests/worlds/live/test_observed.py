@@ -1,0 +1,123 @@
+"""What is seen of live jobs: smoothed, told when it is news, and turned into what policies know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies  # noqa: F401  (registers the profile)
+from rota.model.cluster import parse_cluster
+from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
+from rota.wire.job import JobSpec
+from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.knowledge import LiveScaling, LiveUtilisation, speed_on
+from rota.worlds.live.observed import LOOKED_ENOUGH_S, Observed, rate_of
+
+LOOKS = [
+    # looks (busy, seconds)                          told   why
+    ([(0.2, 59.0)],                                  1.0,   "not watched for long enough"),
+    ([(0.2, 30.0), (0.2, 31.0)],                     0.2,   "watched for a minute"),
+    ([(0.97, 600.0)],                                1.0,   "nearly fully busy is fully busy"),
+    ([(7.5, 600.0)],                                 1.0,   "more threads than slots"),
+    ([(0.0, 600.0)],                                 0.0,   "asleep"),
+    ([(0.5, 600.0), (0.52, 600.0)],                  0.5,   "a small change is not told"),
+    ([(0.5, 600.0), (0.9, 1e6)],                     0.9,   "what was long ago is forgotten"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("looks", "told", "why"), LOOKS, ids=[look[-1] for look in LOOKS])
+def test_utilisation(looks: list[tuple[float, float]], told: float, why: str) -> None:
+    observed = Observed()
+    for busy, seconds in looks:
+        observed.look(busy, seconds)
+        observed.take_news()
+    assert observed.told == pytest.approx(told, abs=1e-6), why
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0.1, 100)), min_size=1))
+def test_utilisation_stays_within_what_was_seen(looks: list[tuple[float, float]]) -> None:
+    observed = Observed()
+    for busy, seconds in looks:
+        observed.look(busy, seconds)
+    seen = [min(busy, 1.0) for busy, _ in looks]
+    assert min(seen) - 1e-9 <= observed.utilisation <= max(seen) + 1e-9
+    assert observed.looked_s == pytest.approx(sum(seconds for _, seconds in looks))
+
+
+def test_it_survives_as_json() -> None:
+    observed = Observed()
+    observed.look(0.25, 2 * LOOKED_ENOUGH_S)
+    observed.time(2, 30.0)
+    again = Observed.of(observed.plain())
+    assert again.take_news()
+    assert (again.told, again.told_speeds) == (0.25, {2: 30.0})
+    assert not again.take_news()
+    assert not Observed.of(None).take_news()
+
+
+CURVES = [
+    # measured              on     speed  why
+    ({2: 20.0, 4: 30.0},    0,     0.0,   "nothing"),
+    ({2: 20.0, 4: 30.0},    1,    10.0,   "below the least: in proportion"),
+    ({2: 20.0, 4: 30.0},    3,    25.0,   "between: on a line"),
+    ({2: 20.0, 4: 30.0},    6,    40.0,   "beyond: the line goes on"),
+    ({1: 10.0, 2: 50.0},    4,   100.0,   "not more than in proportion"),
+    ({2: 20.0, 4: 15.0},    4,    20.0,   "more devices do not slow it down"),
+    ({2: 20.0, 4: 15.0},    8,    20.0,   "nor do they beyond"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measured", "on", "speed", "why"), CURVES, ids=[curve[-1] for curve in CURVES])
+def test_speed_on(measured: dict[int, float], on: int, speed: float, why: str) -> None:
+    assert speed_on(np.array([on]), measured)[0] == pytest.approx(speed), why
+
+
+def elastic() -> JobTable:
+    return JobTable.build(
+        ["1", "2"], submit_s=[0.0, 0.0], gpus=[2, 2], gpus_min=[1, 2], gpus_max=[6, 2], limit_s=[1.0, 1.0]
+    )
+
+
+def test_scaling_is_measured_from_two_sizes_on() -> None:
+    scaling = LiveScaling(elastic(), parse_cluster("1x8"))
+    for row in (0, 1):
+        scaling.submitted(row)
+    assumed = scaling.known()[0].copy()
+    one = Observed(speeds={2: 20.0})
+    assert one.take_news()
+    scaling.observe(0, one)
+    assert scaling.known()[0].tolist() == assumed.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
+    one.time(4, 30.0)
+    assert one.take_news()
+    scaling.observe(0, one)
+    assert scaling.known()[0].tolist() == [0, 0.5, 1, 1.25, 1.5, 1.75, 2, 2, 2]
+    assert scaling.known()[1].tolist() == [0, 0.5, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_utilisation_column() -> None:
+    column = LiveUtilisation(elastic())
+    assert column.known().tolist() == [1.0, 1.0]
+    seen = Observed(utilisation=0.3, looked_s=LOOKED_ENOUGH_S)
+    assert seen.take_news()
+    column.observe(1, seen)
+    assert column.known().tolist() == [1.0, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "grant", "rate"),
+    [
+        ({}, Grant(0, (0, 1)), 1.0),
+        ({}, Grant(0, (0, 1, 2, 3)), 2.0),
+        ({2: 20.0, 4: 30.0}, Grant(0, (0, 1, 2, 3)), 1.5),
+        ({4: 30.0}, Grant(0, (0, 1, 2, 3)), 2.0),
+        ({2: 20.0, 4: 30.0}, Grant(0, (0, 1)), 1.0),
+        ({2: 20.0}, Grant(0, (0, 1), 0.5, Role.PACKED), 0.5),
+    ],
+    ids=["as asked", "assumed", "measured", "no measure to hold it against", "its own measure", "packed"],
+)
+def test_rates(speeds: dict[int, float], grant: Grant, rate: float) -> None:
+    job = LiveJob(0, "1", "u", JobSpec(command=["x"], gpus=2), observed=Observed(speeds=speeds))
+    assert rate_of(job, grant) == rate

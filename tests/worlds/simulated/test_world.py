@@ -1,0 +1,385 @@
+"""The simulated world: exact moments, worked out by hand; and what holds for every run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from play import finishes, play, trace_of
+from rota.errors import InputError, WorldError
+from rota.knowledge.duration import OracleDuration
+from rota.model.cluster import Cluster, parse_cluster
+from rota.model.columns import Floats
+from rota.model.grants import Grant, Leave, Role
+from rota.model.jobs import Outcome, Truth
+from rota.model.record import Record
+from rota.model.trace import Trace
+from rota.scheduler.decision import Wake
+from rota.scheduler.loop import Loop
+from rota.scheduler.policy import parse_policy
+from rota.table.state import Phase
+from rota.worlds.simulated.checks import recount
+from rota.worlds.simulated.costs import Cost, Costs, parse_costs
+from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.recorder import RunRecorder
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.semantics import Restart, Semantics, semantics
+from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.world import SimulatedWorld
+from scripted import Scripted
+from strategies import clusters, traces
+
+COSTS = Costs(start=Cost(2.0), checkpoint=Cost(1.0), restore=Cost(3.0, per_gpu_s=0.5), migrate=Cost(10.0))
+
+
+def truth(trace: Trace, **columns: Any) -> Trace:
+    """The same jobs with another truth beside their durations."""
+    return replace(trace, truth=Truth.build(trace.truth.duration_s, **columns))
+
+
+def turn(until_s: float | None = None, *grants: Grant, **decision: Any) -> dict[str, Any]:
+    """A turn with `grants` that asks to be woken at `until_s`."""
+    wake = Wake() if until_s is None else Wake(at_s=until_s)
+    return {"grants": list(grants), "wake": wake, **decision}
+
+
+class Case(NamedTuple):
+    """A run whose moments a person can work out."""
+
+    why: str
+    policy: Any
+    jobs: str | Trace
+    finish: dict[str, float | None]
+    setting: Setting = Setting()
+    cluster: str = "1x4"
+    slowdowns: Slowdowns | None = None
+
+
+CASES = [
+    Case("ties end in order", "fifo", "A 2x10 B 2x10 C 4x5", {"A": 10, "B": 10, "C": 15}),
+    Case("zero duration ends at once", "fifo", "A 4x0@3 B 4x7@3", {"A": 3, "B": 10}),
+    Case("too large for the cluster", "fifo", "A 5x3 B 1x2", {"A": 0, "B": 2}),
+    Case(
+        "first start costs 2 s", "fifo", "A 2x10", {"A": 12}, Setting(costs=COSTS),
+    ),
+    Case(
+        # A runs 0-5 (2 s start, 3 s work), waits until B (2 + 1 s) is done at 8, pays 1 + 3 + 4 x 0.5.
+        "a preempted job pays checkpoint and restore when it returns",
+        "srtf", "A 4x10 B 4x1@5", {"A": 8 + 6 + 7, "B": 8}, Setting(costs=COSTS),
+    ),
+    Case(
+        # From 4 s on: 1 + 3 + 0.5 restore, 10 migrate; 2 s of work were done.
+        "a move pays both and the migration",
+        Scripted(turn(4, Grant(0, (0,))), turn(None, Grant(0, (1,)))),
+        "A 1x10", {"A": 4 + 14.5 + 8}, Setting(costs=COSTS),
+    ),
+    Case(
+        "a move costs nothing where restarts are free",
+        Scripted(turn(4, Grant(0, (0,))), turn(None, Grant(0, (1,)))),
+        "A 1x10", {"A": 12}, Setting(costs=COSTS, semantics=Semantics(restart=Restart.NEVER)),
+    ),
+    Case(
+        "nor for the same number of GPUs, if only a change of shape restarts",
+        Scripted(turn(4, Grant(0, (0,))), turn(None, Grant(0, (1,)))),
+        "A 1x10", {"A": 12}, Setting(costs=COSTS, semantics=Semantics(restart=Restart.SHAPE_CHANGE)),
+    ),
+    Case(
+        # At 1 s the start has 1 s to go; sharing begins, the start goes on: 8 s of work remain at 2 s ...
+        "a start under way goes on when only the share changes",
+        Scripted(turn(1, Grant(0, (0,))), turn(None, Grant(0, (0,), 0.5, Role.PACKED))),
+        "A 1x8", {"A": 2 + 16}, Setting(costs=COSTS),
+    ),
+    Case(
+        "progress given up is done again",
+        Scripted(
+            turn(6, Grant(0, (0,))), turn(7, preempt=[0], leave=Leave.ABANDON), turn(None, Grant(0, (0,)))
+        ),
+        "A 1x10", {"A": 17},
+    ),
+    Case(
+        "a checkpoint keeps it",
+        Scripted(turn(6, Grant(0, (0,))), turn(7, preempt=[0]), turn(None, Grant(0, (0,)))),
+        "A 1x10", {"A": 11},
+    ),
+    Case(
+        # Half the share asked for, half the speed: 4 s of work in 8 s, then alone.
+        "half a GPU is half as fast",
+        Scripted(turn(8, Grant(0, (0,), 0.5, Role.PACKED)), turn(None, Grant(0, (0,)))),
+        "A 1x10", {"A": 14},
+    ),
+    Case(
+        # Both at 0.5 x 0.8 while together: B's 4 s of work take 10; A then has 6 left at its half share.
+        "company slows both down",
+        Scripted(turn(None, Grant(0, (0,), 0.5, Role.PACKED), Grant(1, (0,), 0.5, Role.PACKED))),
+        "A 1x10 B 1x4", {"A": 10 + 6 / 0.5, "B": 10}, slowdowns=Slowdowns(colocation=0.8),
+    ),
+    Case(
+        # Guaranteed A uses 3/4; opportunistic B gets 1/4 of the device, and all of it once A has gone at 4.
+        "opportunistic jobs get what is left",
+        Scripted(turn(None, Grant(0, (0,), 0.75, Role.GUARANTEED), Grant(1, (0,), 1.0, Role.OPPORTUNISTIC))),
+        "A 1x3 B 1x5", {"A": 4, "B": 4 + (5 - 1)},
+    ),
+    Case(
+        # On four nodes instead of two it runs at 0.5.
+        "a gang that is spread is slower",
+        Scripted(turn(None, Grant(0, (0, 2, 4, 6)))),
+        "A 4x10", {"A": 20}, cluster="4x2", slowdowns=Slowdowns(spread={"*": 0.5}),
+    ),
+    Case(
+        # Twice the GPUs for the second half.
+        "an elastic job speeds up in proportion",
+        Scripted(turn(5, Grant(0, (0, 1))), turn(None, Grant(0, (0, 1, 2, 3)))),
+        trace_of("A 2x10", gpus_max=4), {"A": 7.5},
+    ),
+    Case(
+        # Attempts of 3 and 4 s fail, the third does all 10.
+        "failing attempts come before the one that counts",
+        "fifo", truth(trace_of("A 4x10"), failures={0: (3.0, 4.0)}), {"A": 17},
+    ),
+    Case(
+        "retries are limited", "fifo",
+        truth(trace_of("A 4x10 B 4x1"), failures={0: (3.0, 4.0)}), {"A": 7, "B": 8}, Setting(retries=1),
+    ),
+    Case(
+        "a job that will fail fails when its time has come", "fifo",
+        truth(trace_of("A 4x10 B 4x1"), outcome=[Outcome.FAILED, Outcome.CANCELLED]), {"A": 10, "B": 11},
+    ),
+    Case(
+        # Lost at 4 with 4 s done; back at 6; all work is kept.
+        "a lost node stops its jobs until there is room", "fifo", "A 4x10", {"A": 12},
+        Setting(faults=[Fault(0, 4.0, 6.0)]),
+    ),
+    Case(
+        # 7 s done, checkpoints every 3: 1 s is lost; the other node takes over at once.
+        "work since the last checkpoint is lost", "fifo", "A 2x10", {"A": 11},
+        Setting(faults=[Fault(0, 7.0, 99.0)], costs=Costs(checkpoint_every_s=3.0)), "2x2",
+    ),
+    Case(
+        "who is done at the moment of the loss has made it", "fifo", "A 4x10 B 4x5", {"A": 10, "B": 25},
+        Setting(faults=[Fault(0, 10.0, 20.0)]),
+    ),
+    Case(
+        "a loss for ever", "fifo", "A 2x10 B 2x10", {"A": 15, "B": 10},
+        Setting(faults=[Fault(0, 5.0, float("inf"))]), "2x2",
+    ),
+    Case(
+        "two losses of one node at a time are over when both are", "fifo", "A 4x10", {"A": 19},
+        Setting(faults=[Fault(0, 1.0, 5.0), Fault(0, 3.0, 10.0)]),
+    ),
+    Case(
+        "a loss of other nodes is none of its business", "fifo", "A 2x10", {"A": 10},
+        Setting(faults=[Fault(1, 4.0, 6.0)]), "2x2",
+    ),
+    Case(
+        "a dependent starts when the last it waits for ends", "fifo",
+        trace_of("A 1x10 B 1x4 C 1x5@1", after={2: (0, 1)}), {"A": 10, "B": 4, "C": 15},
+    ),
+    Case(
+        "arrivals and ends on whole seconds, rounded up", "fifo", "A 4x1.5@0.2 B 4x1@0.9",
+        {"A": 3, "B": 4}, Setting(semantics=semantics("tiresias")),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.why)
+def test_moments(case: Case) -> None:
+    trace = trace_of(case.jobs) if isinstance(case.jobs, str) else case.jobs
+    cluster, setting = parse_cluster(case.cluster), case.setting
+    if case.slowdowns:
+        setting = replace(setting, speed=FixedDuration(trace.jobs, cluster, case.slowdowns))
+    record = play(copy.deepcopy(case.policy), trace, cluster, setting)
+    assert finishes(record) == pytest.approx(case.finish, abs=1e-9)
+
+
+def test_what_a_run_cost_is_in_its_record() -> None:
+    """A is preempted by B: 2 s of start, then 6 s of checkpoint and restore; B starts for 2 s."""
+    jobs = play("srtf", "A 4x10 B 4x1@5", "1x4", Setting(costs=COSTS)).jobs
+    assert jobs["overhead_s"].to_list() == [8.0, 2.0]
+    assert jobs["run_s"].to_list() == [18.0, 3.0]
+    assert jobs["waiting_s"].to_list() == [3.0, 0.0]
+    assert jobs["service_gpu_s"].to_list() == [72.0, 12.0]
+    assert jobs["preemptions"].to_list() == [1, 0]
+    assert jobs["starts"].to_list() == [2, 1]
+
+
+def test_a_change_of_rate_is_no_overhead() -> None:
+    """A slows down when B comes to its GPU at 100; it stood still for 2 s all the same."""
+    trace, cluster = trace_of("A 1x200 B 1x10@100", gpu_share=0.5), parse_cluster("1x1")
+    speed = FixedDuration(trace.jobs, cluster, Slowdowns(colocation=0.5))
+    record = play("fifo", trace, cluster, Setting(speed=speed, costs=parse_costs("start=2s")))
+    assert finishes(record) == {"A": 213, "B": 122}
+    assert record.jobs["overhead_s"].to_list() == [2.0, 2.0]
+
+
+def test_lost_work_is_in_the_record() -> None:
+    faults = Setting(faults=[Fault(0, 7.0, 99.0)], costs=Costs(checkpoint_every_s=3.0))
+    jobs = play("fifo", "A 2x10", "2x2", faults).jobs
+    assert jobs["lost_s"].to_list() == [1.0]
+    failing = truth(trace_of("A 4x10"), failures={0: (3.0, 4.0)})
+    jobs = play("fifo", failing).jobs
+    assert (jobs["lost_s"][0], jobs["failures"][0], jobs["starts"][0]) == (7.0, 2, 3)
+
+
+def test_a_preemption_may_add_more_work_than_was_done() -> None:
+    """A has done 1 s of 10 when B comes; 5 s of saving and loading are added to the 9 that are left."""
+    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    assert finishes(play("srtf", "A 4x10 B 4x1@1", "1x4", setting)) == {"A": 16, "B": 2}
+
+
+def test_added_work_counts_in_orders_by_remaining_work() -> None:
+    """After B, A has 14 s left and gives way to C with 12 of its own; start-up costs would not do that."""
+    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    assert finishes(play("srtf", "A 4x10 B 4x1@1 C 4x12@2", "1x4", setting)) == {"A": 28, "B": 2, "C": 14}
+
+
+class TwoRegimes:
+    """Full speed for the first 0.3 s of work, a tenth of it from then on: 0.3 has no exact binary form."""
+
+    def total(self, trace: Trace) -> Floats:
+        return trace.truth.duration_s
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+        return Pace(1.0, 0.3) if done < 0.3 else Pace(0.1)
+
+
+@pytest.mark.parametrize("submit_s", [0.0, 0.1, 1e6 + 0.7])
+def test_a_rate_changes_at_the_work_at_which_it_is_said_to(submit_s: float) -> None:
+    trace = trace_of(f"A 1x1@{submit_s}")
+    record = play("fifo", trace, "1x1", Setting(speed=TwoRegimes()))
+    assert finishes(record)["A"] - submit_s == pytest.approx(0.3 + 0.7 / 0.1, abs=1e-6)
+
+
+def test_a_job_without_a_duration_is_refused() -> None:
+    trace = replace(trace_of("A 1x1"), truth=Truth.build([float("nan")]))
+    with pytest.raises(InputError, match=r"job A has no duration \(the cell is empty\); expected a duration"):
+        play("fifo", trace)
+
+
+# -- every run -------------------------------------------------------------------------------------
+
+POLICIES = ["fifo", "fifo:skip=yes", "srtf", "las"]
+runs = given(cluster=clusters(), trace=traces(most_gpus=6), policy=st.sampled_from(POLICIES))
+
+
+def same(first: Record, second: Record) -> bool:
+    return first.jobs.equals(second.jobs) and first.intervals.equals(second.intervals)
+
+
+@runs
+@settings(max_examples=60)
+def test_a_run_repeats_bit_for_bit(cluster: Cluster, trace: Trace, policy: str) -> None:
+    assert same(play(policy, trace, cluster), play(policy, trace, cluster))
+
+
+@runs
+@settings(max_examples=100)
+def test_work_is_conserved(cluster: Cluster, trace: Trace, policy: str) -> None:
+    """Where nothing costs anything, every job runs exactly as long as it has to, on as many GPUs."""
+    jobs = play(policy, trace, cluster).jobs
+    done = (jobs["state"] == "COMPLETED").to_numpy()
+    duration = trace.truth.duration_s[done]
+    assert set(jobs["state"].to_list()) <= {"COMPLETED", "REJECTED"}
+    np.testing.assert_allclose(jobs["run_s"].to_numpy()[done], duration, atol=1e-6)
+    np.testing.assert_allclose(
+        jobs["service_gpu_s"].to_numpy()[done], duration * trace.jobs.gpus[done], atol=1e-5
+    )
+    wait = (jobs["finish_s"] - jobs["submit_s"]).to_numpy()[done] - duration
+    assert (wait >= -1e-6).all()
+    np.testing.assert_allclose(jobs["waiting_s"].to_numpy()[done], wait, atol=1e-5)
+
+
+@runs
+@settings(max_examples=60)
+def test_no_device_is_held_twice(cluster: Cluster, trace: Trace, policy: str) -> None:
+    """From the table of intervals alone: stretches on one device do not overlap."""
+    stretches: dict[int, list[tuple[float, float]]] = {}
+    for row in play(policy, trace, cluster).intervals.iter_rows(named=True):
+        for device in row["devices"]:
+            stretches.setdefault(device, []).append((row["start_s"], row["end_s"]))
+    for held in stretches.values():
+        held.sort()
+        assert all(end <= start for (_, end), (start, _) in pairwise(held))
+
+
+@given(cluster=clusters(uniform=True), trace=traces(), policy=st.sampled_from(POLICIES[1:]))
+@settings(max_examples=60)
+def test_nobody_waits_beside_room_for_him(cluster: Cluster, trace: Trace, policy: str) -> None:
+    oracle = {p.kind: p for p in [OracleDuration(trace)]}
+    loop = Loop(SimulatedWorld(trace, cluster), parse_policy(policy).make(), RunRecorder(), providers=oracle)
+    while loop.step():
+        free = loop.state.occupancy.free.total
+        assert all(loop.state.gpus_of[row] > free for row in loop.state.waiting.sorted().tolist())
+
+
+@runs
+@settings(max_examples=60)
+def test_a_clock_of_whole_seconds_rounds_up(cluster: Cluster, trace: Trace, policy: str) -> None:
+    jobs = play(policy, trace, cluster, Setting(semantics=semantics("tiresias"))).jobs
+    for column in ("start_s", "finish_s"):
+        moments = jobs[column].drop_nulls().to_numpy()
+        assert (moments == np.floor(moments)).all()
+    done = jobs.filter(jobs["state"] == "COMPLETED")
+    assert ((done["finish_s"] - done["submit_s"]) >= done["duration_s"] - 1e-6).all()
+
+
+@given(
+    cluster=clusters(uniform=True),
+    trace=traces(most_gpus=2),
+    policy=st.sampled_from(POLICIES[1:]),
+    at_s=st.floats(0.0, 80.0),
+    down_s=st.floats(0.1, 80.0),
+    node=st.integers(0, 4),
+)
+@settings(max_examples=80)
+def test_a_lost_node_loses_no_job(
+    cluster: Cluster, trace: Trace, policy: str, at_s: float, down_s: float, node: int
+) -> None:
+    """All jobs end; with all work kept they run as long as they have to, and nobody on the lost node."""
+    fault = Fault(node % cluster.nodes, at_s, at_s + down_s)
+    record = play(policy, trace, cluster, Setting(faults=[fault]))
+    done = record.jobs.filter(record.jobs["state"] == "COMPLETED")
+    assert len(done) == (trace.jobs.gpus <= cluster.gpus).sum()
+    np.testing.assert_allclose(done["run_s"].to_numpy(), done["duration_s"].to_numpy(), atol=1e-6)
+    for row in record.intervals.iter_rows(named=True):
+        if fault.node in row["nodes"] and row["end_s"] > row["start_s"]:
+            assert row["end_s"] <= fault.at_s + 1e-9 or row["start_s"] >= fault.until_s - 1e-9
+
+
+# -- the recount catches what it is there for ------------------------------------------------------
+
+
+def finished() -> tuple[Loop, RunRecorder]:
+    recorder = RunRecorder()
+    world = SimulatedWorld(trace_of("A 2x10 B 4x10@1 C 1x99"), parse_cluster("1x4"))
+    loop = Loop(world, parse_policy("fifo:skip=yes").make(), recorder)
+    loop.run(5.0)
+    loop.close()
+    return loop, recorder
+
+
+SPOILT = [
+    ("phase", lambda loop, _: loop.state.phase.__setitem__(2, Phase.COMPLETED), "pending jobs"),
+    ("queue", lambda loop, _: setattr(loop.state, "waiting_gpus", 3), "GPUs waited for"),
+    ("grants", lambda loop, _: loop.state.grants.pop(0), "grants"),
+    ("claims", lambda loop, _: loop.state.occupancy.claimed.__setitem__(3, 1.0), "claims on devices"),
+    ("free", lambda loop, _: loop.state.occupancy.free.remove(3), "free devices"),
+    ("service", lambda loop, _: loop.state.service.__setitem__(0, 1.0), "GPU-seconds"),
+    ("interval", lambda _, recorder: recorder.intervals.pop(), "GPU-seconds"),
+]
+
+
+@pytest.mark.parametrize(("what", "spoil", "words"), SPOILT, ids=[row[0] for row in SPOILT])
+def test_the_recount_finds_a_miscount(what: str, spoil: Any, words: str) -> None:
+    loop, recorder = finished()
+    recount(loop.state, recorder)
+    spoil(loop, recorder)
+    with pytest.raises(WorldError, match=words):
+        recount(loop.state, recorder)
