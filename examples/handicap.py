@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import rota
-from rota.scheduler.decision import Decision, Memory
 from rota.knowledge.needs import Knowledge
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rota.agent.live import Live
 from rota.agent.supervisor import Supervisor
-from rota.wire.sync import Part, Rank, Status, Wanted
+from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 PATIENCE_S = 60.0
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def shell(row: int, script: str, **fields: Any) -> Part:
     return part(row, "/bin/sh", "-c", script, **fields)
 
 
-def until(supervisor: Supervisor, live: Live, statuses: Container[Status]) -> Live:
+def until(supervisor: Supervisor, live: Live, statuses: Container[PartStatus]) -> Live:
     """Wait for one of these statuses."""
     end_s = time.monotonic() + PATIENCE_S
     while live.status not in statuses:
@@ -48,12 +48,12 @@ def until(supervisor: Supervisor, live: Live, statuses: Container[Status]) -> Li
 
 def gone(supervisor: Supervisor, live: Live) -> Live:
     """Wait for the end."""
-    return until(supervisor, live, {Status.ENDED, Status.LOST})
+    return until(supervisor, live, {PartStatus.ENDED, PartStatus.LOST})
 
 
 def running(supervisor: Supervisor, live: Live) -> Live:
     """Wait until its ranks run."""
-    return until(supervisor, live, {Status.RUNNING})
+    return until(supervisor, live, {PartStatus.RUNNING})
 
 
 def see(look: Callable[[], T], what: str) -> T:

@@ -11,9 +11,9 @@ from rota.model.grants import Leave
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
+from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 
 
 class Stop(NamedTuple):

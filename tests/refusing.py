@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.scheduler.guard.host_memory import Resident
-from rota.table.state import State
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal, World
+from rota.table.state import State
 
 Refuse = Callable[[Change], str]
 """Why a start or a move is refused; an empty string lets it pass."""

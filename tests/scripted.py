@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from play import trace_of
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import State
 from rota.worlds.simulated.world import SimulatedWorld

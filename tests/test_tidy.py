@@ -37,9 +37,9 @@ def test_parameters_are_documented(system: Entry) -> None:
 
 
 def test_has_tests(system: Entry) -> None:
-    """`tests/policies/test_NAME.py` mirrors the file of the policy."""
-    stem = system.module.rpartition(".")[2]
-    assert (ROOT / "tests" / "policies" / f"test_{stem}.py").is_file()
+    """`test_NAME.py` stands in `tests/policies`, or in the folder there that mirrors the policy's own."""
+    folder = Path(*system.module.split(".")[2:-1])
+    assert (ROOT / "tests" / "policies" / folder / f"test_{system.name}.py").is_file()
 
 
 def tracked() -> list[Path]:

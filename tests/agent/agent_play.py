@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rota.agent.daemon import Agent, Settings
+from rota.agent.daemon import Agent, AgentSettings
 from rota.agent.devices import CpuSlots
 from rota.client.http import Unreachable
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Fetch, Part, Piece, Rank, Report, Status, SyncReply, SyncRequest, Wanted
+from rota.wire.sync import Fetch, Part, PartStatus, Piece, Rank, Report, SyncReply, SyncRequest, Wanted
 
 T = TypeVar("T")
 Key = tuple[int, int]
 PATIENCE_S = 60.0
-OVER = (Status.ENDED, Status.LOST)
+OVER = (PartStatus.ENDED, PartStatus.LOST)
 
 
 class FakeController:
@@ -128,7 +128,7 @@ class FakeController:
                 self.changed.wait(min(left_s, 0.5))
             return value
 
-    def status(self, key: Key, *wanted: Status, timeout_s: float = PATIENCE_S) -> Report:
+    def status(self, key: Key, *wanted: PartStatus, timeout_s: float = PATIENCE_S) -> Report:
         """Wait until a part is reported to be in one of these states."""
 
         def found() -> Report | None:
@@ -217,7 +217,7 @@ def until_there(file: Path, code: int = 0) -> list[str]:
 def agent_at(home: Path, controller: FakeController, **more: Any) -> Iterator[Agent]:
     """An agent on two CPU slots that talks to `controller` while the block runs; its jobs outlive it."""
     home.mkdir(parents=True, exist_ok=True)
-    settings = Settings(home, "here", **{"usage_s": 0.3, **more})
+    settings = AgentSettings(home, "here", **{"usage_s": 0.3, **more})
     agent = Agent(settings, CpuSlots(2, [0]), controller)
     thread = threading.Thread(target=agent.run)
     thread.start()

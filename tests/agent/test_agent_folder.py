@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.folder import Home, open_theirs, read_json, tail, write_json
+from rota.agent.folder import AgentFolder, open_theirs, read_json, tail, write_json
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_tail_of_a_log(tmp_path: Path, text: bytes, most: int, end: str) -> 
 
 def test_attempts_are_found_in_order(tmp_path: Path) -> None:
     """Those with a launch file, by number and not by name."""
-    home = Home(tmp_path, tmp_path / "checkpoints")
+    home = AgentFolder(tmp_path, tmp_path / "checkpoints")
     for row, attempt in [(10, 1), (9, 2), (9, 10), (9, 1)]:
         home.of(row, attempt).path.mkdir(parents=True)
     for row, attempt in [(10, 1), (9, 10), (9, 2)]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from rota.agent import shim
-from rota.agent.identity import Identity, Stat
+from rota.agent.identity import ProcessIdentity, Stat
 
 
 @pytest.fixture
@@ -23,29 +23,29 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_living_process_is_known_again(child: subprocess.Popen[bytes]) -> None:
     """Also from its JSON form, and as the shim writes it."""
-    one = Identity.of(child.pid)
+    one = ProcessIdentity.of(child.pid)
     assert one is not None
     assert one.alive()
-    assert Identity.read(one.form()) == one == Identity.read(shim.identity(child.pid))
+    assert ProcessIdentity.read(one.form()) == one == ProcessIdentity.read(shim.identity(child.pid))
 
 
 def test_a_zombie_is_dead(child: subprocess.Popen[bytes]) -> None:
     """Its pid is taken, but nothing runs."""
-    one = Identity.of(child.pid)
+    one = ProcessIdentity.of(child.pid)
     assert one is not None
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not one.alive()
     assert one.open() is None
     child.wait()
-    assert Identity.of(child.pid) is None
+    assert ProcessIdentity.of(child.pid) is None
     assert one.open() is None
 
 
 @pytest.mark.parametrize("change", [{"started": 1}, {"boot": "another"}], ids=["later", "other boot"])
 def test_a_pid_that_came_back_is_another_process(change: dict[str, object]) -> None:
     """Another start time or another boot: not the one we knew."""
-    one = Identity.of(os.getpid())
+    one = ProcessIdentity.of(os.getpid())
     assert one is not None
     other = replace(one, **change)  # type: ignore[arg-type]
     assert not other.alive()
@@ -54,7 +54,7 @@ def test_a_pid_that_came_back_is_another_process(change: dict[str, object]) -> N
 
 def test_a_descriptor_of_a_living_process(child: subprocess.Popen[bytes]) -> None:
     """It becomes readable at the end of exactly this process."""
-    one = Identity.of(child.pid)
+    one = ProcessIdentity.of(child.pid)
     assert one is not None
     fd = one.open()
     assert fd is not None

@@ -10,7 +10,7 @@ import pytest
 from agent_play import OVER, FakeController, part
 from test_agent_main import process, served
 
-from rota.wire.sync import Status
+from rota.wire.sync import PartStatus
 
 JOBS, KILLS = 30, 12
 
@@ -42,14 +42,16 @@ def test_kills(home: Path, tmp_path: Path, controller: FakeController, seed: int
         with process(home, url):
             for row in range(JOBS):
                 report = controller.status((row, 1), *OVER, timeout_s=60.0)
-                if report.status is Status.LOST:  # killed in the instant between the shim's log and the shim
+                if (
+                    report.status is PartStatus.LOST
+                ):  # killed in the instant between the shim's log and the shim
                     assert "died before it began" in report.why
                     controller.order(controller.parts[row, 1].model_copy(update={"attempt": 2}))
                     report = controller.status((row, 2), *OVER, timeout_s=60.0)
-                assert report.status is Status.ENDED, report.why
+                assert report.status is PartStatus.ENDED, report.why
                 assert report.end is not None
                 assert report.end.code == 0
-    begun = [report for at, report in controller.history if report.status is Status.RUNNING]
+    begun = [report for at, report in controller.history if report.status is PartStatus.RUNNING]
     assert len({report.row for report in begun}) > KILLS / 2, "there was a load"
     lines = diary.read_text().splitlines()
     assert not [line for line in lines if line.startswith("shared")]
@@ -59,6 +61,6 @@ def test_kills(home: Path, tmp_path: Path, controller: FakeController, seed: int
         )
     ends: dict[int, set[float]] = {}
     for _, report in controller.history:
-        if report.end is not None and report.status is Status.ENDED:
+        if report.end is not None and report.status is PartStatus.ENDED:
             ends.setdefault(report.row, set()).add(report.end.ended_s)
     assert {row: len(times) for row, times in ends.items()} == dict.fromkeys(range(JOBS), 1)

@@ -17,7 +17,7 @@ from rota.agent.link import Link, Transport
 from rota.agent.orders import Orders
 from rota.agent.silence import Contact
 from rota.client.http import Refused, Unreachable
-from rota.wire.sync import Fetch, Piece, Report, Status
+from rota.wire.sync import Fetch, PartStatus, Piece, Report
 
 
 class Moody:
@@ -105,11 +105,11 @@ def test_whatever_happens_it_tries_again(
     line: str,
 ) -> None:
     ends = Ends(tmp_path, Moody(controller, mood, mood, mood))
-    ends.board.post([Report(row=0, attempt=1, status=Status.RUNNING, since_s=0.0)])
+    ends.board.post([Report(row=0, attempt=1, status=PartStatus.RUNNING, since_s=0.0)])
     controller.order(part(1, run=["true"]))
     with linked(ends):
         assert ends.ordered.wait(PATIENCE_S)
-        controller.status((0, 1), Status.RUNNING)
+        controller.status((0, 1), PartStatus.RUNNING)
     assert set(ends.orders.wanted()[0]) == {(1, 1)}
     assert controller.requests[0].complete
     assert [record.getMessage().startswith(line) for record in caplog.records] == [True], "said once"
@@ -129,8 +129,8 @@ def test_news_does_not_wait_for_the_long_poll(tmp_path: Path, controller: FakeCo
     with linked(ends):
         controller.until(lambda: any(request.wait_s for request in controller.requests))
         told_s = time.monotonic()
-        ends.board.post([Report(row=0, attempt=1, status=Status.ENDED, since_s=0.0)])
-        controller.status((0, 1), Status.ENDED)
+        ends.board.post([Report(row=0, attempt=1, status=PartStatus.ENDED, since_s=0.0)])
+        controller.status((0, 1), PartStatus.ENDED)
         assert time.monotonic() - told_s < ends.contact.wait_s
         assert controller.fetch(Fetch(id="a", row=0, attempt=1, rank=0, offset=0, limit=9)).text == "text"
 

@@ -24,7 +24,7 @@ from rota.agent.main import Membership, Options, is_local, locked, own_address
 from rota.client.http import Refused, Unreachable
 from rota.errors import InputError, WorldError
 from rota.wire.keeping import Kept
-from rota.wire.sync import NodeInfo, Status, SyncRequest, Wanted
+from rota.wire.sync import NodeInfo, PartStatus, SyncRequest, Wanted
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def test_killed_and_started_again_it_knows_everything(
         with process(home, url) as first:
             controller.order(part(0, run=["sleep", "600"]))
             controller.order(part(1, devices=(1,), run=until_there(tmp_path / "go", code=3)))
-            pid = controller.status((0, 1), Status.RUNNING).pids[0]
-            controller.status((1, 1), Status.RUNNING)
+            pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
+            controller.status((1, 1), PartStatus.RUNNING)
             first.send_signal(signal.SIGKILL)
             first.wait()
             assert (home / "token").read_text() == "agent-here\n"
@@ -119,16 +119,16 @@ def test_killed_and_started_again_it_knows_everything(
             controller.requests.clear()
             controller.reports.clear()
         with process(home, url, token="") as second:
-            end = controller.status((1, 1), Status.ENDED).end
+            end = controller.status((1, 1), PartStatus.ENDED).end
             assert end is not None
             assert end.code == 3
-            report = controller.status((0, 1), Status.RUNNING)
+            report = controller.status((0, 1), PartStatus.RUNNING)
             assert report.pids == [pid]
             assert controller.requests[0].complete
             assert controller.requests[0].incarnation
             assert len(controller.joins) == 1, "what has not changed is not said again"  # type: ignore[attr-defined]
             controller.change((0, 1), Wanted.STOP)
-            controller.status((0, 1), Status.ENDED)
+            controller.status((0, 1), PartStatus.ENDED)
             second.terminate()
             assert second.wait(PATIENCE_S) == 0
 
@@ -137,15 +137,15 @@ def test_killed_in_the_middle_of_a_suspension(home: Path, controller: FakeContro
     with served(controller) as url:
         with process(home, url) as first:
             controller.order(part(0, run=["sleep", "600"]))
-            pid = controller.status((0, 1), Status.RUNNING).pids[0]
+            pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
             controller.change((0, 1), Wanted.SUSPEND)
             controller.until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
             first.kill()
         with process(home, url):
-            report = controller.status((0, 1), Status.SUSPENDED)
+            report = controller.status((0, 1), PartStatus.SUSPENDED)
             assert report.suspended_gib > 0
             controller.change((0, 1), Wanted.RUN, devices=[1])
-            controller.status((0, 1), Status.RUNNING)
+            controller.status((0, 1), PartStatus.RUNNING)
             assert psutil.Process(pid).status() != psutil.STATUS_STOPPED
 
 
@@ -281,7 +281,7 @@ def test_an_idle_agent_sleeps(home: Path, controller: FakeController) -> None:
         for row in range(10):
             controller.order(part(row, run=["sleep", "600"], share=0.2, devices=(row % 2,)))
         for row in range(10):
-            controller.status((row, 1), Status.RUNNING)
+            controller.status((row, 1), PartStatus.RUNNING)
         time.sleep(1.0)  # what follows a start
         agent = psutil.Process(running.pid)
         before, began_s = sum(agent.cpu_times()[:2]), time.monotonic()

@@ -15,12 +15,12 @@ from agent_play import part
 from rota.agent.cuda_checkpoint import CudaCheckpoint, Probe
 from rota.agent.folder import Folder
 from rota.agent.live import Live
-from rota.agent.mechanisms import Done, Kind, Mechanisms
+from rota.agent.mechanisms import Done, Mechanisms, Transition
 from rota.agent.relay import Relay
 from rota.errors import WorldError
 from rota.training import protocol
 from rota.training.protocol import RankState
-from rota.wire.sync import Mechanism, Notice, Status
+from rota.wire.sync import Mechanism, Notice, PartStatus
 
 M = Mechanism
 
@@ -32,22 +32,22 @@ class FakeSupervisor:
         self.asked: list[str] = []
 
     def suspend(self, live: Live, mechanism: Mechanism = M.SIGNAL) -> None:
-        if live.status is not Status.RUNNING:
+        if live.status is not PartStatus.RUNNING:
             raise WorldError("it does not run")
         self.asked.append(f"suspend {mechanism}")
-        live.status, live.suspended = Status.SUSPENDED, mechanism
+        live.status, live.suspended = PartStatus.SUSPENDED, mechanism
 
     def resume(self, live: Live, *, cores: Sequence[int] = (), devices: Sequence[int] | None = None) -> None:
         self.asked.append(f"resume {list(cores)} {devices}")
-        live.status, live.suspended = Status.RUNNING, None
+        live.status, live.suspended = PartStatus.RUNNING, None
 
     def stop(self, live: Live, notice: Notice, *, grace_s: float, **_: Any) -> None:
         self.asked.append(f"stop {notice.reason} {grace_s:g}")
-        live.status = Status.LEAVING
+        live.status = PartStatus.LEAVING
 
     def kill(self, live: Live, reason: str = "") -> None:
         self.asked.append(f"kill {reason}")
-        live.status = Status.LEAVING
+        live.status = PartStatus.LEAVING
 
 
 class Stage:
@@ -62,7 +62,7 @@ class Stage:
         self.live = Live(
             part(0, run=["x"], **{"grace_s": 5.0, **more}),
             Folder(tmp_path, tmp_path / "checkpoint"),
-            Status.RUNNING,
+            PartStatus.RUNNING,
             0.0,
             (0,),
         )
@@ -140,13 +140,13 @@ def test_cooperative_there_and_back(tmp_path: Path) -> None:
     assert stage.poll(0.1) == []
     stage.speak(protocol.SUSPENDED, 1)
     done = stage.poll(0.1)
-    assert done == [Done((0, 1), Kind.SUSPEND, M.COOPERATIVE, pytest.approx(0.2), 77.0)]
+    assert done == [Done((0, 1), Transition.SUSPEND, M.COOPERATIVE, pytest.approx(0.2), 77.0)]
     assert stage.mechanisms.suspended_gib == {(0, 1): 4.0}
     assert stage.mechanisms.next_s() == float("inf")
     stage.mechanisms.resume(stage.live, stage.live.part, [])
-    assert (stage.told(), stage.live.status) == (("resume", 2), Status.RUNNING)
+    assert (stage.told(), stage.live.status) == (("resume", 2), PartStatus.RUNNING)
     stage.speak(protocol.RUNNING, 2)
-    assert [one.kind for one in stage.poll(0.3)] == [Kind.RESUME]
+    assert [one.kind for one in stage.poll(0.3)] == [Transition.RESUME]
     assert stage.supervisor.asked == ["suspend cooperative", "resume [] [0]"]
     assert stage.mechanisms.suspended_gib == {}
 
@@ -184,13 +184,13 @@ def test_the_driver_suspends_and_resumes(tmp_path: Path) -> None:
     stage.mechanisms.suspend(stage.live, stage.live.part)
     assert stage.woken.wait(5.0)
     assert [one.mechanism for one in stage.poll()] == [M.CUDA]
-    assert (stage.live.status, stage.live.suspended) == (Status.SUSPENDED, M.CUDA)
+    assert (stage.live.status, stage.live.suspended) == (PartStatus.SUSPENDED, M.CUDA)
     stage.woken.clear()
     stage.mechanisms.resume(stage.live, stage.live.part, [])
-    assert stage.live.status is Status.SUSPENDED, "until the driver has restored it"
+    assert stage.live.status is PartStatus.SUSPENDED, "until the driver has restored it"
     assert stage.woken.wait(5.0)
-    assert [one.kind for one in stage.poll()] == [Kind.RESUME]
-    assert stage.live.status is Status.RUNNING
+    assert [one.kind for one in stage.poll()] == [Transition.RESUME]
+    assert stage.live.status is PartStatus.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_leaving_ends_with_signals(tmp_path: Path) -> None:
     stage.speak()
     stage.mechanisms.leave(stage.live, stage.live.part)
     assert stage.told()[0] == "leave"
-    assert stage.mechanisms.operations[0, 1].kind is Kind.LEAVE
+    assert stage.mechanisms.operations[0, 1].kind is Transition.LEAVE
     stage.poll(3.0)
     assert stage.supervisor.asked == []
     stage.poll(1.0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from test_agent_reconcile import FOUR, P, W, here, order, plan_of, said
 
 from rota.agent.memory import HostMemory
-from rota.agent.reconcile import ON_THE_WAY_OUT, SENT_AWAY, Here, Phase
+from rota.agent.reconcile import ON_THE_WAY_OUT, SENT_AWAY, Here, PartPhase
 from rota.agent.usage import machine_memory_gib
-from rota.wire.sync import Part, Status, Wanted
+from rota.wire.sync import Part, PartStatus, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 
 ROOMY = replace(FOUR, memory_gib=16.0)
@@ -61,7 +61,7 @@ def test_who_is_waited_for(
     assert HostMemory(0.0, held, leaving).obstacles(C, gib) == [], "nobody knows how much there is"
 
 
-def holds(row: int, phase: Phase, gib: float, **more: object) -> Here:
+def holds(row: int, phase: PartPhase, gib: float, **more: object) -> Here:
     """A part on a device of its own number."""
     return here(row, phase, str(row), memory_gib=gib, **more)
 
@@ -133,9 +133,9 @@ gibs = st.sampled_from([0.0, 1.0, 4.0, 6.0, 12.0])
 wishes = st.sampled_from([W.RUN, W.SUSPEND, W.LEAVE, W.STOP, W.KILL])
 
 
-@given(st.lists(st.tuples(st.sampled_from(Phase), wishes, gibs), max_size=4), st.lists(gibs, max_size=4))
+@given(st.lists(st.tuples(st.sampled_from(PartPhase), wishes, gibs), max_size=4), st.lists(gibs, max_size=4))
 def test_memory_is_waited_for_while_it_is_on_its_way_and_no_longer(
-    parts: list[tuple[Phase, Wanted, float]], new: list[float]
+    parts: list[tuple[PartPhase, Wanted, float]], new: list[float]
 ) -> None:
     """What begins fits, or nobody is on the way out; what waits does not fit, and somebody is."""
     known = [holds(row, phase, gib) for row, (phase, _, gib) in enumerate(parts)]
@@ -172,22 +172,22 @@ def test_a_start_waits_for_one_that_is_put_out_also_under_the_next_agent(
     with agent_at(home, controller):
         first = part(0, run=stubborn(tmp_path / "go"), grace_s=600.0, memory_gib=most_of_it)
         controller.order(first)
-        controller.status(A, Status.RUNNING)
+        controller.status(A, PartStatus.RUNNING)
         controller.until(lambda: log.exists() and "ready" in log.read_text())
         controller.change(A, Wanted.SUSPEND)
-        controller.status(A, Status.SUSPENDED)
+        controller.status(A, PartStatus.SUSPENDED)
         with controller.changed:
             controller.change(A, Wanted.LEAVE)
             controller.order(part(1, devices=(1,), run=["sleep", "600"], memory_gib=most_of_it))
-        assert controller.status(B, Status.WAITING).why.startswith("job 1 is leaving host memory: ")
-        controller.status(A, Status.LEAVING)
+        assert controller.status(B, PartStatus.WAITING).why.startswith("job 1 is leaving host memory: ")
+        controller.status(A, PartStatus.LEAVING)
         controller.order(part(2, devices=(0,), run=["true"]))  # states nothing, and takes the free slot
-        controller.status(C, Status.ENDED)
+        controller.status(C, PartStatus.ENDED)
     controller.reports.clear()
     with agent_at(home, controller):
-        assert controller.status(B, Status.WAITING).why.startswith("job 1 is leaving host memory: ")
+        assert controller.status(B, PartStatus.WAITING).why.startswith("job 1 is leaving host memory: ")
         (tmp_path / "go").touch()
-        gone, begun = controller.status(A, *OVER), controller.status(B, Status.RUNNING)
+        gone, begun = controller.status(A, *OVER), controller.status(B, PartStatus.RUNNING)
     assert gone.end is not None
     assert begun.started_s is not None
     assert gone.end.code == 85
@@ -201,14 +201,14 @@ def test_what_one_was_seen_to_hold_counts_though_it_states_nothing(
     go = tmp_path / "go"
     with agent_at(home, controller):
         controller.order(part(0, run=stubborn(go), grace_s=600.0))
-        controller.status(A, Status.RUNNING)
+        controller.status(A, PartStatus.RUNNING)
         log = home / "attempts" / "0" / "1" / "logs" / "rank-0.log"
         controller.until(lambda: log.exists() and "ready" in log.read_text())
         controller.change(A, Wanted.STOP)
-        controller.status(A, Status.LEAVING)
+        controller.status(A, PartStatus.LEAVING)
     controller.order(part(1, devices=(1,), run=["true"], memory_gib=machine_memory_gib()))
     with agent_at(home, controller, usage_s=600.0):
-        assert controller.status(B, Status.WAITING).why.startswith("job 1 is leaving host memory: ")
+        assert controller.status(B, PartStatus.WAITING).why.startswith("job 1 is leaving host memory: ")
         go.touch()
         controller.status(A, *OVER)
-        controller.status(B, Status.ENDED)
+        controller.status(B, PartStatus.ENDED)

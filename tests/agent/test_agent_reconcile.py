@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.agent.ledger import Claim, Key
-from rota.agent.reconcile import Action, Do, Here, Machine, Phase, Plan, Silence, ledger_of, reconcile
+from rota.agent.reconcile import Action, Do, Here, Machine, NodePlan, PartPhase, Silence, ledger_of, reconcile
 from rota.wire.sync import Part, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 
 FOUR = Machine({0: "", 1: "", 2: "", 3: "lost"}, name="cpu")
 NO_MOVES = replace(FOUR, movable=False)
 UNSURE = replace(FOUR, whole=False)
-W, P = Wanted, Phase
+W, P = Wanted, PartPhase
 
 
 def order(row: int, wanted: Wanted, devices: str = "0", attempt: int = 1, **more: object) -> Part:
@@ -33,16 +33,16 @@ def order(row: int, wanted: Wanted, devices: str = "0", attempt: int = 1, **more
     )
 
 
-def here(row: int, phase: Phase, devices: str = "0", attempt: int = 1, **more: object) -> Here:
+def here(row: int, phase: PartPhase, devices: str = "0", attempt: int = 1, **more: object) -> Here:
     claim = Claim(tuple(int(one) for one in devices))
     return Here((row, attempt), str(row + 1), phase, claim, **{"version": 1, **more})  # type: ignore[arg-type]
 
 
-def plan_of(orders: list[Part], known: list[Here], machine: Machine = FOUR) -> Plan:
+def plan_of(orders: list[Part], known: list[Here], machine: Machine = FOUR) -> NodePlan:
     return reconcile({(one.row, one.attempt): one for one in orders}, known, machine)
 
 
-def said(plan: Plan) -> list[str]:
+def said(plan: NodePlan) -> list[str]:
     """`start 1.1` for row 1, attempt 1."""
     return [f"{action.do} {action.key[0]}.{action.key[1]}" for action in plan.actions]
 
@@ -102,7 +102,7 @@ def said(plan: Plan) -> list[str]:
         (None, P.GONE, "forget", "nobody waits for its end"),
     ],
 )
-def test_one_part(wanted: Wanted | None, phase: Phase | None, done: str, why: str) -> None:
+def test_one_part(wanted: Wanted | None, phase: PartPhase | None, done: str, why: str) -> None:
     plan = plan_of(
         [order(0, wanted)] if wanted is not None else [], [here(0, phase)] if phase is not None else []
     )
@@ -195,7 +195,7 @@ def test_many_parts(
         (Silence.FENCED, P.RUNNING, False, []),
     ],
 )
-def test_silence(silence: Silence, phase: Phase, self_fence: bool, done: list[str]) -> None:
+def test_silence(silence: Silence, phase: PartPhase, self_fence: bool, done: list[str]) -> None:
     machine = replace(FOUR, silence=silence)
     plan = plan_of([order(0, W.RUN), order(1, W.RUN, "1")], [here(0, phase, self_fence=self_fence)], machine)
     begun = [one for one in said(plan) if not one.startswith(("start", "resume"))]

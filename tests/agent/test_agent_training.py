@@ -9,7 +9,7 @@ import psutil
 import pytest
 from agent_play import FakeController, agent_at, part, python
 
-from rota.wire.sync import Mechanism, Notice, Status, Wanted
+from rota.wire.sync import Mechanism, Notice, PartStatus, Wanted
 
 LOOP = """
 import time, rota.training as rota
@@ -60,15 +60,15 @@ def test_progress_capability_suspend_resume_leave(home: Path, controller: FakeCo
 
         asked_s = time.monotonic()
         controller.change((0, 1), Wanted.SUSPEND, notice=Notice(reason="preempted", text="for job 2"))
-        suspended = controller.status((0, 1), Status.SUSPENDED)
+        suspended = controller.status((0, 1), PartStatus.SUSPENDED)
         took_s = time.monotonic() - asked_s
         assert psutil.Process(suspended.pids[0]).status() != psutil.STATUS_STOPPED
         assert suspended.suspended_gib > 0
         controller.order(part(1, run=["sleep", "600"]))
-        controller.status((1, 1), Status.RUNNING)
+        controller.status((1, 1), PartStatus.RUNNING)
 
         controller.change((0, 1), Wanted.RUN, devices=[1])
-        running = controller.status((0, 1), Status.RUNNING)
+        running = controller.status((0, 1), PartStatus.RUNNING)
         assert running.pids == suspended.pids
         controller.until(lambda: "resume" in {cost.kind for cost in controller.reports[0, 1].costs})
         costs = {cost.kind: cost for cost in controller.reports[0, 1].costs}
@@ -80,7 +80,7 @@ def test_progress_capability_suspend_resume_leave(home: Path, controller: FakeCo
         controller.until(lambda: steps(controller) > at)
 
         controller.change((0, 1), Wanted.LEAVE, notice=Notice(reason="preempted"))
-        report = controller.status((0, 1), Status.ENDED)
+        report = controller.status((0, 1), PartStatus.ENDED)
         assert report.end is not None
         assert report.end.code == 85
         assert "leave" in {cost.kind for cost in report.costs}
@@ -95,13 +95,13 @@ def test_two_ranks_stop_at_one_step(home: Path, controller: FakeController) -> N
             at = steps(controller)
             controller.until(lambda at=at: steps(controller) > at + 3)  # type: ignore[misc]
             controller.change((0, 1), Wanted.SUSPEND)
-            controller.status((0, 1), Status.SUSPENDED)
+            controller.status((0, 1), PartStatus.SUSPENDED)
             folder = home / "attempts" / "0" / "1" / "training"
             texts = [(folder / f"rank-{rank}.json").read_text() for rank in (0, 1)]
             stopped = [text.split('"at_step": ')[1].split(",")[0] for text in texts]
             assert stopped[0] == stopped[1], f"turn {turn}: {texts}"
             controller.change((0, 1), Wanted.RUN)
-            controller.status((0, 1), Status.RUNNING)
+            controller.status((0, 1), PartStatus.RUNNING)
 
 
 def test_another_agent_finishes_what_was_begun(home: Path, controller: FakeController) -> None:
@@ -126,14 +126,14 @@ def test_a_suspended_program_leaves_by_checkpoint(home: Path, controller: FakeCo
         controller.order(part(0, run=python(LOOP)))
         controller.until(lambda: steps(controller) > 0)
         controller.change((0, 1), Wanted.SUSPEND)
-        controller.status((0, 1), Status.SUSPENDED)
+        controller.status((0, 1), PartStatus.SUSPENDED)
         with controller.changed:
             controller.change((0, 1), Wanted.LEAVE)
             controller.order(part(1, run=["sleep", "600"]))
-        report = controller.status((0, 1), Status.ENDED)
+        report = controller.status((0, 1), PartStatus.ENDED)
         assert report.end is not None
         assert report.end.code == 85
-        controller.status((1, 1), Status.RUNNING)
+        controller.status((1, 1), PartStatus.RUNNING)
 
 
 def test_a_program_that_does_not_reach_a_step_is_stopped_by_signal(
@@ -144,11 +144,11 @@ def test_a_program_that_does_not_reach_a_step_is_stopped_by_signal(
         controller.order(part(0, run=python(STUCK), grace_s=0.3))
         wait_for_stuck(home, controller)
         controller.change((0, 1), Wanted.SUSPEND)
-        report = controller.status((0, 1), Status.SUSPENDED)
+        report = controller.status((0, 1), PartStatus.SUSPENDED)
         controller.until(lambda: psutil.Process(report.pids[0]).status() == psutil.STATUS_STOPPED)
         assert "did not stop at a step within" in report.why
         controller.change((0, 1), Wanted.RUN)
-        controller.status((0, 1), Status.RUNNING)
+        controller.status((0, 1), PartStatus.RUNNING)
 
 
 def test_a_program_that_does_not_leave_in_time_gets_the_signals(
@@ -158,6 +158,6 @@ def test_a_program_that_does_not_leave_in_time_gets_the_signals(
         controller.order(part(0, run=python(STUCK), grace_s=3.0))
         wait_for_stuck(home, controller)
         controller.change((0, 1), Wanted.LEAVE)
-        report = controller.status((0, 1), Status.ENDED)
+        report = controller.status((0, 1), PartStatus.ENDED)
         assert report.end is not None
         assert report.end.signal == 15

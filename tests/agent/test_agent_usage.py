@@ -11,7 +11,15 @@ import psutil
 import pytest
 from agent_play import PATIENCE_S
 
-from rota.agent.usage import Process, Roots, Sampler, all_processes, machine_memory_gib, memory_gib, owners_of
+from rota.agent.usage import (
+    Process,
+    Roots,
+    UsageSampler,
+    all_processes,
+    machine_memory_gib,
+    memory_gib,
+    owners_of,
+)
 
 A, B = (0, 1), (1, 1)
 
@@ -60,7 +68,7 @@ def test_cpu_and_memory_of_a_real_process() -> None:
         assert child.stdout is not None
         child.stdout.readline()
         wait_for_work(child.pid, 0.1)
-        roots, sampler = {A: Roots((child.pid,), None)}, Sampler()
+        roots, sampler = {A: Roots((child.pid,), None)}, UsageSampler()
         assert 0.0 < sampler.look(roots, time.monotonic())[A].cpu_cores < 1.5, "since its start"
         wait_for_work(child.pid, 0.5)
         used = sampler.look(roots, time.monotonic())[A]

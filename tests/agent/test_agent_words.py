@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from rota.agent import board as board_module
 from rota.agent.board import Board
-from rota.agent.folder import Home
+from rota.agent.folder import AgentFolder
 from rota.agent.logs import decoded, fetch
-from rota.agent.orders import Asked, Orders
+from rota.agent.orders import Orders, QuestionBasis
 from rota.agent.reconcile import Silence
 from rota.agent.silence import Contact
-from rota.wire.sync import Exit, Fetch, Part, Piece, Progress, Report, Status, SyncReply, Wanted
+from rota.wire.sync import Exit, Fetch, Part, PartStatus, Piece, ProgressReport, Report, SyncReply, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 
-NEW, OLD = Asked("", 0), "one"
+NEW, OLD = QuestionBasis("", 0), "one"
 
 
 def part(row: int, version: int, wanted: Wanted = Wanted.RUN) -> Part:
@@ -40,22 +40,26 @@ def test_orders_are_whole_after_the_first_answer() -> None:
     orders = Orders()
     assert orders.wanted() == ({}, False)
     assert orders.take(reply(3, part(0, 2), part(1, 3)), orders.question())
-    assert (wanted(orders), orders.wanted()[1], orders.question()) == ({0: 2, 1: 3}, True, Asked("one", 3))
+    assert (wanted(orders), orders.wanted()[1], orders.question()) == (
+        {0: 2, 1: 3},
+        True,
+        QuestionBasis("one", 3),
+    )
 
 
 def test_a_controller_that_has_not_read_its_store_is_not_taken_at_its_word() -> None:
     orders = Orders()
     orders.take(reply(0, whole=False), NEW)
     assert orders.wanted() == ({}, False)
-    orders.take(reply(2, part(0, 2)), Asked("one", 0))
+    orders.take(reply(2, part(0, 2)), QuestionBasis("one", 0))
     assert (wanted(orders), orders.wanted()[1]) == ({0: 2}, False)
 
 
 def test_a_late_answer_undoes_nothing() -> None:
     orders = Orders()
     orders.take(reply(3, part(0, 2), part(1, 3)), NEW)
-    orders.take(reply(5, part(0, 5)), Asked("one", 3))
-    orders.take(reply(4, part(0, 4)), Asked("one", 3))
+    orders.take(reply(5, part(0, 5)), QuestionBasis("one", 3))
+    orders.take(reply(4, part(0, 4)), QuestionBasis("one", 3))
     assert (wanted(orders), orders.question().seen) == ({0: 5, 1: 3}, 5)
 
 
@@ -63,23 +67,23 @@ def test_what_is_forgotten_stays_so_unless_it_is_ordered_anew() -> None:
     orders = Orders()
     orders.take(reply(3, part(0, 3, Wanted.FORGET)), NEW)
     orders.forget((0, 1))
-    orders.take(reply(3, part(0, 1)), Asked("one", 0))
-    orders.take(reply(3, part(0, 3, Wanted.FORGET)), Asked("one", 2))
+    orders.take(reply(3, part(0, 1)), QuestionBasis("one", 0))
+    orders.take(reply(3, part(0, 3, Wanted.FORGET)), QuestionBasis("one", 2))
     assert wanted(orders) == {}
-    orders.take(reply(4, part(0, 4, Wanted.KILL)), Asked("one", 3))
+    orders.take(reply(4, part(0, 4, Wanted.KILL)), QuestionBasis("one", 3))
     assert wanted(orders) == {0: 4}
 
 
 def test_a_new_controller_is_asked_for_everything() -> None:
     orders = Orders()
     orders.take(reply(9, part(0, 8), part(1, 9)), NEW)
-    assert not orders.take(reply(2, part(2, 2), controller="two"), Asked("one", 9))
+    assert not orders.take(reply(2, part(2, 2), controller="two"), QuestionBasis("one", 9))
     assert orders.question() == NEW
     assert orders.wanted()[1] is False, "until it has answered nobody knows what it does not want"
     assert wanted(orders) == {0: 8, 1: 9}
     assert orders.take(reply(2, part(0, 1), part(2, 2), controller="two"), NEW)
     assert (wanted(orders), orders.wanted()[1]) == ({0: 1, 2: 2}, True)
-    assert not orders.take(reply(10, part(1, 10)), Asked("one", 9)), "the old one's last words"
+    assert not orders.take(reply(10, part(1, 10)), QuestionBasis("one", 9)), "the old one's last words"
     assert wanted(orders) == {0: 1, 2: 2}
 
 
@@ -91,7 +95,7 @@ def test_answers_in_any_order_come_to_the_same(order: list[int], data: st.DataOb
     for version in order:
         seen = data.draw(st.integers(0, version - 1))
         news = {one.row: one for one in changes[:version] if one.version > seen}
-        orders.take(reply(version, *news.values()), Asked("one", seen))
+        orders.take(reply(version, *news.values()), QuestionBasis("one", seen))
     last = {one.row: one.version for one in changes}
     assert wanted(orders) == last
     assert orders.question().seen == 6
@@ -107,7 +111,7 @@ class Clock:
         return self.now
 
 
-def report(row: int, status: Status = Status.RUNNING, **more: object) -> Report:
+def report(row: int, status: PartStatus = PartStatus.RUNNING, **more: object) -> Report:
     return Report.model_validate({"row": row, "attempt": 1, "status": status, "since_s": 1.0, **more})
 
 
@@ -121,10 +125,10 @@ def test_news_is_told_once_and_small_news_rides_along() -> None:
     board = Board(clock)
     board.post([report(0), report(1)])
     assert rows(board) == [0, 1]
-    board.post([report(0, progress=Progress(steps=5)), report(1)])
-    board.post([report(0, progress=Progress(steps=6)), report(1, Status.LEAVING)])
+    board.post([report(0, progress=ProgressReport(steps=5)), report(1)])
+    board.post([report(0, progress=ProgressReport(steps=6)), report(1, PartStatus.LEAVING)])
     assert rows(board) == [0, 1], "the progress of 0 goes with the status of 1"
-    board.post([report(0, progress=Progress(steps=7)), report(1, Status.LEAVING)])
+    board.post([report(0, progress=ProgressReport(steps=7)), report(1, PartStatus.LEAVING)])
     clock.now += board_module.LAZY_S
     assert rows(board) == [0]
 
@@ -134,17 +138,17 @@ def test_what_did_not_arrive_is_told_again() -> None:
     board.post([report(0), report(1)])
     board.pieces([Piece(id="a", offset=0, text="", size=0)])
     parcel = board.wait()
-    board.post([report(0, Status.ENDED, end=Exit(ended_s=2.0, code=0))])
+    board.post([report(0, PartStatus.ENDED, end=Exit(ended_s=2.0, code=0))])
     board.untold(parcel)
     again = board.wait()
-    assert [(one.row, one.status) for one in again.reports] == [(0, Status.ENDED)], "1 is forgotten"
+    assert [(one.row, one.status) for one in again.reports] == [(0, PartStatus.ENDED)], "1 is forgotten"
     assert [piece.id for piece in again.pieces] == ["a"]
 
 
 def test_ends_are_repeated_soon_and_the_rest_now_and_then() -> None:
     clock = Clock()
     board = Board(clock)
-    board.post([report(0, Status.ENDED), report(1)])
+    board.post([report(0, PartStatus.ENDED), report(1)])
     told = []
     rows(board)
     for _ in range(10):
@@ -210,14 +214,14 @@ def test_an_older_answer_does_not_make_the_silence_longer(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> tuple[Home, Path]:
-    home = Home(tmp_path, tmp_path / "checkpoints")
+def log(tmp_path: Path) -> tuple[AgentFolder, Path]:
+    home = AgentFolder(tmp_path, tmp_path / "checkpoints")
     path = home.of(3, 1).log(0)
     path.parent.mkdir(parents=True)
     return home, path
 
 
-def piece(home: Home, offset: int, limit: int = 1000, rank: int = 0) -> Piece:
+def piece(home: AgentFolder, offset: int, limit: int = 1000, rank: int = 0) -> Piece:
     return fetch(home, Fetch(id="x", row=3, attempt=1, rank=rank, offset=offset, limit=limit))
 
 
@@ -237,7 +241,9 @@ def piece(home: Home, offset: int, limit: int = 1000, rank: int = 0) -> Piece:
         (b"a\xffb", 0, 9, "a?b", 0),
     ],
 )
-def test_pieces(log: tuple[Home, Path], data: bytes, offset: int, limit: int, text: str, at: int) -> None:
+def test_pieces(
+    log: tuple[AgentFolder, Path], data: bytes, offset: int, limit: int, text: str, at: int
+) -> None:
     home, path = log
     path.write_bytes(data)
     found = piece(home, offset, limit)
@@ -257,13 +263,13 @@ def test_pieces_follow_one_another_without_gap(data: bytes, limit: int) -> None:
         assert text == data.decode()
 
 
-def test_a_log_that_is_not_there(log: tuple[Home, Path]) -> None:
+def test_a_log_that_is_not_there(log: tuple[AgentFolder, Path]) -> None:
     home, _ = log
     assert piece(home, 0, rank=5).error == "there is no log of rank 5 of attempt 1 on this machine"
 
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), lambda path: os.mkfifo(path)])
-def test_a_log_that_is_a_trap(log: tuple[Home, Path], make: Callable[[Path], None]) -> None:
+def test_a_log_that_is_a_trap(log: tuple[AgentFolder, Path], make: Callable[[Path], None]) -> None:
     home, path = log
     make(path)
     found = piece(home, 0)

@@ -12,7 +12,7 @@ from attempts import gone, lines, part, running, see, shell
 from rota.agent.cgroups import Cgroups, kill_members, members, memberships, mounts, remove
 from rota.agent.identity import Stat
 from rota.agent.supervisor import Supervisor
-from rota.wire.sync import Status
+from rota.wire.sync import PartStatus
 
 possible = pytest.mark.skipif(Cgroups.probe().base is None, reason="no writable cgroup hierarchy here")
 
@@ -70,7 +70,7 @@ def test_nothing_hides_from_its_group(tmp_path: Path) -> None:
     assert hidden in members(live.cgroup)
     os.kill(live.shim.pid, signal.SIGKILL)
     gone(supervisor, live)
-    assert live.status is Status.LOST
+    assert live.status is PartStatus.LOST
     stat = Stat.of(hidden)
     assert stat is None or stat.dead
     supervisor.forget(live)
@@ -84,8 +84,8 @@ def test_without_groups_all_is_well(tmp_path: Path) -> None:
     supervisor.cgroups = Cgroups(tmp_path / "nowhere")
     live = gone(supervisor, supervisor.start(part(0, "true")))
     assert live.cgroup is None
-    assert live.status is Status.ENDED
+    assert live.status is PartStatus.ENDED
     (tmp_path / "flat").mkdir()
     supervisor.cgroups = Cgroups(tmp_path / "flat")  # no cgroup.procs that means anything
-    assert gone(supervisor, supervisor.start(part(1, "true"))).status is Status.ENDED
+    assert gone(supervisor, supervisor.start(part(1, "true"))).status is PartStatus.ENDED
     supervisor.close()

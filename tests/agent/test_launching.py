@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from attempts import gone, part
-from rota.agent.folder import Home
+from rota.agent.folder import AgentFolder
 from rota.agent.job_path import job_path
 from rota.agent.launching import User, launch_form, make_folders, void_checkpoints
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.server.config import Config, choose
-from rota.wire.sync import Part, Rank, Status, Wanted
+from rota.wire.sync import Part, PartStatus, Rank, Wanted
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "agent", tmp_path / "agent" / "checkpoints")
+def home(tmp_path: Path) -> AgentFolder:
+    return AgentFolder(tmp_path / "agent", tmp_path / "agent" / "checkpoints")
 
 
 def gang(**fields: object) -> Part:
@@ -49,7 +49,7 @@ def gang(**fields: object) -> Part:
     return Part.model_validate(known | fields)
 
 
-def environment(one: Part, home: Home, index: int = 0, **how: object) -> dict[str, str]:
+def environment(one: Part, home: AgentFolder, index: int = 0, **how: object) -> dict[str, str]:
     """All that a rank sees."""
     settings = {"cores": (), "cuda": ("4", "6"), "port": 29400} | how
     form = launch_form(one, home, **settings)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def environment(one: Part, home: Home, index: int = 0, **how: object) -> dict[st
     return found
 
 
-def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: Home) -> None:
+def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: AgentFolder) -> None:
     """And what Rota says."""
     folder = home.path / "attempts/16/3"
     wanted = {
@@ -95,7 +95,7 @@ def test_a_rank_of_a_gang_sees_what_torchrun_would_say(home: Home) -> None:
     assert {name: found.get(name) for name in wanted} == wanted
 
 
-def test_nothing_that_a_rank_sees_is_a_setting(home: Home) -> None:
+def test_nothing_that_a_rank_sees_is_a_setting(home: AgentFolder) -> None:
     """A cluster that is started from within a job is not configured by that job's environment."""
     with_array = gang(env={"ROTA_ARRAY_INDEX": "1", "ROTA_ARRAY_JOB_ID": "17"})
     settings = {f"ROTA_{one.name.upper()}" for one in fields(Config)}
@@ -125,13 +125,13 @@ def test_nothing_that_a_rank_sees_is_a_setting(home: Home) -> None:
     ],
 )
 def test_who_has_the_last_word(
-    home: Home, fields: dict[str, object], how: dict[str, object], name: str, value: str
+    home: AgentFolder, fields: dict[str, object], how: dict[str, object], name: str, value: str
 ) -> None:
     """The user's environment over the agent's, Rota's over both."""
     assert environment(gang(**fields), home, **how)[name] == value.format(python=job_path(home.python))
 
 
-def test_the_agents_own_secrets_stay_with_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agents_own_secrets_stay_with_it(home: AgentFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ROTA_ variables are not the job's business; the rest of a shared login is."""
     monkeypatch.setenv("ROTA_TOKEN", "secret")
     monkeypatch.setenv("FLAVOUR", "mint")
@@ -141,7 +141,7 @@ def test_the_agents_own_secrets_stay_with_it(home: Home, monkeypatch: pytest.Mon
 
 
 @needs_root
-def test_another_user_gets_a_login(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_gets_a_login(home: AgentFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of root's environment but path, language and time zone."""
     monkeypatch.setenv("FLAVOUR", "mint")
     monkeypatch.setenv("LANG", "C.UTF-8")
@@ -154,7 +154,7 @@ def test_another_user_gets_a_login(home: Home, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: Home) -> None:
+def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: AgentFolder) -> None:
     """With one process for the node, to all of them; and that many threads."""
     form = launch_form(gang(), home, cores=(10, 20), cuda=(), port=None)
     assert [rank["cores"] for rank in form["ranks"]] == [[10], [20]]
@@ -165,7 +165,7 @@ def test_each_rank_is_pinned_to_the_cores_of_its_devices(home: Home) -> None:
     assert form["ranks"][0]["env"]["ROTA_LOCAL_DEVICES"] == "4,6"
 
 
-def test_a_part_without_devices_has_one_rank(home: Home) -> None:
+def test_a_part_without_devices_has_one_rank(home: AgentFolder) -> None:
     """A job of 0 GPUs runs once, and sees none."""
     one = gang(devices=[], ranks=[], world_size=1, nodes=[])
     form = launch_form(one, home, cores=(), cuda=(), port=None)
@@ -179,7 +179,7 @@ def test_only_the_owner_reads_the_environment(tmp_path: Path) -> None:
     """launch.json holds what the user's environment holds."""
     supervisor = Supervisor(tmp_path / "agent")
     live = gone(supervisor, supervisor.start(part(0, "true", env={"API_KEY": "secret"})))
-    assert live.status is Status.ENDED
+    assert live.status is PartStatus.ENDED
     path = live.folder.launch
     assert json.loads(path.read_text())["env"]["API_KEY"] == "secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -226,12 +226,12 @@ def test_a_home_that_the_user_cannot_enter_is_named(tmp_path: Path) -> None:
     closed.mkdir(mode=0o700)
     for path in tmp_path, *tmp_path.parents[:-1]:
         path.chmod(path.stat().st_mode | 0o011)
-    home = Home(closed / "agent", closed / "agent" / "checkpoints")
+    home = AgentFolder(closed / "agent", closed / "agent" / "checkpoints")
     with pytest.raises(WorldError, match=f"user 'nobody' may not enter {closed}, which holds"):
         make_folders(home.of(0, 1), home, User.of("nobody"))
 
 
-def test_void_attempts_are_marked(home: Home) -> None:
+def test_void_attempts_are_marked(home: AgentFolder) -> None:
     """Those whose folder is on this machine; the others have nothing to publish here."""
     home.checkpoint(16, 1).mkdir(parents=True)
     void_checkpoints(home, gang(void=[1, 2]))
@@ -239,7 +239,7 @@ def test_void_attempts_are_marked(home: Home) -> None:
     assert not home.checkpoint(16, 2).exists()
 
 
-def test_a_workdir_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workdir_is_found(home: AgentFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's; otherwise its user's home."""
     monkeypatch.setenv("HOME", "/home/me")
     assert launch_form(gang(), home, cores=(), cuda=(), port=None)["workdir"] == "/data"

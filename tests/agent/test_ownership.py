@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from attempts import gone, shell
-from rota.agent.folder import Home
+from rota.agent.folder import AgentFolder
 from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
-from rota.wire.sync import Status
+from rota.wire.sync import PartStatus
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 def run(supervisor: Supervisor, script: str, submit_s: float, attempt: int = 1) -> str:
     """One attempt of the job in row 0, to its end; returns what it wrote."""
     live = gone(supervisor, supervisor.start(shell(0, script, attempt=attempt, submit_s=submit_s)))
-    assert live.status is Status.ENDED
+    assert live.status is PartStatus.ENDED
     said = live.folder.log(0).read_text()
     supervisor.forget(live)
     return said
@@ -62,10 +62,10 @@ def test_an_attempt_of_the_same_job_does_not_run_twice(supervisor: Supervisor) -
 def test_machines_that_share_checkpoints_set_them_aside_once(tmp_path: Path) -> None:
     shared = tmp_path / "checkpoints"
     for node in ("a", "b"):
-        claim(Home(tmp_path / node, shared), shell(0, "", submit_s=1000.0))
+        claim(AgentFolder(tmp_path / node, shared), shell(0, "", submit_s=1000.0))
     (shared / "0" / "1").mkdir()
     for node in ("a", "b"):
-        claim(Home(tmp_path / node, shared), shell(0, "", submit_s=2000.0))
+        claim(AgentFolder(tmp_path / node, shared), shell(0, "", submit_s=2000.0))
         (shared / "0" / "new").mkdir(exist_ok=True)
     assert (shared / "0" / "new").is_dir()
     assert [path.name for path in next(iter(shared.glob("0.earlier-*"))).iterdir() if path.is_dir()] == ["1"]

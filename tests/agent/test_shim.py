@@ -17,7 +17,7 @@ import pytest
 
 from attempts import lines, see
 from rota.agent import shim
-from rota.agent.identity import Identity, Stat
+from rota.agent.identity import ProcessIdentity, Stat
 
 PROGRAM = str(Path(shim.__file__))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that")
@@ -60,15 +60,15 @@ class Attempt:
         assert self.start() == 0
         return self.record()
 
-    def identity(self, name: str = "shim.json") -> Identity:
+    def identity(self, name: str = "shim.json") -> ProcessIdentity:
         path = self.path / name
         see(path.exists, name)
-        return Identity.read(json.loads(path.read_text()))
+        return ProcessIdentity.read(json.loads(path.read_text()))
 
-    def ranks(self) -> list[Identity]:
+    def ranks(self) -> list[ProcessIdentity]:
         path = self.path / "ranks.json"
         see(path.exists, "ranks.json")
-        return [Identity.read(one) for one in json.loads(path.read_text())["ranks"]]
+        return [ProcessIdentity.read(one) for one in json.loads(path.read_text())["ranks"]]
 
     def log(self, rank: int = 0) -> str:
         return (self.path / "logs" / f"rank-{rank}.log").read_text()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from rota.agent.ending import exit_of
 from rota.agent.folder import Folder
-from rota.agent.stopping import Plan
+from rota.agent.stopping import StopPlan
 
 seconds = st.floats(0, 1e6)
 plans = st.builds(
-    lambda now, notice, grace, signal: Plan.of(now, grace_s=grace, notice_s=notice, signal=signal),
+    lambda now, notice, grace, signal: StopPlan.of(now, grace_s=grace, notice_s=notice, signal=signal),
     seconds,
     seconds,
     seconds,
@@ -24,7 +24,7 @@ plans = st.builds(
 
 
 @given(plans, plans)
-def test_two_stops_are_the_sooner_of_both(one: Plan, two: Plan) -> None:
+def test_two_stops_are_the_sooner_of_both(one: StopPlan, two: StopPlan) -> None:
     """No second stop puts anything off, and saying it again changes nothing."""
     both = one.sooner(two)
     assert both.terminate_s == min(one.terminate_s, two.terminate_s)
@@ -34,14 +34,14 @@ def test_two_stops_are_the_sooner_of_both(one: Plan, two: Plan) -> None:
 
 
 @given(plans)
-def test_a_plan_survives_its_file(plan: Plan) -> None:
+def test_a_plan_survives_its_file(plan: StopPlan) -> None:
     """As it is, with what was done."""
-    assert Plan.read(plan.form()) == plan
+    assert StopPlan.read(plan.form()) == plan
 
 
 def test_signals_have_one_name() -> None:
     """With or without SIG."""
-    assert Plan.of(0, grace_s=1, signal="USR1") == Plan.of(0, grace_s=1, signal="SIGUSR1")
+    assert StopPlan.of(0, grace_s=1, signal="USR1") == StopPlan.of(0, grace_s=1, signal="SIGUSR1")
 
 
 def end(rank: int, code: int | None = 0, signal: int | None = None, ended_s: float = 100.0) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rota.agent.strays import kill_strays, strays
 from rota.agent.supervisor import Supervisor
 from rota.agent.watching import seize
 from rota.errors import WorldError
-from rota.wire.sync import Mechanism, Notice, Status
+from rota.wire.sync import Mechanism, Notice, PartStatus
 
 Make = Callable[[], Supervisor]
 COUNT = "while :; do echo x >> $ROTA_ATTEMPT_DIR/count; sleep 0.01; done"
@@ -88,14 +88,14 @@ class TestStart:
     def test_a_job_runs_and_ends(self, supervisor: Supervisor) -> None:
         """Starting, running, ended: with exit code and the end of its log."""
         live = supervisor.start(shell(0, f"echo hello; {GATE}"))
-        assert live.status is Status.STARTING
+        assert live.status is PartStatus.STARTING
         assert supervisor.wait(0) == [live]
         running(supervisor, live)
         assert live.started_s == pytest.approx(time.time(), abs=10)
         assert [Stat.of(pid) is not None for pid in live.pids] == [True]
         seen(live, "gate").write_text("\n")
         gone(supervisor, live)
-        assert live.status is Status.ENDED
+        assert live.status is PartStatus.ENDED
         assert live.end is not None
         assert (live.end.code, live.end.signal, live.end.rank, live.end.tail) == (5, None, 0, "hello\n")
         assert (live.end.infrastructure, live.end.oom, live.why) == (False, False, "")
@@ -116,13 +116,13 @@ class TestStart:
         assert supervisor.start(one) is live
         supervisor.forget(live)
         again = supervisor.start(one)
-        assert (again.status, again.end) == (Status.ENDED, live.end)
+        assert (again.status, again.end) == (PartStatus.ENDED, live.end)
         assert lines(out(live, "logs/runs")) == ["ran"]
 
     def test_many_at_once(self, supervisor: Supervisor) -> None:
         """Each ends by itself, with its own code."""
         lives = [supervisor.start(shell(row, f"exit {row}")) for row in range(20)]
-        assert [gone(supervisor, live).status for live in lives] == [Status.ENDED] * 20
+        assert [gone(supervisor, live).status for live in lives] == [PartStatus.ENDED] * 20
         assert [live.end.code for live in lives if live.end] == list(range(20))
         assert supervisor.known() == lives
 
@@ -137,7 +137,7 @@ class TestStart:
     def test_a_wrong_command_is_an_end(self, supervisor: Supervisor) -> None:
         """The user's error, not the machine's: ended with a code, and one sentence."""
         live = gone(supervisor, supervisor.start(part(0, "pyton")))
-        assert live.status is Status.ENDED
+        assert live.status is PartStatus.ENDED
         assert live.end is not None
         assert (live.end.code, live.end.infrastructure) == (127, False)
         assert live.end.error.startswith("there is no command 'pyton' in PATH=")
@@ -147,11 +147,11 @@ class TestStart:
         """Nothing is started, and the next supervisor says the same."""
         one = part(0, "true", user="nobody-knows")
         live = make().start(one)
-        assert live.status is Status.LOST
+        assert live.status is PartStatus.LOST
         assert "has no user 'nobody-knows'" in live.why
         assert live.end is not None
         assert live.end.infrastructure
-        assert make().start(one).status is Status.LOST
+        assert make().start(one).status is PartStatus.LOST
 
     def test_a_home_that_cannot_be_written_loses_the_attempt(self, tmp_path: Path) -> None:
         """The reason names the folder; nothing is raised."""
@@ -159,7 +159,7 @@ class TestStart:
         (tmp_path / "agent" / "attempts").write_text("a file")
         supervisor = Supervisor(tmp_path / "agent")
         live = supervisor.start(part(0, "true"))
-        assert live.status is Status.LOST
+        assert live.status is PartStatus.LOST
         assert str(tmp_path / "agent" / "attempts") in live.why
         assert supervisor.wait(0) == [live]
         supervisor.close()
@@ -172,7 +172,7 @@ class TestAttach:
         live = running(first, first.start(shell(0, GATE), cores=[min(os.sched_getaffinity(0))], port=4321))
         second = make()
         found = the_same(second, live)
-        assert (found.status, found.shim, found.ranks) == (Status.RUNNING, live.shim, live.ranks)
+        assert (found.status, found.shim, found.ranks) == (PartStatus.RUNNING, live.shim, live.ranks)
         assert (found.devices, found.cores, found.port) == (live.devices, live.cores, 4321)
         assert second.wait(0) == [found]
         seen(found, "gate").write_text("\n")
@@ -189,7 +189,7 @@ class TestAttach:
         assert live.shim is not None
         see(lambda: not live.shim.alive(), "the end of the shim")  # type: ignore[union-attr]
         found = the_same(make(), live)
-        assert found.status is Status.ENDED
+        assert found.status is PartStatus.ENDED
         assert found.end is not None
         assert found.end.code == 5
         assert found.started_s == live.started_s
@@ -204,9 +204,9 @@ class TestAttach:
         second = make()
         found = the_same(second, bad)
         gone(second, found)
-        assert found.status is Status.LOST
+        assert found.status is PartStatus.LOST
         assert "launch.json cannot be read" in found.why
-        assert the_same(second, live).status is Status.RUNNING
+        assert the_same(second, live).status is PartStatus.RUNNING
 
 
 class TestLost:
@@ -219,7 +219,7 @@ class TestLost:
         assert live.shim is not None
         os.kill(live.shim.pid, signal.SIGKILL)
         gone(first, live)
-        assert live.status is Status.LOST
+        assert live.status is PartStatus.LOST
         assert live.why == "its shim was killed, and its processes with it"
         assert live.end is not None
         assert live.end.infrastructure
@@ -236,7 +236,7 @@ class TestLost:
         form = {"pid": os.getpid(), "started": 1, "boot": "another"}
         out(live, "shim.json").write_text(json.dumps(form))
         found = the_same(make(), live)
-        assert (found.status, found.why) == (Status.LOST, "the machine was restarted while it ran")
+        assert (found.status, found.why) == (PartStatus.LOST, "the machine was restarted while it ran")
 
     def test_a_verdict_that_cannot_be_written_keeps_the_lock(
         self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
@@ -247,7 +247,7 @@ class TestLost:
         monkeypatch.setattr(Folder, "write", full_disk)
         os.kill(live.shim.pid, signal.SIGKILL)
         gone(supervisor, live)
-        assert live.status is Status.LOST
+        assert live.status is PartStatus.LOST
         assert "cannot be recorded" in live.why
         assert seize(live.folder) is None
 
@@ -257,7 +257,7 @@ class TestLost:
         live = gone(first, first.start(part(0, "true")))
         out(live, "exit.json").write_text("{")
         found = the_same(make(), live)
-        assert found.status is Status.LOST
+        assert found.status is PartStatus.LOST
         assert f"the records in {live.folder.path} cannot be read" in found.why
 
     def test_strays_are_those_of_one_attempt(self, supervisor: Supervisor) -> None:
@@ -278,7 +278,7 @@ class TestSuspend:
         live = running(supervisor, supervisor.start(shell(0, f"setsid sh -c '{COUNT}' & wait")))
         path = seen(live, "count")
         supervisor.suspend(live)
-        assert live.status is Status.SUSPENDED
+        assert live.status is PartStatus.SUSPENDED
         assert live.shim is not None
         shim = live.shim
         see(lambda: {stat.state for stat in below(shim.pid)} == {"T"}, "each stops as soon as it gets a core")
@@ -286,7 +286,7 @@ class TestSuspend:
         assert supervisor.wait(0.1) == [live]
         assert path.stat().st_size == before
         supervisor.resume(live)
-        assert (live.status, live.suspended) == (Status.RUNNING, None)
+        assert (live.status, live.suspended) == (PartStatus.RUNNING, None)
         see(lambda: path.stat().st_size > before, "it counts again")
 
     @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "noted only"])
@@ -299,7 +299,7 @@ class TestSuspend:
             live.folder.write("suspend.json", {"mechanism": Mechanism.SIGNAL, "since_s": 0.0})
         second = make()
         found = the_same(second, live)
-        assert (found.status, found.suspended) == (Status.SUSPENDED, Mechanism.SIGNAL)
+        assert (found.status, found.suspended) == (PartStatus.SUSPENDED, Mechanism.SIGNAL)
         shim = found.shim
         assert shim is not None
         see(lambda: {stat.state for stat in below(shim.pid)} == {"T"}, "all of it stands still")
@@ -310,7 +310,7 @@ class TestSuspend:
         live = running(first, first.start(shell(0, COUNT)))
         first.suspend(live, Mechanism.COOPERATIVE)
         found = the_same(make(), live)
-        assert (found.status, found.suspended) == (Status.SUSPENDED, Mechanism.COOPERATIVE)
+        assert (found.status, found.suspended) == (PartStatus.SUSPENDED, Mechanism.COOPERATIVE)
         size = seen(live, "count").stat().st_size
         see(lambda: out(live, "count").stat().st_size > size, "it counts on")
 
@@ -342,7 +342,7 @@ class TestSuspend:
         monkeypatch.setattr(Folder, "write", full_disk)
         with pytest.raises(WorldError, match=r"suspend\.json of job 1 cannot be written"):
             supervisor.suspend(live)
-        assert live.status is Status.RUNNING
+        assert live.status is PartStatus.RUNNING
         assert live.shim is not None
         assert "T" not in {stat.state for stat in below(live.shim.pid)}
 
@@ -362,7 +362,7 @@ class TestStop:
         live = running(supervisor, supervisor.start(shell(0, script)))
         seen(live, "up")
         supervisor.stop(live, PREEMPTED, grace_s=30)
-        assert live.status is Status.LEAVING
+        assert live.status is PartStatus.LEAVING
         deadline_s = live.deadline_s
         gone(supervisor, live)
         assert live.end is not None
@@ -415,7 +415,7 @@ class TestStop:
         seen(live, "terms")
         second = make()
         found = the_same(second, live)
-        assert (found.status, found.deadline_s) == (Status.LEAVING, deadline_s)
+        assert (found.status, found.deadline_s) == (PartStatus.LEAVING, deadline_s)
         gone(second, found)
         assert found.end is not None
         assert deadline_s is not None
@@ -448,7 +448,7 @@ class TestStop:
         pids = see(lambda: [s.pid for s in below(live.shim.pid)][1:], "the hidden one")  # type: ignore[union-attr]
         supervisor.kill(live, "cancelled")
         gone(supervisor, live)
-        assert live.status is Status.ENDED
+        assert live.status is PartStatus.ENDED
         assert live.end is not None
         assert live.end.signal == signal.SIGKILL
         assert not any(alive(pid) for pid in pids)
@@ -457,9 +457,9 @@ class TestStop:
         """Whatever the shim was about to do: it ends."""
         live = supervisor.start(shell(0, COUNT))
         supervisor.kill(live)
-        assert live.status is Status.LEAVING
+        assert live.status is PartStatus.LEAVING
         gone(supervisor, live)
-        assert live.status is Status.ENDED
+        assert live.status is PartStatus.ENDED
 
     def test_a_full_disk_does_not_prevent_it(
         self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
@@ -468,7 +468,7 @@ class TestStop:
         live = running(supervisor, supervisor.start(part(0, "sleep", "60")))
         monkeypatch.setattr(Folder, "write", full_disk)
         supervisor.stop(live, PREEMPTED, grace_s=30)
-        assert live.status is Status.LEAVING
+        assert live.status is PartStatus.LEAVING
         assert live.why == "stop.json of job 1 cannot be written: [Errno 28] No space left on device"
         gone(supervisor, live)
         assert live.end is not None
@@ -480,7 +480,7 @@ class TestStop:
         end = live.end
         supervisor.stop(live, PREEMPTED, grace_s=1)
         supervisor.kill(live)
-        assert (live.status, live.end) == (Status.ENDED, end)
+        assert (live.status, live.end) == (PartStatus.ENDED, end)
 
 
 class TestForget:
@@ -508,7 +508,7 @@ class TestForget:
                 supervisor.forget(live)
             assert supervisor.find(0, 1) is live
         supervisor.forget(live)
-        assert supervisor.start(live.part).status is Status.LOST
+        assert supervisor.start(live.part).status is PartStatus.LOST
         assert supervisor.find(0, 1) is not live
 
     def test_what_runs_is_not_forgotten(self, supervisor: Supervisor) -> None:
@@ -530,7 +530,7 @@ class TestWait:
         """It sleeps on nothing, and yet sees the new attempt."""
         threading.Timer(0.05, lambda: supervisor.start(shell(0, GATE))).start()
         (live,) = supervisor.wait(30)
-        until(supervisor, live, {Status.RUNNING})
+        until(supervisor, live, {PartStatus.RUNNING})
 
     def test_its_time_ends(self, supervisor: Supervisor) -> None:
         """Nothing has changed."""

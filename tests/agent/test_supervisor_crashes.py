@@ -19,11 +19,11 @@ import pytest
 
 from attempts import PATIENCE_S, gone, lines, see, shell, until
 from rota.agent import watching
-from rota.crash import VARIABLE
 from rota.agent.live import Live
 from rota.agent.strays import strays
 from rota.agent.supervisor import Supervisor
-from rota.wire.sync import Part, Status
+from rota.crash import VARIABLE
+from rota.wire.sync import Part, PartStatus
 
 RUN = "cd $ROTA_ATTEMPT_DIR; echo ran >> runs; mkfifo gate; read x < gate; exit 5"
 AGENT = """
@@ -81,7 +81,7 @@ def crash(home: Path, one: Part, point: str, what: str = "start") -> None:
 
 def finish(supervisor: Supervisor, live: Live) -> None:
     """Let the command end, if it runs."""
-    if live.status is Status.RUNNING:
+    if live.status is PartStatus.RUNNING:
         see((live.folder.path / "gate").exists, "the gate")
         (live.folder.path / "gate").write_text("\n")
     gone(supervisor, live)
@@ -106,8 +106,8 @@ def test_an_agent_that_dies_while_it_starts(
     second = Supervisor(home)
     assert (second.find(0, 1) is not None) == known
     live = second.start(one)
-    until(second, live, {Status.RUNNING, Status.LOST})
-    assert (live.status is Status.RUNNING) == bool(runs)
+    until(second, live, {PartStatus.RUNNING, PartStatus.LOST})
+    assert (live.status is PartStatus.RUNNING) == bool(runs)
     finish(second, live)
     assert second.start(one) is live
     assert len(lines(live.folder.path / "runs")) == runs
@@ -127,7 +127,7 @@ def test_what_may_have_begun_is_not_started_again(
     second = Supervisor(home)
     live = second.start(one)
     gone(second, live)
-    assert live.status is Status.LOST
+    assert live.status is PartStatus.LOST
     assert lines(live.folder.path / "runs") == []
     second.close()
 
@@ -135,23 +135,28 @@ def test_what_may_have_begun_is_not_started_again(
 @pytest.mark.parametrize(
     ("point", "status", "ran"),
     [
-        ("shim started", Status.LOST, False),
-        ("lock taken", Status.LOST, False),
-        ("shim forked", Status.LOST, False),
-        ("shim written", Status.LOST, False),
-        ("logs opened", Status.LOST, False),
-        ("rank started", Status.LOST, None),  # the rank may have come so far or not
-        ("ranks started", Status.LOST, None),
-        ("ranks.json unnamed", Status.LOST, None),
-        ("ranks written", Status.LOST, None),
-        ("all ended", Status.LOST, True),
-        ("exit.json unnamed", Status.LOST, True),
-        ("exit renamed", Status.ENDED, True),
+        ("shim started", PartStatus.LOST, False),
+        ("lock taken", PartStatus.LOST, False),
+        ("shim forked", PartStatus.LOST, False),
+        ("shim written", PartStatus.LOST, False),
+        ("logs opened", PartStatus.LOST, False),
+        ("rank started", PartStatus.LOST, None),  # the rank may have come so far or not
+        ("ranks started", PartStatus.LOST, None),
+        ("ranks.json unnamed", PartStatus.LOST, None),
+        ("ranks written", PartStatus.LOST, None),
+        ("all ended", PartStatus.LOST, True),
+        ("exit.json unnamed", PartStatus.LOST, True),
+        ("exit renamed", PartStatus.ENDED, True),
     ],
 )
 @pytest.mark.parametrize("watched", [True, False], ids=["watched", "found"])
 def test_a_shim_that_dies(
-    home: Path, point: str, status: Status, ran: bool | None, watched: bool, monkeypatch: pytest.MonkeyPatch
+    home: Path,
+    point: str,
+    status: PartStatus,
+    ran: bool | None,
+    watched: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before its record has its name the attempt is lost, by the machine's fault; after that it has ended."""
     monkeypatch.setenv(VARIABLE, point)
@@ -166,8 +171,8 @@ def test_a_shim_that_dies(
     gone(first, live)
     assert live.status is status
     assert live.end is not None
-    assert live.end.infrastructure == (status is Status.LOST)
-    assert live.end.code == (5 if status is Status.ENDED else None)
+    assert live.end.infrastructure == (status is PartStatus.LOST)
+    assert live.end.code == (5 if status is PartStatus.ENDED else None)
     runs = lines(live.folder.path / "runs")
     assert len(runs) <= 1
     assert ran is None or bool(runs) == ran
@@ -184,18 +189,18 @@ def test_a_shim_that_dies(
 @pytest.mark.parametrize(
     ("what", "point", "status"),
     [
-        ("suspend", "suspend written", Status.SUSPENDED),  # noted, not yet stopped: stopped now
-        ("resume", "place written", Status.SUSPENDED),
-        ("resume", "thawed", Status.SUSPENDED),  # not noted: the controller says it again
-        ("stop", "notice written", Status.RUNNING),  # no plan yet: the controller says it again
-        ("stop", "stop written", Status.LEAVING),
-        ("stop", "signalled", Status.LEAVING),
-        ("stop", "signalled:2", Status.LEAVING),
-        ("suspend and stop", "stop written", Status.LEAVING),  # wakes up to hear its SIGTERM
-        ("lose", "verdict written", Status.LOST),
+        ("suspend", "suspend written", PartStatus.SUSPENDED),  # noted, not yet stopped: stopped now
+        ("resume", "place written", PartStatus.SUSPENDED),
+        ("resume", "thawed", PartStatus.SUSPENDED),  # not noted: the controller says it again
+        ("stop", "notice written", PartStatus.RUNNING),  # no plan yet: the controller says it again
+        ("stop", "stop written", PartStatus.LEAVING),
+        ("stop", "signalled", PartStatus.LEAVING),
+        ("stop", "signalled:2", PartStatus.LEAVING),
+        ("suspend and stop", "stop written", PartStatus.LEAVING),  # wakes up to hear its SIGTERM
+        ("lose", "verdict written", PartStatus.LOST),
     ],
 )
-def test_an_agent_that_dies_on_the_way(home: Path, what: str, point: str, status: Status) -> None:
+def test_an_agent_that_dies_on_the_way(home: Path, what: str, point: str, status: PartStatus) -> None:
     """The attempt is where the last durable step left it; a stop goes on by itself."""
     trap = "trap 'echo told > $ROTA_ATTEMPT_DIR/told' TERM"
     one = shell(0, f"{trap}; echo ran >> $ROTA_ATTEMPT_DIR/runs; while :; do sleep 0.02; done")
@@ -203,10 +208,10 @@ def test_an_agent_that_dies_on_the_way(home: Path, what: str, point: str, status
     second = Supervisor(home)
     live = second.start(one)
     assert live.status is status
-    if status is Status.SUSPENDED:
+    if status is PartStatus.SUSPENDED:
         second.resume(live)
-        assert live.status is Status.RUNNING
-    if status is Status.LEAVING:
+        assert live.status is PartStatus.RUNNING
+    if status is PartStatus.LEAVING:
         gone(second, live)
         assert live.end is not None
         assert live.end.signal == signal.SIGKILL
@@ -220,7 +225,7 @@ def test_a_shim_that_comes_late_stays_out(home: Path) -> None:
     one = shell(0, RUN)
     first = Supervisor(home)
     live = first.start(one)
-    finish(first, until(first, live, {Status.RUNNING}))
+    finish(first, until(first, live, {PartStatus.RUNNING}))
     folder = live.folder.path
     for name in ("shim.json", "ranks.json", "exit.json"):  # as if no shim had ever come
         (folder / name).unlink()
@@ -228,7 +233,7 @@ def test_a_shim_that_comes_late_stays_out(home: Path) -> None:
     first.close()
     second = Supervisor(home)
     (lost,) = second.known()
-    assert lost.status is Status.LOST
+    assert lost.status is PartStatus.LOST
     program = Path(watching.__file__).with_name("shim.py")
     late = subprocess.run([sys.executable, "-I", "-S", str(program), str(folder)], check=False, timeout=60)
     assert late.returncode == 75
@@ -275,7 +280,7 @@ def test_kills_at_random_moments(home: Path, victim: str, monkeypatch: pytest.Mo
         second = Supervisor(home)
         live = gone(second, second.start(one))
         assert live.end is not None
-        assert live.end.code == (5 if live.status is Status.ENDED else None)
+        assert live.end.code == (5 if live.status is PartStatus.ENDED else None)
         assert len(lines(folder / "runs")) <= 1, f"kills of {victim}, row {row}, after {delay_s} s"
         assert second.start(one) is live
         second.close()

@@ -19,7 +19,7 @@ from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.client.http import Unreachable
 from rota.wire.keeping import MOST_ROWS, Kept, KeptReply
-from rota.wire.sync import Fetch, Status, Wanted
+from rota.wire.sync import Fetch, PartStatus, Wanted
 
 
 class Controller:
@@ -143,7 +143,7 @@ def test_a_job_that_runs_or_was_ordered_is_not_touched(supervisor: Supervisor) -
     sweeper.sweep()
     assert controller.heard[0].rows == [3]
     assert here(supervisor) == ({0, 1, 2}, {0, 1, 2}), "1 has ended, and its end is not acknowledged"
-    assert live.status is Status.RUNNING
+    assert live.status is PartStatus.RUNNING
     supervisor.forget(ended)
     sweeper.sweep()
     assert here(supervisor) == ({0, 2}, {0, 2})
@@ -217,8 +217,8 @@ def test_an_agent_sweeps_by_itself(
     with agent_at(home, controller):
         controller.order(part(0, run=python("print('hello')")))
         controller.order(part(1, devices=(1,), run=["sleep", "600"]))
-        controller.status((0, 1), Status.ENDED)
-        controller.status((1, 1), Status.RUNNING)
+        controller.status((0, 1), PartStatus.ENDED)
+        controller.status((1, 1), PartStatus.RUNNING)
         controller.change((0, 1), Wanted.FORGET)
         controller.until(lambda: controller.kept and controller.kept[-1].rows == [0])
         controller.until(lambda: controller.kept[-1].disk.files_bytes > 0)
@@ -227,7 +227,7 @@ def test_an_agent_sweeps_by_itself(
         assert (home / "attempts" / "1" / "1" / "launch.json").exists()
         piece = controller.fetch(Fetch(id="a", row=0, attempt=1, rank=0, offset=0, limit=100))
         assert piece.error
-        assert controller.reports[1, 1].status is Status.RUNNING
+        assert controller.reports[1, 1].status is PartStatus.RUNNING
 
 
 def test_an_agent_whose_controller_is_away_asks_again(

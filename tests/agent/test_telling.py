@@ -12,7 +12,7 @@ from rota.agent.live import Live
 from rota.agent.relay import Relay
 from rota.agent.telling import Memo, report_of
 from rota.training import protocol
-from rota.wire.sync import Mechanism, Part, Rank, Status, Wanted
+from rota.wire.sync import Mechanism, Part, PartStatus, Rank, Wanted
 
 RANKS = [Rank(rank=0, local_rank=0, devices=[0]), Rank(rank=1, local_rank=1, devices=[1])]
 
@@ -22,7 +22,7 @@ class Play:
 
     def __init__(self, folder: Path) -> None:
         part = Part(row=0, job="1", attempt=1, version=1, wanted=Wanted.RUN, ranks=RANKS, devices=[0, 1])
-        self.live = Live(part, Folder(folder, folder), Status.RUNNING, time.time())
+        self.live = Live(part, Folder(folder, folder), PartStatus.RUNNING, time.time())
         self.relay = Relay(folder, (0, 1))
         self.memo = Memo()
         self.folder = folder

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rota.agent import trash
-from rota.crash import VARIABLE
 from rota.agent.trash import TRASH, empty, numbered, size_of, throw_away
+from rota.crash import VARIABLE
 
 PROGRAM = """
 import sys

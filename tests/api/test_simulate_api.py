@@ -13,7 +13,7 @@ import pytest
 import rota
 from play import trace_of
 from rota.errors import InputError
-from rota.model.jobs import Observed
+from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.policies.srtf import Srtf
 from rota.scheduler.decision import Decision, Memory
@@ -126,7 +126,9 @@ def seen(shift_s: float = 0.0) -> Trace:
     """A trace whose recorded starts are those of FIFO on 8 GPUs that passes by what does not fit."""
     trace = trace_of(JOBS)
     start_s = np.array([0.0, 230.0, 20.0, 30.0, 100.0]) + shift_s
-    return Trace(trace.jobs, trace.truth, "test", "test", Observed(start_s, start_s + trace.truth.duration_s))
+    return Trace(
+        trace.jobs, trace.truth, "test", "test", RecordedRun(start_s, start_s + trace.truth.duration_s)
+    )
 
 
 def test_calibration_is_exact_where_the_site_did_the_same() -> None:

@@ -15,7 +15,7 @@ from rota.bounds.demand import demand_of, largest_sizes
 from rota.bounds.fluid_share import water_level
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import Counts, JobTable, Outcome, Truth
+from rota.model.jobs import AllowedCounts, JobTable, Outcome, Truth
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.model.trace import Trace
 from rota.reports.summary import summarise
@@ -45,7 +45,9 @@ def test_all_at_once() -> None:
 
 
 def test_elastic_jobs_run_at_their_largest() -> None:
-    trace = trace_of("A 2x12 B 2x12", gpus_max=(4, 3), gpus_min=1, counts=(0, int(Counts.POWERS_OF_TWO)))
+    trace = trace_of(
+        "A 2x12 B 2x12", gpus_max=(4, 3), gpus_min=1, counts=(0, int(AllowedCounts.POWERS_OF_TWO))
+    )
     assert largest_sizes(trace.jobs).tolist() == [4, 2], "B can use 1 or 2"
     assert finishes(bound(ALL, trace)) == {"A": 6, "B": 12}
 

@@ -12,7 +12,7 @@ from play import finishes, starts, trace_of
 from rota import bounds
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.model.trace import Trace
 from rota.reports.summary import summarise
@@ -21,7 +21,7 @@ NAN = np.nan
 
 
 def history(jobs: str, start_s: list[float], end_s: list[float], **columns: object) -> Trace:
-    seen = Observed(np.array(start_s), np.array(end_s))
+    seen = RecordedRun(np.array(start_s), np.array(end_s))
     return replace(trace_of(jobs, **columns), observed=seen)
 
 
@@ -98,8 +98,8 @@ def test_pauses_between_attempts_hold_nothing() -> None:
     assert finishes(record)["A"] == 30
 
 
-@pytest.mark.parametrize("observed", [None, Observed(np.array([NAN]), np.array([5.0]))])
-def test_nothing_recorded(observed: Observed | None) -> None:
+@pytest.mark.parametrize("observed", [None, RecordedRun(np.array([NAN]), np.array([5.0]))])
+def test_nothing_recorded(observed: RecordedRun | None) -> None:
     trace = replace(trace_of("A 1x1"), observed=observed, source="x.csv")
     assert not bounds.has_observed(trace)
     with pytest.raises(InputError, match=r"x\.csv records no starts"):

@@ -17,9 +17,10 @@ from pydantic import BaseModel
 
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
-from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, Progress, Usage
+from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, ProgressReport, Usage
 from rota.wire.views import (
     AttemptView,
+    ClusterStatus,
     DeviceView,
     EventView,
     ForecastRow,
@@ -28,7 +29,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    Status,
     WhatIf,
     Why,
 )
@@ -223,7 +223,7 @@ DETAIL = JobDetail(
             devices=["gpu-1:0", "gpu-1:1"],
             wanted_s=NOW_S - 401,
             start_s=NOW_S - 400,
-            progress=Progress(steps=1200, total_steps=5000),
+            progress=ProgressReport(steps=1200, total_steps=5000),
             usage=Usage(at_s=NOW_S, cpu_cores=3.5, gpu_utilisation=0.931),
         ),
     ],
@@ -297,7 +297,7 @@ NODES = [
         devices=[DeviceView(device="laptop:0", info=DeviceInfo(index=0, type="cpu"))],
     ),
 ]
-STATUS = Status(
+STATUS = ClusterStatus(
     name="demo",
     version="0.1.0",
     started_s=NOW_S - 90061,

@@ -16,12 +16,12 @@ from shell_play import rota
 
 from rota.cli.demo import plan
 from rota.cli.demo.cluster import processes_of
-from rota.cli.demo.incidents import Alive, Crash, Forecast
-from rota.cli.demo.plan import JOBS, Plan, Planned
+from rota.cli.demo.incidents import Alive, Crash, WhatIfAnswer
+from rota.cli.demo.plan import JOBS, DemoPlan, Planned
 from rota.cli.demo.tables import forecast_text, means, rounds_text
 from rota.cli.demo.watch import Round, _change
 
-TWO = Plan((Planned("long", 0.0, 2, 4.0), Planned("short", 1.0, 1, 2.0)), {"numpy": 0.2})
+TWO = DemoPlan((Planned("long", 0.0, 2, 4.0), Planned("short", 1.0, 1, 2.0)), {"numpy": 0.2})
 
 
 def ended(id: str, name: str, submit_s: float, waited_s: float, end_s: float) -> dict[str, object]:
@@ -65,7 +65,7 @@ def test_a_job_that_did_not_complete_says_so() -> None:
 
 def test_forecast_beside_what_came_out() -> None:
     """Only jobs that lived when it was asked; means over just these."""
-    forecast = Forecast(2.0, "srtf", {"2": 109.0}, {"2": 104.0}, 0.1)
+    forecast = WhatIfAnswer(2.0, "srtf", {"2": 109.0}, {"2": 104.0}, 0.1)
     lines = forecast_text(forecast, played("fifo", 4.0, 6.0)).splitlines()
     assert [line.split()[0] for line in lines] == ["JOB", "short", "mean"]
     assert lines[1].split()[1:] == lines[2].split()[1:] == ["8.0", "6.0", "3.0"]
@@ -101,7 +101,7 @@ def test_lines(old: str, state: str, preempted: bool, line: str) -> None:
 
 def test_short_jobs_do_not_wait_for_torch() -> None:
     """PyTorch runs the longer jobs where it is installed."""
-    both, one = Plan(JOBS, {"numpy": 0.2, "torch": 3.0}), Plan(JOBS, {"numpy": 0.2})
+    both, one = DemoPlan(JOBS, {"numpy": 0.2, "torch": 3.0}), DemoPlan(JOBS, {"numpy": 0.2})
     assert {both.library(number) for number, job in enumerate(JOBS) if job.work_s < 4} == {"numpy"}
     assert both.library(0) == "torch"
     assert {one.library(number) for number in range(len(JOBS))} == {"numpy"}

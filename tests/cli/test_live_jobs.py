@@ -17,7 +17,7 @@ from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
 from rota.cli.main import app
-from rota.wire.views import ArrayDone, JobView, Refusal, Updated
+from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_several_jobs(cluster: Canned) -> None:
 def test_an_array(cluster: Canned) -> None:
     """A line for each of few jobs, a count of many or where some had ended; those that refuse are named."""
     members = [job(f"17_{index}", state="CANCELLED") for index in range(1, 13)]
-    refused = [Refusal(job=one.id, error="it is not running") for one in members]
+    refused = [RefusedJob(job=one.id, error="it is not running") for one in members]
     cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members[:2], ended=0)
     assert rota("cancel", "17").out == "job 17_1 cancelled\njob 17_2 cancelled\n"
     cluster.replies["POST /v1/jobs/17/cancel"] = ArrayDone(array="17", jobs=members, ended=8)

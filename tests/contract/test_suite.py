@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Reservation
 from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import systems
 from rota.scheduler.snapshot import Snapshot
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants

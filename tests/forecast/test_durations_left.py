@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 import strategies  # noqa: F401  (loads the profile)
 from rota.errors import InputError
-from rota.forecast.remaining import FIRST_GUESS_S, Basis, Durations, Estimate, Past, Source, parse_source
-from rota.model.jobs import JobTable, Kind
+from rota.forecast.remaining import (
+    FIRST_GUESS_S,
+    Basis,
+    Durations,
+    Past,
+    RemainingSource,
+    RemainingTimes,
+    parse_source,
+)
+from rota.model.jobs import JobKind, JobTable
 
 PAST = Past(
     run_s=np.array([10.0, 30.0, 50.0, 100.0, 200.0, 4000.0]),
@@ -29,12 +37,14 @@ def table(**columns: Any) -> JobTable:
     return JobTable.build(["J"], submit_s=0.0, gpus=1, **(names | {"group": 0} | columns))
 
 
-def estimate(source: Source, ran_s: float = 0.0, past: Past = PAST, **columns: Any) -> Estimate:
+def estimate(
+    source: RemainingSource, ran_s: float = 0.0, past: Past = PAST, **columns: Any
+) -> RemainingTimes:
     durations = Durations(source, past)
     return durations.estimate(table(**columns), np.array([0]), np.array([ran_s]))
 
 
-U, P, H = Source.USER, Source.PREDICTED, Source.HISTORY
+U, P, H = RemainingSource.USER, RemainingSource.PREDICTED, RemainingSource.HISTORY
 
 
 @pytest.mark.parametrize(
@@ -63,7 +73,7 @@ U, P, H = Source.USER, Source.PREDICTED, Source.HISTORY
     ],
 )
 def test_rules(
-    source: Source,
+    source: RemainingSource,
     ran_s: float,
     columns: dict[str, Any],
     basis: Basis,
@@ -76,7 +86,7 @@ def test_rules(
     assert (found.candidates[0].tolist() if 0 in found.candidates else None) == drawn_from
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", RemainingSource)
 @pytest.mark.parametrize(
     ("ran_s", "limit_s", "basis", "told_s"),
     [
@@ -86,21 +96,23 @@ def test_rules(
         (60.0, 60.0, Basis.OUTRUN, 120.0),
     ],
 )
-def test_without_any_past(source: Source, ran_s: float, limit_s: float, basis: Basis, told_s: float) -> None:
+def test_without_any_past(
+    source: RemainingSource, ran_s: float, limit_s: float, basis: Basis, told_s: float
+) -> None:
     found = estimate(source, ran_s, Past.none(), limit_s=limit_s)
     assert (found.basis, found.told_s.tolist(), found.candidates) == ((basis,), [told_s], {})
 
 
-@pytest.mark.parametrize("source", Source)
-def test_services_end_only_by_their_limit(source: Source) -> None:
-    assert estimate(source, kind=Kind.SERVICE).told_s.tolist() == [math.inf]
-    assert estimate(source, kind=Kind.SERVICE).basis == (Basis.ENDLESS,)
-    assert estimate(source, kind=Kind.SERVICE, limit_s=50.0).told_s.tolist() == [50.0]
-    assert estimate(source, 60.0, kind=Kind.SERVICE, limit_s=50.0).told_s.tolist() == [math.inf]
+@pytest.mark.parametrize("source", RemainingSource)
+def test_services_end_only_by_their_limit(source: RemainingSource) -> None:
+    assert estimate(source, kind=JobKind.SERVICE).told_s.tolist() == [math.inf]
+    assert estimate(source, kind=JobKind.SERVICE).basis == (Basis.ENDLESS,)
+    assert estimate(source, kind=JobKind.SERVICE, limit_s=50.0).told_s.tolist() == [50.0]
+    assert estimate(source, 60.0, kind=JobKind.SERVICE, limit_s=50.0).told_s.tolist() == [math.inf]
 
 
 def test_a_value_given_for_the_job_goes_before_everything() -> None:
-    durations = Durations(Source.HISTORY, PAST, given_s={0: 77.0})
+    durations = Durations(RemainingSource.HISTORY, PAST, given_s={0: 77.0})
     found = durations.estimate(table(limit_s=5.0), np.array([0]), np.array([1.0]))
     assert (found.basis, found.told_s.tolist()) == ((Basis.GIVEN,), [77.0])
 
@@ -109,17 +121,17 @@ def test_counts_say_how_many_came_from_where() -> None:
     jobs = JobTable.build(
         ["A", "B", "C"], submit_s=0.0, gpus=1, limit_s=[60.0, math.nan, 60.0], tenant_names=("a",)
     )
-    found = Durations(Source.USER, PAST).estimate(jobs, np.arange(3), np.zeros(3))
+    found = Durations(RemainingSource.USER, PAST).estimate(jobs, np.arange(3), np.zeros(3))
     assert found.counts() == {"user": 2, "history": 1}
 
 
 @given(
     ran_s=st.lists(st.floats(0.0, 6000.0), min_size=1, max_size=8),
-    source=st.sampled_from(list(Source)),
+    source=st.sampled_from(list(RemainingSource)),
     seed=st.integers(0, 1000),
 )
 def test_draws_are_repeatable_and_never_below_what_has_run(
-    ran_s: list[float], source: Source, seed: int
+    ran_s: list[float], source: RemainingSource, seed: int
 ) -> None:
     n = len(ran_s)
     jobs = JobTable.build(
@@ -141,7 +153,7 @@ def test_draws_are_repeatable_and_never_below_what_has_run(
 
 
 def test_draws_follow_the_past() -> None:
-    found = estimate(Source.HISTORY)
+    found = estimate(RemainingSource.HISTORY)
     rng = np.random.default_rng(1)
     drawn = [found.draw(rng).item(0) for _ in range(3000)]
     shares = [drawn.count(value) / len(drawn) for value in (10.0, 30.0, 50.0)]
@@ -156,6 +168,6 @@ def test_the_past_knows_services_and_refuses_ragged_columns() -> None:
 
 
 def test_sources_by_name() -> None:
-    assert parse_source("history") is Source.HISTORY
+    assert parse_source("history") is RemainingSource.HISTORY
     with pytest.raises(InputError, match=r"'oracle' is no source.*user, predicted, history"):
         parse_source("oracle")

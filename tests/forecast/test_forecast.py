@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 from play import trace_of
-from rota.forecast.estimate import estimate_start
-from rota.forecast.compare import Forecast, PolicyForecast, Range, forecast
-from rota.forecast.futures import Asked
 from rota.errors import InputError
-from rota.forecast.remaining import Durations, Past, Source
+from rota.forecast import fork as forks
+from rota.forecast.altered import with_job
+from rota.forecast.compare import Forecast, PolicyForecast, Range, forecast
+from rota.forecast.estimate import estimate_start
+from rota.forecast.futures import ForecastRequest
+from rota.forecast.held import Wait
+from rota.forecast.remaining import Durations, Past, RemainingSource
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import Job, JobTable, Kind, Truth
+from rota.model.jobs import JobKind, Job, JobTable, Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save
-from rota.knowledge.needs import Knowledge, Provenance
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.forecast import fork as forks
-from rota.worlds.simulated.costs import Cost, Costs
-from rota.forecast.altered import with_job
+from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting, prepare
-from rota.forecast.held import Wait
 
 PAST = Past(
     run_s=np.array([20.0, 40.0, 80.0, 160.0]), tenant=("default",) * 4, group=("",) * 4, gpus=np.ones(4, int)
@@ -70,7 +70,7 @@ def reasons(result: Forecast) -> dict[str, str]:
 def test_policies_side_by_side() -> None:
     """A has run for 10 s of 100 when B and C wait; shortest remaining time first stops it for both."""
     moment = moment_of("A 2x100 B 2x50@5 C 2x10@10", at_s=10.0)
-    result = forecast(moment, ["srtf"], Asked(given(100.0, 50.0, 10.0)))
+    result = forecast(moment, ["srtf"], ForecastRequest(given(100.0, 50.0, 10.0)))
     now, srtf = result.policies
     assert (now.label, now.policy, srtf.label, result.now_s) == ("now", "fifo", "srtf", 10.0)
     assert times(now) == {"A": (0.0, 100.0), "B": (100.0, 150.0), "C": (150.0, 160.0)}
@@ -86,14 +86,14 @@ def test_policies_side_by_side() -> None:
 
 def test_the_next_start_of_a_preempted_job_is_told() -> None:
     moment = moment_of("A 2x100 B 2x10@5", policy="srtf", at_s=5.0)
-    result = forecast(moment, (), Asked(given(100.0, 10.0)))
+    result = forecast(moment, (), ForecastRequest(given(100.0, 10.0)))
     assert times(result.policies[0]) == {"A": (15.0, 110.0), "B": (5.0, 15.0)}
     assert result.policies[0].jobs[0].state == "PENDING"
 
 
 def test_more_gpus_stand_beside_the_cluster_as_it_is() -> None:
     moment = moment_of("A 2x100 B 2x50 C 2x10")
-    result = forecast(moment, ["srtf"], Asked(given(100.0, 50.0, 10.0), extra_gpus=2))
+    result = forecast(moment, ["srtf"], ForecastRequest(given(100.0, 50.0, 10.0), extra_gpus=2))
     assert [one.label for one in result.policies] == ["now", "now +2", "srtf +2"]
     finishes = [[job.finish.at_s for job in one.jobs] for one in result.policies]
     # srtf would stop A at once; its second decision, after 30 s, does so for C.
@@ -103,12 +103,12 @@ def test_more_gpus_stand_beside_the_cluster_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("policies", "asked", "sentence"),
     [
-        (["fio"], Asked(), "did you mean 'fifo'"),
-        ([], Asked(extra_gpus=-2), "-2 would take GPUs away"),
-        ([], Asked(extra_gpus=3), r"\+3 is no whole number of nodes of 2 GPUs"),
+        (["fio"], ForecastRequest(), "did you mean 'fifo'"),
+        ([], ForecastRequest(extra_gpus=-2), "-2 would take GPUs away"),
+        ([], ForecastRequest(extra_gpus=3), r"\+3 is no whole number of nodes of 2 GPUs"),
     ],
 )
-def test_questions_that_make_no_sense(policies: list[str], asked: Asked, sentence: str) -> None:
+def test_questions_that_make_no_sense(policies: list[str], asked: ForecastRequest, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         forecast(moment_of("A 2x100"), policies, asked)
 
@@ -124,7 +124,7 @@ def test_a_moment_without_a_policy_is_refused() -> None:
 def test_jobs_without_times_say_why() -> None:
     jobs = "RUN 1x50 SERVICE 1x50 HELD 1x5 DEP 1x5 CHAIN 1x5 BACKOFF 1x5 LARGE 1x5 ARRAY 1x5"
     held = {2: "ann", 3: "dependency", 4: "dependency", 5: "back-off", 6: "infeasible", 7: "array"}
-    kind = [Kind.TRAIN, Kind.SERVICE, *[Kind.TRAIN] * 6]
+    kind = [JobKind.TRAIN, JobKind.SERVICE, *[JobKind.TRAIN] * 6]
     moment = moment_of(jobs, held=held, kind=kind, limit_s=[50.0, math.nan, *[5.0] * 6])
     moment.packed["jobs"]["gpus"] = moment.packed["jobs"]["gpus_min"] = np.array([1, 1, 1, 1, 1, 1, 64, 1])
     waits = {
@@ -134,7 +134,7 @@ def test_jobs_without_times_say_why() -> None:
         6: Wait("infeasible", is_infeasible=True),
         7: Wait("array", beside=(1, 7), most=1),
     }
-    result = forecast(moment, (), Asked(waits=waits))
+    result = forecast(moment, (), ForecastRequest(waits=waits))
     assert times(result.policies[0])["BACKOFF"] == (60.0, 65.0)
     assert times(result.policies[0])["SERVICE"] == (0.0, None)
     dep = "waits for job HELD, which does not end (is held by ann)"
@@ -155,17 +155,17 @@ def test_jobs_that_find_no_place_say_so() -> None:
     loop.step()
     loop.state.lose(1)
     moment = freeze(loop.snapshot(), loop.memory, "fifo")
-    result = forecast(moment, ["gandiva"], Asked(given(10.0, 10.0)))
+    result = forecast(moment, ["gandiva"], ForecastRequest(given(10.0, 10.0)))
     assert reasons(result) == {"B": "finds no place on the cluster as it is"}
     assert times(result.policies[1]) == {"A": (0.0, 10.0), "B": (None, None)}
 
 
 def test_a_horizon_and_a_cut_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = moment_of("A 2x100 B 2x50")
-    near = forecast(moment, (), Asked(given(100.0, 50.0), until_s=60.0))
+    near = forecast(moment, (), ForecastRequest(given(100.0, 50.0), until_s=60.0))
     assert reasons(near) == dict.fromkeys("AB", "does not come so far in the 1m looked ahead")
     monkeypatch.setattr("rota.forecast.futures.MOST_EVENTS", 2)
-    cut = forecast(moment, (), Asked(given(100.0, 50.0)))
+    cut = forecast(moment, (), ForecastRequest(given(100.0, 50.0)))
     assert cut.policies[0].is_cut
     assert times(cut.policies[0])["B"] == (100.0, None)
     assert "Under now: cut off after" in cut.note
@@ -176,7 +176,7 @@ def test_a_horizon_and_a_cut_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sampled_durations_give_ranges_and_the_same_ones_for_the_same_seed() -> None:
     moment = moment_of("A 2x100 B 2x50 C 2x10", limit_s=[100.0, math.nan, 10.0])
-    asked = Asked(Durations(Source.USER, PAST), samples=40, seed=3)
+    asked = ForecastRequest(Durations(RemainingSource.USER, PAST), samples=40, seed=3)
     result = forecast(moment, ["srtf"], asked)
     a, b, c = result.policies[0].jobs
     assert a.finish == Range(100.0, 100.0, 100.0)
@@ -194,7 +194,7 @@ def test_sampled_durations_give_ranges_and_the_same_ones_for_the_same_seed() -> 
 def test_what_runs_is_drawn_from_what_ran_longer() -> None:
     """A has run for 100 s: of the four past jobs only the one of 160 s is left to compare it with."""
     moment = moment_of("A 2x500 B 1x50@100", at_s=100.0)
-    result = forecast(moment, (), Asked(Durations(Source.HISTORY, PAST)))
+    result = forecast(moment, (), ForecastRequest(Durations(RemainingSource.HISTORY, PAST)))
     assert result.policies[0].jobs[0].finish == Range(160.0, 160.0, 160.0)
 
 
@@ -214,11 +214,11 @@ def test_a_policy_that_needs_durations_is_told_estimates_and_no_draws(
 
     moment = moment_of("A 2x100 B 2x50", limit_s=[100.0, math.nan])
     monkeypatch.setattr("rota.scheduler.policy.PolicySpec.make", lambda spec: Asking())
-    forecast(moment, ["srtf"], Asked(Durations(Source.USER, PAST), samples=5))
+    forecast(moment, ["srtf"], ForecastRequest(Durations(RemainingSource.USER, PAST), samples=5))
     assert {who for who, _ in told} == {Provenance.USER}
     assert {tuple(values) for _, values in told} == {(100.0, 75.0)}
     told.clear()
-    forecast(moment, ["srtf"], Asked(Durations(Source.PREDICTED, PAST)))
+    forecast(moment, ["srtf"], ForecastRequest(Durations(RemainingSource.PREDICTED, PAST)))
     assert {who for who, _ in told} == {Provenance.PREDICTED}
 
 
@@ -227,14 +227,20 @@ def test_the_policy_in_force_keeps_what_it_was_told() -> None:
     moment = moment_of("A 2x5 B 2x50 C 2x10", policy="sjf")
     stored = {"provenance": "user", "values": np.array([5.0, 1.0, 2.0])}
     moment.packed["knowledge"]["duration"] = stored
-    assert times(forecast(moment, (), Asked(given(5.0, 50.0, 10.0))).policies[0])["C"] == (55.0, 65.0)
+    assert times(forecast(moment, (), ForecastRequest(given(5.0, 50.0, 10.0))).policies[0])["C"] == (
+        55.0,
+        65.0,
+    )
     stored["provenance"] = "oracle"
-    assert times(forecast(moment, (), Asked(given(5.0, 50.0, 10.0))).policies[0])["C"] == (5.0, 15.0)
+    assert times(forecast(moment, (), ForecastRequest(given(5.0, 50.0, 10.0))).policies[0])["C"] == (
+        5.0,
+        15.0,
+    )
 
 
 def test_a_long_queue_gets_fewer_samples_and_a_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = moment_of("A 2x100 B 2x50 C 2x10")
-    asked = Asked(Durations(Source.HISTORY, PAST))
+    asked = ForecastRequest(Durations(RemainingSource.HISTORY, PAST))
     monkeypatch.setattr("rota.forecast.futures.JOBS_SAMPLED", 24)
     few = forecast(moment, ["srtf"], asked)
     assert few.samples == 4
@@ -247,14 +253,14 @@ def test_a_long_queue_gets_fewer_samples_and_a_budget_holds(monkeypatch: pytest.
 
 def test_costs_and_rules_of_the_world_are_respected() -> None:
     moment = moment_of("A 2x100 B 2x50")
-    costly = forecast(moment, (), Asked(given(100.0, 50.0), costs=Costs(start=Cost(7.0))))
+    costly = forecast(moment, (), ForecastRequest(given(100.0, 50.0), costs=Costs(start=CostModel(7.0))))
     assert times(costly.policies[0]) == {"A": (0.0, 100.0), "B": (100.0, 157.0)}
 
 
 def test_a_stored_moment_gives_the_same_forecast(tmp_path: Any) -> None:
     moment = moment_of("A 2x100 B 2x50@5 C 2x10@10", policy="tiresias:limits=30/90", at_s=10.0)
     path = save(moment, tmp_path / "moment.rota")
-    asked = Asked(Durations(Source.HISTORY, PAST), seed=9)
+    asked = ForecastRequest(Durations(RemainingSource.HISTORY, PAST), seed=9)
     assert forecast(load(path), ["las"], asked) == forecast(moment, ["las"], asked)
 
 
@@ -294,7 +300,7 @@ def test_a_held_job_has_a_reason_in_place_of_a_start() -> None:
 
 def test_a_sampled_estimate_has_a_range_and_equals_the_forecast() -> None:
     moment = moment_of("A 2x100 B 2x50 C 2x10 D 2x5")
-    asked = Asked(Durations(Source.HISTORY, PAST), seed=2)
+    asked = ForecastRequest(Durations(RemainingSource.HISTORY, PAST), seed=2)
     found = estimate_start(moment, 2, asked)
     assert found.start == forecast(moment, (), asked).policies[0].jobs[2].start
     assert found.start.low_s is not None

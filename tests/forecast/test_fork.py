@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 
 from play import trace_of
 from rota.errors import InputError
+from rota.forecast.altered import with_gpus, with_job
+from rota.forecast.fork import PATIENCE, ForkRecorder, Origin, fork
+from rota.forecast.held import Wait, waits_of
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
-from rota.model.jobs import Job, Kind
+from rota.model.jobs import JobKind, Job
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.moments.frozen import Frozen, freeze
 from rota.scheduler.loop import Loop
-from rota.knowledge.needs import Knowledge
+from rota.scheduler.moments.frozen import Frozen, freeze
+from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import Policy, parse_policy, systems
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import Phase
-from rota.scheduler.moments.values import digest
 from rota.testing import make_scene
 from rota.testing.scenes import Scene
-from rota.forecast.fork import PATIENCE, ForkRecorder, Origin, fork
-from rota.forecast.altered import with_gpus, with_job
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting, prepare
-from rota.forecast.held import Wait, waits_of
 
 POLICIES = [
     *(name for name in systems() if name != "partition"),
@@ -366,7 +366,7 @@ def test_a_job_that_did_more_than_it_had_to_do_ends_at_once() -> None:
 
 def test_endless_jobs_do_not_make_a_fork_endless() -> None:
     """A policy that takes turns would look at the clock for ever beside two services."""
-    trace = trace_of("A 2x1000 B 2x1000 C 2x10", kind=[Kind.SERVICE, Kind.SERVICE, Kind.TRAIN])
+    trace = trace_of("A 2x1000 B 2x1000 C 2x10", kind=[JobKind.SERVICE, JobKind.SERVICE, JobKind.TRAIN])
     moment = paused("fifo", trace, "1x2", steps=1)
     total_s = np.array([math.inf, math.inf, 10.0])
     for name in ("las:quantum=20", "gandiva", "fifo", "tiresias"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.model.jobs import JOB_COLUMNS, JobTable, Observed, Outcome, Part, Truth
+from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, Outcome, RecordedRun, Truth
 
 
 def table(n: int) -> JobTable:
@@ -18,7 +18,7 @@ def table(n: int) -> JobTable:
         tenant=np.arange(n) % 2,
         tenant_names=("a", "b"),
         after={row: (row - 1,) for row in range(1, n)},
-        parts={row: (Part(2, row),) for row in range(0, n, 3)},
+        parts={row: (JobPart(2, row),) for row in range(0, n, 3)},
     )
 
 
@@ -78,6 +78,6 @@ def test_truth_counts_failing_attempts() -> None:
 
 
 def test_observed_rows_move_together() -> None:
-    seen = Observed(np.array([1.0, 2.0]), np.array([3.0, np.nan])).take(np.array([1]))
+    seen = RecordedRun(np.array([1.0, 2.0]), np.array([3.0, np.nan])).take(np.array([1]))
     assert seen.start_s.tolist() == [2.0]
     assert np.isnan(seen.end_s).all()

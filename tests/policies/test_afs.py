@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from play import finishes, jcts, play, trace_of
+from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.policies.afs import carry_out
 from rota.scheduler.decision import Decision
-from rota.knowledge.needs import Knowledge
 from rota.solvers.one_by_one import Filling, fewest_first, largest_saving, shortest_first
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from play import finishes, play
-from rota.policies.sjf import Size, Sjf, SjfParameters
 from rota.knowledge.needs import Knowledge
+from rota.policies.sjf import Size, Sjf, SjfParameters
 
 
 @pytest.mark.parametrize(

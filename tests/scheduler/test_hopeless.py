@@ -13,11 +13,11 @@ import strategies  # noqa: F401  (registers the profile)
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Role
 from rota.scheduler.moments.packing import pack
+from rota.scheduler.moments.values import digest
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
-from rota.scheduler.moments.values import digest
 from scripted import state_of
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from play import trace_of
+from recording import RecordingWorld
+from refusing import RefusingWorld, lost_node, out_of_memory, stale_state
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.duration import OracleDuration
 from rota.model.cluster import parse_cluster
@@ -15,10 +17,8 @@ from rota.model.grants import Grant, Reservation, Role
 from rota.scheduler.decision import Event, Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
-from rota.table.state import Phase
 from rota.scheduler.world import Batch, Ended, How
-from recording import RecordingWorld
-from refusing import RefusingWorld, lost_node, out_of_memory, stale_state
+from rota.table.state import Phase
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld

@@ -19,13 +19,13 @@ from rota.scheduler.snapshot import Snapshot
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.why import Asking
 from rota.server.answering.worker import Seer
-from rota.server.policy.messages import Explain, Freeze, Why, unpack_constraint, unseal
+from rota.server.policy.messages import Explain, Freeze, WhyAnswer, unpack_constraint, unseal
 from rota.server.policy.process import Child
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun
-from rota.wire.views import Why as WhyView
+from rota.wire.views import WhyAnswer as WhyView
 
 
 class ExplainingHost(LocalHost):
@@ -54,12 +54,12 @@ class ExplainingHost(LocalHost):
         child._note_displaced(snapshot, decision)
         return decision
 
-    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
+    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         reply = self.child.answer(Explain([], rows))
         if "error" in reply:
             raise RotaError(reply["error"])
         return {
-            row: Why(tuple(map(unpack_constraint, why["constraints"])), why["position"], why["ahead"])
+            row: WhyAnswer(tuple(map(unpack_constraint, why["constraints"])), why["position"], why["ahead"])
             for row, why in reply["rows"].items()
         }
 

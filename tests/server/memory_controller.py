@@ -21,10 +21,10 @@ from rota.server.api.forms import (
 )
 from rota.server.auth import Roster, mint
 from rota.server.facade import (
+    Caller,
     Conflict,
     Forbidden,
     Gauges,
-    Identity,
     JobFilter,
     LogRequest,
     NotFound,
@@ -33,6 +33,7 @@ from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.views import (
+    ClusterStatus,
     CostView,
     DryRun,
     EventView,
@@ -42,7 +43,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    Status,
     UserView,
     WhatIf,
     Why,
@@ -77,7 +77,7 @@ class MemoryController:
 
     def add(self, name: str, tenant: str, *, admin: bool = False, account: str = "") -> str:
         """A user; returns the token."""
-        who = Identity("setup", admin=True)
+        who = Caller("setup", admin=True)
         return self.add_user(who, NewUser(name=name, tenant=tenant, admin=admin, account=account)).token
 
     def join_as(self, node: str) -> str:
@@ -91,7 +91,7 @@ class MemoryController:
             devices=[DeviceInfo(index=0, type="cpu")],
             kind="cpu",
         )
-        return self.join(Identity(joining=True), info).token
+        return self.join(Caller(joining=True), info).token
 
     def end(self, id: str, state: str = "COMPLETED") -> None:
         """Let a job end; wakes whoever waits for it."""
@@ -106,7 +106,7 @@ class MemoryController:
 
     # Jobs.
 
-    def submit(self, who: Identity, request: Submission) -> Submitted:
+    def submit(self, who: Caller, request: Submission) -> Submitted:
         tenant = request.spec.tenant or who.tenant
         if not who.owns(who.user if tenant == who.tenant else "", tenant):
             raise Forbidden(f"user {who.user!r} may not submit for tenant {tenant!r}")
@@ -136,10 +136,10 @@ class MemoryController:
                 self._keys[who.user, request.key] = ids
             return Submitted(jobs=[view for view, _ in self._rows[first:]])
 
-    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         return DryRun(feasible=spec.gpus <= 4, position=len(self._rows) + 1)
 
-    def jobs(self, who: Identity, which: JobFilter) -> list[JobView]:
+    def jobs(self, who: Caller, which: JobFilter) -> list[JobView]:
         found = [
             view
             for view, _ in self._rows
@@ -151,18 +151,18 @@ class MemoryController:
         ]
         return found[-which.limit :]
 
-    def detail(self, who: Identity, id: str) -> JobDetail:
+    def detail(self, who: Caller, id: str) -> JobDetail:
         view, spec = self._owned(who, id)
         return JobDetail(job=view, spec=spec, attempts=[])
 
-    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+    def update(self, who: Caller, id: str, change: JobChange) -> JobView:
         view, _ = self._owned(who, id)
         if view.state in ENDED:
             raise Conflict(f"job {id} has ended: {view.state}")
         known = {key: value for key, value in change.changes().items() if key in JobView.model_fields}
         return self._set(id, **known)
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView:
+    def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView:
         view, _ = self._owned(who, id)
         if verb is Verb.CANCEL:
             if view.state not in ENDED:
@@ -175,12 +175,12 @@ class MemoryController:
             )
         return self._find(id)[0]
 
-    def why(self, who: Identity, id: str) -> Why:
+    def why(self, who: Caller, id: str) -> Why:
         view, _ = self._find(id)
         reason = ReasonView(code="Resources", sentence="no device is free", requested=1, provided=0)
         return Why(job=id, state=view.state, reasons=[reason])
 
-    async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
+    async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         self._owned(who, id)
         offset = request.offset if request.offset >= 0 else max(0, len(LOG) + request.offset)
         if offset >= len(LOG):
@@ -188,17 +188,17 @@ class MemoryController:
         text = LOG[offset : offset + request.limit].decode()
         return Piece(id=id, offset=offset, text=text, size=len(LOG))
 
-    async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
+    async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
         self._owned(who, id)
         await self._until(lambda: self._find(id)[0].state in ENDED, wait_s)
         return self._find(id)[0]
 
     # The cluster.
 
-    def nodes(self, who: Identity) -> list[NodeView]:
+    def nodes(self, who: Caller) -> list[NodeView]:
         return [self._node(name) for name in sorted(self._nodes)]
 
-    def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
+    def drain(self, who: Caller, node: str, drained: bool, reason: str) -> NodeView:
         if node not in self._nodes:
             raise NotFound(f"there is no node {node!r}")
         if drained:
@@ -207,23 +207,23 @@ class MemoryController:
             self._drained.pop(node, None)
         return self._node(node)
 
-    def forget(self, who: Identity, node: str) -> NodeView:
+    def forget(self, who: Caller, node: str) -> NodeView:
         if node not in self._nodes:
             raise NotFound(f"there is no node {node!r}")
         raise Conflict(f"node {node}: it is up, and only a lost node can be forgotten")
 
-    def policy(self, who: Identity) -> PolicyView:
+    def policy(self, who: Caller) -> PolicyView:
         return PolicyView(policy=self._policy, since_s=0.0, by=who.user, shadow=self._shadow)
 
-    def set_policy(self, who: Identity, policy: str) -> PolicyView:
+    def set_policy(self, who: Caller, policy: str) -> PolicyView:
         self._policy = _known(policy)
         return self.policy(who)
 
-    def shadow(self, who: Identity, policy: str | None) -> PolicyView:
+    def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         self._shadow = "" if policy is None else _known(policy)
         return self.policy(who)
 
-    def whatif(self, who: Identity, question: Question) -> WhatIf:
+    def whatif(self, who: Caller, question: Question) -> WhatIf:
         rows = [
             ForecastRow(job=view.id, policy=_known(policy), start_s=0.0, finish_s=1.0)
             for policy in question.policies
@@ -231,12 +231,12 @@ class MemoryController:
         ]
         return WhatIf(rows=rows, summary=[], basis={question.duration: len(self._rows)}, took_s=0.0)
 
-    def costs(self, who: Identity) -> list[CostView]:
+    def costs(self, who: Caller) -> list[CostView]:
         return [CostView(kind="start", count=3, seconds=0.1)]
 
-    def status(self, who: Identity) -> Status:
+    def status(self, who: Caller) -> ClusterStatus:
         now = self.metrics()
-        return Status(
+        return ClusterStatus(
             name="test",
             version="0",
             started_s=0.0,
@@ -251,23 +251,23 @@ class MemoryController:
             store="memory",
         )
 
-    def history(self, who: Identity, since_s: float | None, until_s: float | None) -> list[JobView]:
+    def history(self, who: Caller, since_s: float | None, until_s: float | None) -> list[JobView]:
         low, high = since_s or 0.0, until_s or float("inf")
         return [view for view, _ in self._rows if view.end_s is not None and low <= view.end_s < high]
 
-    def history_csv(self, who: Identity, since_s: float | None, until_s: float | None) -> str:
+    def history_csv(self, who: Caller, since_s: float | None, until_s: float | None) -> str:
         lines = [f"{view.id},{view.submit_s}" for view in self.history(who, since_s, until_s)]
         return "\n".join(["job,submit_s", *lines]) + "\n"
 
-    def events(self, who: Identity, since_seq: int, limit: int) -> list[EventView]:
+    def events(self, who: Caller, since_seq: int, limit: int) -> list[EventView]:
         return [event for event in self._events if event.seq > since_seq][:limit]
 
     # People.
 
-    def users(self, who: Identity) -> list[UserView]:
+    def users(self, who: Caller) -> list[UserView]:
         return self.roster.users()
 
-    def add_user(self, who: Identity, user: NewUser) -> UserToken:
+    def add_user(self, who: Caller, user: NewUser) -> UserToken:
         if self.roster.user(user.name) is not None:
             raise Conflict(f"there is a user {user.name!r} already")
         view = UserView(
@@ -276,7 +276,7 @@ class MemoryController:
         self.roster.put_user(view)
         return self.new_token(who, user.name)
 
-    def new_token(self, who: Identity, name: str) -> UserToken:
+    def new_token(self, who: Caller, name: str) -> UserToken:
         user = self.roster.user(name)
         if user is None:
             raise NotFound(f"there is no user {name!r}")
@@ -285,7 +285,7 @@ class MemoryController:
         self.roster.put_token(record)
         return UserToken(user=user, token=token)
 
-    def remove_user(self, who: Identity, name: str) -> None:
+    def remove_user(self, who: Caller, name: str) -> None:
         if self.roster.user(name) is None:
             raise NotFound(f"there is no user {name!r}")
         if name == who.user:
@@ -294,20 +294,20 @@ class MemoryController:
 
     # Machines.
 
-    def join_token(self, who: Identity, lifetime_s: float) -> JoinToken:
+    def join_token(self, who: Caller, lifetime_s: float) -> JoinToken:
         token, record = mint("join", lifetime_s=lifetime_s)
         self.roster.put_token(record)
         assert record.expires_s is not None
         return JoinToken(token=token, expires_s=record.expires_s)
 
-    def join(self, who: Identity, info: NodeInfo) -> Joined:
+    def join(self, who: Caller, info: NodeInfo) -> Joined:
         self._nodes[info.name] = info
         self.roster.revoke("agent", info.name)
         token, record = mint("agent", info.name)
         self.roster.put_token(record)
         return Joined(node=info.name, token=token)
 
-    async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
+    async def sync(self, who: Caller, request: SyncRequest) -> SyncReply:
         if who.node not in self._nodes:
             raise NotFound(f"there is no node {who.node!r}")
         await self._until(lambda: self._version > request.seen, request.wait_s)
@@ -315,7 +315,7 @@ class MemoryController:
         parts = [Part(row=0, job="1", attempt=1, version=self._version, wanted=Wanted.RUN)] if new else []
         return SyncReply(controller="c", version=self._version, now_s=time.time(), parts=parts)
 
-    def kept(self, who: Identity, said: Kept) -> KeptReply:
+    def kept(self, who: Caller, said: Kept) -> KeptReply:
         if who.node not in self._nodes:
             raise NotFound(f"there is no node {who.node!r}")
         return KeptReply(files=said.rows)
@@ -340,7 +340,7 @@ class MemoryController:
                 return view, spec
         raise NotFound(f"there is no job {id}")
 
-    def _owned(self, who: Identity, id: str) -> tuple[JobView, JobSpec]:
+    def _owned(self, who: Caller, id: str) -> tuple[JobView, JobSpec]:
         view, spec = self._find(id)
         if not who.owns(view.user, view.tenant):
             raise Forbidden(f"job {id} is {view.user}'s, of tenant {view.tenant}")

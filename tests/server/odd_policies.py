@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.knowledge.needs import Knowledge
 from rota.policies.tiresias.system import Tiresias
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority

@@ -17,13 +17,13 @@ from rota.model.cluster import parse_cluster
 from rota.model.growing import GrowingTable
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.moments.frozen import packed_decision
 from rota.scheduler.loop import Loop, Rules
-from rota.scheduler.moments.replica import TracedState
+from rota.scheduler.moments.frozen import packed_decision
 from rota.scheduler.moments.packing import pack_jobs
+from rota.scheduler.moments.replica import TracedState
+from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.moments.values import digest
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import unseal
 from rota.server.policy.remote import Costs, Limits

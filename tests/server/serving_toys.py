@@ -12,7 +12,7 @@ from pathlib import Path
 from memory_controller import MemoryController
 
 from rota.client import Client
-from rota.server.api.app import Settings, create_app
+from rota.server.api.app import ApiSettings, create_app
 from rota.server.serving import Address, Serving
 
 PATIENCE_S = 60.0
@@ -33,7 +33,7 @@ class Stage:
 
 
 @contextmanager
-def served(folder: Path, settings: Settings | None = None) -> Iterator[Stage]:
+def served(folder: Path, settings: ApiSettings | None = None) -> Iterator[Stage]:
     """A stage whose server runs in a thread while the block does."""
     controller = MemoryController()
     tokens = {

@@ -22,7 +22,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import seal, sealed_memory, unseal
 from rota.server.rebuilding import asked_job, live_job
-from rota.server.scheduler import Scheduler, SchedulerSettings, Turn
+from rota.server.scheduler import Scheduler, SchedulerSettings, TurnChanges
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
 from rota.server.store.store import Store
@@ -34,13 +34,13 @@ from rota.wire.sync import (
     Mechanism,
     NodeInfo,
     Part,
+    PartStatus,
     Report,
-    Status,
     SyncRequest,
     Wanted,
 )
 from rota.worlds.live.endings import BackOff
-from rota.worlds.live.inbox import Arrived, Asked, Begun, Event, Inbox, Told
+from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 
@@ -109,7 +109,7 @@ class Body:
 
     part: Part
     program: Program
-    status: Status = Status.RUNNING
+    status: PartStatus = PartStatus.RUNNING
     since_s: float = 0.0
     done_s: float = 0.0
     """Work done by this attempt until `since_s`."""
@@ -122,11 +122,11 @@ class Body:
 
     @property
     def is_alive(self) -> bool:
-        return self.status not in (Status.ENDED, Status.LOST)
+        return self.status not in (PartStatus.ENDED, PartStatus.LOST)
 
     @property
     def is_running(self) -> bool:
-        return self.status in (Status.RUNNING, Status.LEAVING)
+        return self.status in (PartStatus.RUNNING, PartStatus.LEAVING)
 
     def done(self, now: float) -> float:
         """Work done by this attempt."""
@@ -174,7 +174,7 @@ class Machine:
                 reports=reports,
                 complete=is_new,
             )
-            self.site.inbox.put(Told(self.name, request))
+            self.site.inbox.put(ReportTold(self.name, request))
         for part in desk.news(self.name, self.seen):
             self.orders[part.row, part.attempt] = part
             self.seen = max(self.seen, part.version)
@@ -223,31 +223,31 @@ class Machine:
             request = SyncRequest(
                 incarnation=self.name, seen=self.seen, controller=self.controller, reports=reports
             )
-            self.site.inbox.put(Told(self.name, request))
+            self.site.inbox.put(ReportTold(self.name, request))
 
     def _never(self, part: Part) -> None:
         """Told to stop what was never begun: on record as such."""
         self.bodies[part.row, part.attempt] = Body(
-            part, self.site.programs[part.row], Status.LOST, why="never began"
+            part, self.site.programs[part.row], PartStatus.LOST, why="never began"
         )
 
     def _release(self, body: Body, part: Part, now: float) -> None:
         if part.wanted is Wanted.KILL:
             self._end(body, now, signal=9)
-        elif part.wanted is Wanted.SUSPEND and body.status is Status.RUNNING:
-            body.done_s, body.since_s, body.status = body.done(now), now, Status.SUSPENDED
+        elif part.wanted is Wanted.SUSPEND and body.status is PartStatus.RUNNING:
+            body.done_s, body.since_s, body.status = body.done(now), now, PartStatus.SUSPENDED
         elif part.wanted in (Wanted.LEAVE, Wanted.STOP) and body.gone_at_s is None:
             if (
-                body.status is Status.SUSPENDED
+                body.status is PartStatus.SUSPENDED
             ):  # its devices are others' already: it gets none to say goodbye
                 self._end(body, now, signal=9)
                 return
             body.done_s, body.since_s = body.done(now), now
-            body.status, body.gone_at_s = Status.LEAVING, now + body.program.leave_s
+            body.status, body.gone_at_s = PartStatus.LEAVING, now + body.program.leave_s
 
     def _acquire(self, key: tuple[int, int], part: Part, now: float) -> None:
         body = self.bodies.get(key)
-        if body is not None and body.status is not Status.SUSPENDED:
+        if body is not None and body.status is not PartStatus.SUSPENDED:
             if body.part.devices == part.devices:
                 body.part = part  # another claim on them
             return
@@ -261,7 +261,7 @@ class Machine:
             program = self.site.programs[part.row]
             self.bodies[key] = Body(part, program, since_s=now, base_s=program.saved_s)
         else:
-            body.part, body.status, body.since_s = part, Status.RUNNING, now
+            body.part, body.status, body.since_s = part, PartStatus.RUNNING, now
 
     def _load(self, device: int, without: tuple[int, int]) -> float:
         return sum(
@@ -300,7 +300,7 @@ class Machine:
             body.exit = Exit(ended_s=EPOCH_S + now, code=85)
         else:
             body.exit = Exit(ended_s=EPOCH_S + now, signal=signal or 15)
-        body.status = Status.ENDED
+        body.status = PartStatus.ENDED
 
     def kill_shim(self, chooser: random.Random) -> bool:
         """One attempt is gone without a trace but its folder."""
@@ -308,7 +308,7 @@ class Machine:
         if not alive:
             return False
         body = chooser.choice(alive)
-        body.status, body.why, body.since_s = Status.LOST, "its shim was killed", self.site.time.now
+        body.status, body.why, body.since_s = PartStatus.LOST, "its shim was killed", self.site.time.now
         return True
 
 
@@ -406,7 +406,7 @@ class Site:
             self.told,  # type: ignore[arg-type]
         )
 
-    def told(self, turn: Turn) -> None:
+    def told(self, turn: TurnChanges) -> None:
         """What the API would hear."""
 
     def kill_controller(self) -> None:
@@ -450,7 +450,7 @@ class Site:
         """Something a user wants."""
         node = args.pop("node", None)
         seq = self.store.add_command(self.time.now, "u", kind, row=row, node=node, args=args)
-        self.inbox.put(Asked(seq, "u", kind, row, node, args))
+        self.inbox.put(CommandAsked(seq, "u", kind, row, node, args))
 
     # -- time ------------------------------------------------------------------------------------
 

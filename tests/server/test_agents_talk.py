@@ -12,8 +12,8 @@ from rota.server.agents import Agents
 from rota.server.controller import LiveController
 from rota.server.facade import Forbidden
 from rota.server.waiting import Bells
-from rota.wire.sync import Report, Status, SyncRequest
-from rota.worlds.live.inbox import Inbox, Told
+from rota.wire.sync import PartStatus, Report, SyncRequest
+from rota.worlds.live.inbox import Inbox, ReportTold
 from rota.worlds.live.orders import Desk
 
 
@@ -37,10 +37,10 @@ class Talk:
         """What the scheduler is told of it."""
         request = SyncRequest(incarnation=incarnation, seen=0, controller="one", wait_s=0.0, **said)
         asyncio.run(self.agents.sync("n1", request))
-        return [event.request for event in self.inbox.take(0.0) if isinstance(event, Told)]
+        return [event.request for event in self.inbox.take(0.0) if isinstance(event, ReportTold)]
 
 
-NEWS = Report(row=0, attempt=1, status=Status.RUNNING, since_s=1.0)
+NEWS = Report(row=0, attempt=1, status=PartStatus.RUNNING, since_s=1.0)
 
 
 @pytest.mark.parametrize(("state", "told"), [("up", 0), ("drained", 0), ("lost", 1), ("away", 1)])

@@ -13,10 +13,10 @@ from rota.errors import InputError
 from rota.model.grants import Grant
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import costs_of, left_s, waits_of
-from rota.server.answering.questions import AskStart, Looking, Moment
+from rota.server.answering.questions import AskStart, Looking, PresentMoment
 from rota.server.store.rows import CostRow
 from rota.wire.job import After, JobSpec
-from rota.wire.sync import Progress, Wanted
+from rota.wire.sync import ProgressReport, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.dependencies import Names
 from rota.worlds.live.holds import ARRAY, BACK_OFF, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
@@ -69,9 +69,9 @@ def test_work_left_is_counted_at_the_requested_allocation() -> None:
     attempt = Attempt(0, 1, Grant(0, (0,)), [], Wanted.RUN, 0.0)
     one.attempts = [attempt]
     assert left_s(one) is None, "it tells nothing"
-    attempt.progress = Progress(steps=70, total_steps=100, step_s=2.0)
+    attempt.progress = ProgressReport(steps=70, total_steps=100, step_s=2.0)
     assert left_s(one) == 30.0
-    attempt.progress = Progress(steps=170, total_steps=100, step_s=2.0)
+    attempt.progress = ProgressReport(steps=170, total_steps=100, step_s=2.0)
     assert left_s(one) == 0.0
 
 
@@ -86,7 +86,7 @@ def test_the_process_is_replaced_when_it_dies_and_says_what_is_wrong() -> None:
         assert estimator.ask("again", 60.0)["said"] == "again"
         assert estimator._process.pid != first
         with pytest.raises(InputError, match="is not a whole snapshot"):
-            estimator.ask(AskStart(Looking(Moment(b"no zip")), 0), 60.0)
+            estimator.ask(AskStart(Looking(PresentMoment(b"no zip")), 0), 60.0)
     finally:
         estimator.close()
     assert estimator._process is None

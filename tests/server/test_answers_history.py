@@ -10,7 +10,7 @@ import pytest
 from answers_play import AskedSite, site
 
 from rota.api import simulate
-from rota.model.jobs import Kind, Outcome
+from rota.model.jobs import JobKind, Outcome
 from rota.model.trace import Trace
 from rota.server.export import history_csv
 from rota.traces.registry import find
@@ -42,7 +42,7 @@ def test_jobs_come_back_as_they_were(tmp_path: Path) -> None:
     assert list(jobs.ids) == ["1", "2"]
     assert jobs.gpus.tolist() == [2, 1]
     assert jobs.priority.tolist() == [3, 0]
-    assert jobs.kind.tolist() == [Kind.TRAIN, Kind.OPPORTUNISTIC]
+    assert jobs.kind.tolist() == [JobKind.TRAIN, JobKind.OPPORTUNISTIC]
     assert [jobs.name_of("tenant", row) for row in (0, 1)] == ["vision", "t"]
     assert (jobs.name_of("group", 0), jobs.name_of("workload", 0)) == ("g", "w")
     assert jobs.limit_s[0] == 100.0

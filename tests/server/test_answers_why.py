@@ -17,12 +17,12 @@ from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
 from rota.server.answering.why import Asking
 from rota.server.facade import Busy
-from rota.server.policy.messages import Why
+from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
-from rota.wire.sync import DeviceInfo, Report, Status, SyncRequest
-from rota.worlds.live.inbox import Arrived, Told
+from rota.wire.sync import DeviceInfo, PartStatus, Report, SyncRequest
+from rota.worlds.live.inbox import Arrived, ReportTold
 
 TWO_NODES = {"n1": 2, "n2": 2}
 
@@ -136,7 +136,7 @@ def unhealthy(gpus: int, busy: int = 0) -> Callable[[AskedSite], int]:
 def _xid(s: AskedSite) -> None:
     said: dict[str, Any] = {"controller": s.desk.incarnation, "incarnation": "i", "seen": 0}
     devices = [DeviceInfo(index=0, type="cpu"), DeviceInfo(index=1, type="cpu", healthy=False, why="Xid 79")]
-    s.inbox.put(Told("n1", SyncRequest(**said, devices=devices)))
+    s.inbox.put(ReportTold("n1", SyncRequest(**said, devices=devices)))
     s.turn()
 
 
@@ -489,8 +489,8 @@ def test_a_job_between_two_states_is_not_left_without_a_word(tmp_path: Path) -> 
     full(s)
     row = next_one(s)
 
-    def nothing(rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
-        return {row: Why((), 1, []) for row in rows}
+    def nothing(rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
+        return {row: WhyAnswer((), 1, []) for row in rows}
 
     s.scheduler.host.explain = nothing  # type: ignore[union-attr, method-assign]
     assert s.sentences(row) == ["is changing its state just now: ask again in a moment"]
@@ -566,21 +566,21 @@ def test_a_job_that_waits_for_host_memory_is_told_what_its_agent_says(tmp_path: 
     settle(s, row)
     s.machines["n1"].is_up = False
     s.command("suspend", row)
-    report = Report(row=row, attempt=1, status=Status.SUSPENDED, since_s=EPOCH_S, suspended_gib=40.0)
+    report = Report(row=row, attempt=1, status=PartStatus.SUSPENDED, since_s=EPOCH_S, suspended_gib=40.0)
     hear(s, report)
     heir = s.submit(60.0, gpus=2, memory_gib=40.0)
     s.until(heir, "RUNNING")
-    hear(s, report.model_copy(update={"status": Status.LEAVING}))
+    hear(s, report.model_copy(update={"status": PartStatus.LEAVING}))
     assert s.why(heir).reasons[0].detail == ""
     for lacks in ("the port of the first node, n0, is not known yet", "job 1 is leaving host memory"):
-        hear(s, Report(row=heir, attempt=1, status=Status.WAITING, since_s=EPOCH_S, why=lacks))
+        hear(s, Report(row=heir, attempt=1, status=PartStatus.WAITING, since_s=EPOCH_S, why=lacks))
         said = s.why(heir).reasons[0]
         assert (said.sentence, said.detail) == ("is being started on 2 devices", lacks)
 
 
 def hear(s: AskedSite, report: Report) -> None:
     """The agent says so."""
-    s.inbox.put(Told("n1", SyncRequest(incarnation="n1", seen=0, controller="", reports=[report])))
+    s.inbox.put(ReportTold("n1", SyncRequest(incarnation="n1", seen=0, controller="", reports=[report])))
     s.turn()
 
 

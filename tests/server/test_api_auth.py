@@ -26,7 +26,7 @@ from rota.server.auth import (
     identify_token,
     mint,
 )
-from rota.server.facade import Forbidden, Identity
+from rota.server.facade import Caller, Forbidden
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")
@@ -191,7 +191,7 @@ def test_tokens_are_kept_as_salted_hashes() -> None:
 def test_expiry() -> None:
     token, record = mint("join", lifetime_s=10)
     roster = Roster([ALICE], [record])
-    assert identify_token(roster, token, time.time()) == Identity(joining=True)
+    assert identify_token(roster, token, time.time()) == Caller(joining=True)
     with pytest.raises(Unauthorized, match="expired 5 s ago"):
         identify_token(roster, token, (record.expires_s or 0) + 5)
 
@@ -214,15 +214,15 @@ def test_no_text_is_a_token(text: str) -> None:
 @pytest.mark.parametrize(
     ("uid", "account", "owner", "identity"),
     [
-        (0, "root", 1000, Identity("root", "root", admin=True, account="root")),
-        (1000, "me", 1000, Identity("me", "me", admin=True)),
-        (1001, "al", 1000, Identity("alice", "vision", account="al")),
-        (1001, "al", 1001, Identity("alice", "vision", admin=True, account="al")),
+        (0, "root", 1000, Caller("root", "root", admin=True, account="root")),
+        (1000, "me", 1000, Caller("me", "me", admin=True)),
+        (1001, "al", 1000, Caller("alice", "vision", account="al")),
+        (1001, "al", 1001, Caller("alice", "vision", admin=True, account="al")),
         (1002, "eve", 1000, None),
         (1002, "", 1000, None),
     ],
 )
-def test_peers(uid: int, account: str, owner: int, identity: Identity | None) -> None:
+def test_peers(uid: int, account: str, owner: int, identity: Caller | None) -> None:
     roster = Roster([ALICE, UserView(name="bob", admin=False, tenant="nlp")])
     if identity is None:
         with pytest.raises(Forbidden, match=f"has the account '{account}' \\(uid {uid}\\)"):
@@ -234,18 +234,18 @@ def test_peers(uid: int, account: str, owner: int, identity: Identity | None) ->
 @pytest.mark.parametrize(
     ("who", "user", "tenant", "owns"),
     [
-        (Identity("a", "vision"), "a", "nlp", True),
-        (Identity("a", "vision"), "b", "vision", True),
-        (Identity("a", "vision"), "b", "vision/b", True),
-        (Identity("a", "vision"), "b", "visionary", False),
-        (Identity("a", "vision/a"), "b", "vision", False),
-        (Identity("a", ""), "b", "", False),
-        (Identity("a", "x", admin=True), "b", "nlp", True),
-        (Identity(node="n1"), "", "", False),
-        (Identity(joining=True), "", "", False),
+        (Caller("a", "vision"), "a", "nlp", True),
+        (Caller("a", "vision"), "b", "vision", True),
+        (Caller("a", "vision"), "b", "vision/b", True),
+        (Caller("a", "vision"), "b", "visionary", False),
+        (Caller("a", "vision/a"), "b", "vision", False),
+        (Caller("a", ""), "b", "", False),
+        (Caller("a", "x", admin=True), "b", "nlp", True),
+        (Caller(node="n1"), "", "", False),
+        (Caller(joining=True), "", "", False),
     ],
 )
-def test_owning(who: Identity, user: str, tenant: str, owns: bool) -> None:
+def test_owning(who: Caller, user: str, tenant: str, owns: bool) -> None:
     assert who.owns(user, tenant) is owns
 
 

@@ -17,8 +17,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from rota.client import Refused
-from rota.server.api.app import Settings
-from rota.server.facade import Identity
+from rota.server.api.app import ApiSettings
+from rota.server.facade import Caller
 from rota.server.limits import BodyLimit, RateLimit
 
 SPEC = {"command": ["x"]}
@@ -107,7 +107,7 @@ def test_thousand_submissions_at_once(stage: Stage) -> None:
 
 
 def test_too_many_calls(tmp_path: Path) -> None:
-    with served(tmp_path, Settings(calls_per_s=0.01, burst_calls=3)) as small:
+    with served(tmp_path, ApiSettings(calls_per_s=0.01, burst_calls=3)) as small:
         alice, bob = small.client(), small.client("bob")
         for _ in range(3):
             alice.call("GET", "/v1/whoami")
@@ -141,7 +141,7 @@ def test_strangers_fill_no_buckets() -> None:
 
         async def send(_: Message) -> None: ...
 
-        for scope in ({"type": "http"}, {"type": "http", "identity": Identity(node="n1")}):
+        for scope in ({"type": "http"}, {"type": "http", "identity": Caller(node="n1")}):
             await limit(scope, receive, send)
 
     asyncio.run(calls())

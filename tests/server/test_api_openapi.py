@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 from serving_toys import Stage
 
-from rota.server.api.app import Settings, create_app
+from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Roster
 
 SCHEMA: dict[str, Any] = create_app(MemoryController(), Roster()).openapi()
@@ -63,7 +63,7 @@ def test_names_of_calls_differ() -> None:
 
 def test_security() -> None:
     assert SCHEMA["security"] == [{"token": []}]
-    opened = create_app(MemoryController(), Roster(), None, Settings(metrics_open=True)).openapi()
+    opened = create_app(MemoryController(), Roster(), None, ApiSettings(metrics_open=True)).openapi()
     assert opened["paths"]["/metrics"]["get"]["security"] == []
 
 

@@ -19,7 +19,7 @@ import rota
 from rota.client import Client, Refused, Unreachable
 from rota.client.http import socket_address
 from rota.errors import WorldError
-from rota.server.api.app import Settings, create_app
+from rota.server.api.app import ApiSettings, create_app
 from rota.server.serving import LOOPBACK, PORT_FILE, Address, Serving
 
 SOURCE = Path(rota.__file__).parents[1]
@@ -225,7 +225,7 @@ def test_metrics(stage: Stage) -> None:
 
 
 def test_open_metrics(tmp_path: Path) -> None:
-    with served(tmp_path, Settings(metrics_open=True)) as own:
+    with served(tmp_path, ApiSettings(metrics_open=True)) as own:
         assert "rota_gpus " in own.client("stranger").text("/metrics")
 
 

@@ -8,8 +8,8 @@ import pytest
 from answers_play import AskedSite, site
 from site_play import Site
 
-from rota.table.state import Phase
 from rota.server.export import history_csv
+from rota.table.state import Phase
 from rota.traces.registry import find
 from rota.traces.source import load
 

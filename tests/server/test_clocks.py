@@ -6,7 +6,7 @@ import pytest
 
 from rota.agent.identity import boot_id
 from rota.server.clocks import AGREE_S, by_our_clock
-from rota.wire.sync import Exit, Progress, Report, Status, SyncRequest, Usage
+from rota.wire.sync import Exit, PartStatus, ProgressReport, Report, SyncRequest, Usage
 
 NOW_S = 1_700_000_000.0
 
@@ -17,14 +17,14 @@ def request(sent_s: float | None) -> SyncRequest:
     full = Report(
         row=1,
         attempt=1,
-        status=Status.ENDED,
+        status=PartStatus.ENDED,
         since_s=clock_s - 10,
         started_s=clock_s - 9,
         end=Exit(ended_s=clock_s - 8, code=3),
-        progress=Progress(steps=5, at_s=clock_s - 7),
+        progress=ProgressReport(steps=5, at_s=clock_s - 7),
         usage=Usage(at_s=clock_s - 6, cpu_cores=0.5),
     )
-    bare = Report(row=2, attempt=1, status=Status.WAITING, since_s=clock_s - 5)
+    bare = Report(row=2, attempt=1, status=PartStatus.WAITING, since_s=clock_s - 5)
     return SyncRequest(incarnation="a", seen=0, controller="c", sent_s=sent_s, reports=[full, bare])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from site_play import Site
 
-from rota.server.scheduler import Turn
+from rota.server.scheduler import TurnChanges
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_changes_are_answered(tmp_path: Path, kind: str, args: dict[str, Any], e
     first, second = site.submit(5.0), site.submit(5.0)
     outcomes: list[dict[str, Any]] = []
 
-    def told(turn: Turn) -> None:
+    def told(turn: TurnChanges) -> None:
         outcomes.extend(outcome for _, outcome in turn.done)  # type: ignore[misc]
 
     def ask(turn: int) -> None:

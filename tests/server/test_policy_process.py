@@ -18,18 +18,18 @@ import pytest
 from policy_bench import PATIENT, STRICT, Bench, gone_or_zombie, kill
 
 from rota.errors import InputError, PolicyError
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.grants import Code
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.moments.frozen import load
 from rota.scheduler.guard.live_rules import MinimumRun
-from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.scheduler.moments.frozen import load
 from rota.scheduler.moments.packing import pack
-from rota.scheduler.policy import parse_policy
-from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.moments.values import digest
+from rota.scheduler.policy import parse_policy
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.snapshot import Snapshot
 from rota.server.facade import Busy
-from rota.server.policy.knowing import Told
+from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal
 from rota.server.policy.remote import Limits
 
@@ -505,7 +505,7 @@ def test_a_refused_preemption_is_asked_for_again_when_it_is_allowed(benches: Ben
 
 
 def test_only_changed_rows_are_told() -> None:
-    told, column = Told(), np.array([1.0, np.nan, 3.0, 0.0])
+    told, column = KnowledgeTold(), np.array([1.0, np.nan, 3.0, 0.0])
     known = {Knowledge.DURATION: Known(column, Provenance.USER, is_column=True)}
     needs = {Knowledge.DURATION, Knowledge.SKEW}
     (first,) = told.news(known, needs, 3)
@@ -521,7 +521,7 @@ def test_only_changed_rows_are_told() -> None:
 
 
 def test_a_sample_is_told_again_only_if_it_is_another() -> None:
-    told, needs = Told(), {Knowledge.SERVICE_HISTORY}
+    told, needs = KnowledgeTold(), {Knowledge.SERVICE_HISTORY}
 
     def news(values: dict[str, list[float]]) -> list[Any]:
         return told.news({Knowledge.SERVICE_HISTORY: Known(values, Provenance.MEASURED)}, needs, 0)

@@ -17,13 +17,13 @@ from site_play import Program, Site
 
 from rota.model.tenants import Tenants
 from rota.scheduler.moments.restore import COLUMNS, PROGRESS
-from rota.table.state import Phase, State
 from rota.server.rebuilding import LEAST_CAPACITY, rebuild, wake_of
 from rota.server.stepping import plain_wake
 from rota.server.store.rows import NewJob
+from rota.table.state import Phase, State
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest
-from rota.worlds.live.inbox import Told
+from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.world import LiveWorld
 
 
@@ -133,7 +133,7 @@ def do(site: Site, kind: str, what: Any) -> None:
         name, healthy = what
         device = DeviceInfo(index=0, type="cpu", healthy=healthy, why="" if healthy else "hot")
         request = SyncRequest(incarnation=name, seen=0, controller="", devices=[device])
-        site.inbox.put(Told(name, request))
+        site.inbox.put(ReportTold(name, request))
     elif kind == "run":
         settle(site, what)
     elif kind == "kill":

@@ -9,7 +9,7 @@ import pytest
 from site_play import EPOCH_S, Body, Machine, Site
 
 from rota.knowledge.needs import Knowledge
-from rota.wire.sync import Progress, Report, Usage
+from rota.wire.sync import ProgressReport, Report, Usage
 
 PACKS = "gandiva:quantum=10"
 
@@ -22,7 +22,9 @@ def tells(
 
     def report(body: Body) -> Report:
         now = EPOCH_S + site.time.now
-        said = Progress(steps=int(body.done(site.time.now)), step_s=step_s(body), batch_size=8, at_s=now)
+        said = ProgressReport(
+            steps=int(body.done(site.time.now)), step_s=step_s(body), batch_size=8, at_s=now
+        )
         used = Usage(at_s=now, cpu_cores=usage(body) * len(body.part.devices))
         return plain(body).model_copy(update={"usage": used, "progress": said})
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from site_play import EPOCH_S, Site
 
-from rota.wire.sync import Cost, Progress
+from rota.wire.sync import Cost, ProgressReport
 from rota.worlds.live.leaving import preemption_costs
 from rota.worlds.live.world import LiveWorld
 
@@ -70,7 +70,7 @@ def test_what_a_preemption_costs(tmp_path: Path) -> None:
     assert attempt is not None
     assert halfway is not None
     attempt.costs["leave"] = 2.0
-    halfway.progress = Progress(steps=100, checkpoint_step=50)
+    halfway.progress = ProgressReport(steps=100, checkpoint_step=50)
     done = world.progress.done(rows[2], world.state.now)
     assert done == pytest.approx(10.0, abs=0.1)
     again = 1.0 + 3.0 + 0.5

@@ -11,7 +11,6 @@ from postgres import postgres  # noqa: F401
 from store_place import SPEC, Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 
 from rota.errors import InputError
-from rota.table.state import Phase
 from rota.server.store import loading, reading, stepping
 from rota.server.store.blob import pack_value
 from rota.server.store.rows import (
@@ -21,17 +20,18 @@ from rota.server.store.rows import (
     DecisionRow,
     EventRow,
     IntervalRow,
-    JobFilter,
     JobState,
     NewJob,
     PolicyRow,
     SampleRow,
     ShadowRow,
     Step,
+    JobQuery,
     TokenRow,
     UserRow,
 )
 from rota.server.store.store import Store
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability
 
@@ -65,7 +65,7 @@ def test_array_is_named_by_its_first_job(store: Store) -> None:
     rows = store.add_jobs("ann", "vision", [NewJob(spec, index) for index in (3, 7, 8, 9)], 1.0)
     assert [job.id for job in rows] == ["2_3", "2_7", "2_8", "2_9"]
     assert {(job.array_first, job.array_most) for job in rows} == {(1, 2)}
-    assert store.jobs(JobFilter(array_first=1)) == rows
+    assert store.jobs(JobQuery(array_first=1)) == rows
     assert store.job_of_id("2_8") == rows[2]
     assert len(contents(store)["specs"]) == 2, "an array has one specification"
 
@@ -239,15 +239,15 @@ def test_questions_without_an_answer(store: Store) -> None:
     for text in ("nobody", "a\0b", "\udc80", "'; DROP TABLE jobs; --"):
         assert store.user(text) is store.token(text) is store.job_of_id(text) is None
         for which in (
-            JobFilter(user=text),
-            JobFilter(tenant=text),
-            JobFilter(name=text),
-            JobFilter(states=[text]),
+            JobQuery(user=text),
+            JobQuery(tenant=text),
+            JobQuery(name=text),
+            JobQuery(states=[text]),
         ):
             assert store.jobs(which) == []
         assert store.events(job=text) == store.costs(workload=text) == []
     assert store.events(since_seq=2**70) == []
-    assert len(store.jobs(JobFilter(limit=2**70, from_row=-(2**70)))) == 1
+    assert len(store.jobs(JobQuery(limit=2**70, from_row=-(2**70)))) == 1
     assert store.add_jobs("ann", "vision", jobs_of(1), 1.0, "a\0\udc80")[0].row == 1
     assert store.add_jobs("ann", "vision", jobs_of(1), 1.0, "a\0\udc80")[0].row == 1
 
@@ -325,22 +325,22 @@ def test_columns_are_the_rows(store: Store) -> None:
 @pytest.mark.parametrize(
     ("which",                                  "rows"),
     [
-        (JobFilter(),                          [0, 1, 2, 3, 4]),
-        (JobFilter(limit=2),                   [3, 4]),
-        (JobFilter(from_row=3),                [3, 4]),
-        (JobFilter(user="ann"),                [0, 1]),
-        (JobFilter(tenant="vision"),           [0, 1, 2]),
-        (JobFilter(tenant="vision/a_c"),       []),
-        (JobFilter(tenant="vis"),              []),
-        (JobFilter(name="b"),                  [1, 4]),
-        (JobFilter(since_s=3.0),               [3, 4]),
-        (JobFilter(live=True),                 [1, 2, 3, 4]),
-        (JobFilter(live=False),                [0]),
-        (JobFilter(states=["RUNNING"]),        [1]),
-        (JobFilter(states=["RUNNING", "COMPLETED"], user="ann"), [0, 1]),
+        (JobQuery(),                          [0, 1, 2, 3, 4]),
+        (JobQuery(limit=2),                   [3, 4]),
+        (JobQuery(from_row=3),                [3, 4]),
+        (JobQuery(user="ann"),                [0, 1]),
+        (JobQuery(tenant="vision"),           [0, 1, 2]),
+        (JobQuery(tenant="vision/a_c"),       []),
+        (JobQuery(tenant="vis"),              []),
+        (JobQuery(name="b"),                  [1, 4]),
+        (JobQuery(since_s=3.0),               [3, 4]),
+        (JobQuery(live=True),                 [1, 2, 3, 4]),
+        (JobQuery(live=False),                [0]),
+        (JobQuery(states=["RUNNING"]),        [1]),
+        (JobQuery(states=["RUNNING", "COMPLETED"], user="ann"), [0, 1]),
     ],
 )  # fmt: skip
-def test_filters(store: Store, which: JobFilter, rows: list[int]) -> None:
+def test_filters(store: Store, which: JobQuery, rows: list[int]) -> None:
     who = [("ann", "vision", "a"), ("ann", "vision", "b"), ("bob", "vision/abc", "a"), ("cy", "visions", "a"),
            ("cy", "nlp", "b")]  # fmt: skip
     for moment, (user, tenant, name) in enumerate(who):
@@ -444,7 +444,7 @@ def test_facts(place: Place) -> None:  # noqa: F811
 def test_live_jobs_are_found_by_their_index(lite: Place) -> None:  # noqa: F811
     """However many are over, what is asked again and again looks only at those that are not."""
     store = lite.open()
-    live = reading._JOBS.where(*reading._conditions(JobFilter(live=True)))
+    live = reading._JOBS.where(*reading._conditions(JobQuery(live=True)))
     with store._db.reading() as connection:
         for statement in (live, loading._LIVE, loading._SPECS, loading.OPEN_COMMANDS):
             text = str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))

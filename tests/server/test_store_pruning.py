@@ -12,11 +12,11 @@ from store_place import SPEC, Place, contents, jobs_of, lite, place  # noqa: F40
 from test_store import DONE, RUNNING, attempt
 
 from rota.model.tenants import Tenants
-from rota.table.state import Phase
 from rota.server.rebuilding import rebuild
 from rota.server.store import pruning
 from rota.server.store.rows import CommandDone, EventRow, IntervalRow, JobState, NewJob, SampleRow, Step
 from rota.server.store.store import Store
+from rota.table.state import Phase
 from rota.wire.job import After, JobSpec
 
 LATER_S = 1000.0

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from postgres import postgres  # noqa: F401
 from store_place import Place, jobs_of, place  # noqa: F401
 
-from rota.table.state import Phase
-from rota.server.store.forms import Form, clean
+from rota.server.store.forms import RowForm, clean
 from rota.server.store.rows import (
     AttemptRow,
     CostRow,
@@ -27,6 +26,7 @@ from rota.server.store.rows import (
     UserRow,
 )
 from rota.server.store.store import Store
+from rota.table.state import Phase
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 REAL = st.floats(allow_nan=False)
@@ -121,6 +121,6 @@ def test_any_text_can_be_stored(store: Store, text: str) -> None:
 
 @given(rows(AttemptRow))
 def test_forms_are_inverse(row: AttemptRow) -> None:
-    form = Form(AttemptRow)
+    form = RowForm(AttemptRow)
     params = form.params(row)
     assert form.row([params[name] for name in form.names]) == row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from rota.server.waiting import Bells, Outcomes
+from rota.server.waiting import Bells, CommandOutcomes
 
 
 def test_a_bell_from_another_thread() -> None:
@@ -65,21 +65,21 @@ def test_a_negative_time_is_none() -> None:
 
 
 def test_an_outcome_that_comes_while_somebody_waits() -> None:
-    outcomes = Outcomes()
+    outcomes = CommandOutcomes()
     outcomes.expect(1)
     threading.Timer(0.01, outcomes.tell, (1, {"error": "no"})).start()
     assert outcomes.wait(1, 10.0) == {"error": "no"}
 
 
 def test_an_outcome_that_came_before_somebody_waited() -> None:
-    outcomes = Outcomes()
+    outcomes = CommandOutcomes()
     outcomes.expect(1)
     outcomes.tell(1, {})
     assert outcomes.wait(1, 0.0) == {}
 
 
 def test_an_outcome_that_does_not_come_and_one_that_nobody_expects() -> None:
-    outcomes = Outcomes()
+    outcomes = CommandOutcomes()
     outcomes.expect(1)
     outcomes.tell(2, {})
     assert outcomes.wait(1, 0.01) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import PolicyError
-from rota.solvers.lp import INFINITY, LinearProgram, Status
+from rota.solvers.lp import INFINITY, LinearProgram, SolveStatus
 
 
 def _two() -> LinearProgram:
@@ -23,7 +23,7 @@ def _two() -> LinearProgram:
 
 def test_optimum():
     found = _two().solve()
-    assert found.status is Status.OPTIMAL
+    assert found.status is SolveStatus.OPTIMAL
     assert found.value == pytest.approx(11.0)
     assert found.columns == pytest.approx([3.0, 1.0])
 
@@ -49,10 +49,10 @@ def test_no_optimum():
     """Infeasible and unbounded are answers, not errors."""
     program = _two()
     program.set_row_bounds(np.array([0]), np.array([9.0]), np.array([9.0]))
-    assert program.solve().status is Status.INFEASIBLE
+    assert program.solve().status is SolveStatus.INFEASIBLE
     free = LinearProgram()
     free.add_columns(np.ones(1), np.zeros(1), np.full(1, INFINITY))
-    assert free.solve().status is Status.UNBOUNDED
+    assert free.solve().status is SolveStatus.UNBOUNDED
 
 
 def test_wrong_index_is_an_error():

@@ -12,10 +12,10 @@ from rota.model.cluster import Cluster, NodeShape
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Event
 from rota.scheduler.moments.replica import TracedState, traced_state
+from rota.scheduler.moments.values import copied
 from rota.scheduler.policy import Policy, parse_policy, systems
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import Phase
-from rota.scheduler.moments.values import copied
 
 CLUSTER = Cluster.build(
     [

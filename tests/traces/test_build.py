@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
-from rota.model.jobs import Observed, Truth
+from rota.model.jobs import RecordedRun, Truth
 from rota.model.trace import OddRows
 from rota.traces.build import Oddities, finish, type_masks, unique
 from rota.traces.table import Table
@@ -88,7 +88,7 @@ def test_wall_clock_starts_at_the_first_job_that_is_kept() -> None:
         odd,
         jobs={"submit_s": stamps, "gpus": [1, 1, 1]},
         truth=Truth.build([1.0, 2.0, 3.0]),
-        observed=Observed(stamps + 5, stamps + 8),
+        observed=RecordedRun(stamps + 5, stamps + 8),
         zone="UTC",
     )
     assert list(trace.jobs.ids) == ["c", "b"]

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
-from rota.model.jobs import JobTable, Observed, Truth
+from rota.model.jobs import JobTable, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.capacity import auto_cluster, cluster_from, peak_demand, sweep_peak
 from rota.traces.generate import generate
 
 
 def trace_of(
-    jobs: list[tuple[float, float, int]], observed: Observed | None = None, **columns: object
+    jobs: list[tuple[float, float, int]], observed: RecordedRun | None = None, **columns: object
 ) -> Trace:
     """Jobs as (submission, duration, GPUs)."""
     submit_s, duration_s, gpus = zip(*jobs, strict=True)
@@ -44,14 +44,14 @@ def test_the_peak_if_nothing_waits(jobs: list[tuple[float, float, int]], peak: i
 
 def test_recorded_times_come_first() -> None:
     """Both were submitted together, but one waited for the other; a third never started."""
-    seen = Observed(np.array([0.0, 10.0, np.nan]), np.array([10.0, np.nan, 99.0]))
+    seen = RecordedRun(np.array([0.0, 10.0, np.nan]), np.array([10.0, np.nan, 99.0]))
     demand = peak_demand(trace_of([(0, 10, 4), (0, 10, 4), (0, 10, 4)], seen))
     assert demand.gpus_by_type == {"GPU": 4}
     assert "recorded" in demand.why
 
 
 def test_recorded_times_that_are_all_missing_do_not_count() -> None:
-    seen = Observed(np.full(2, np.nan), np.full(2, np.nan))
+    seen = RecordedRun(np.full(2, np.nan), np.full(2, np.nan))
     assert peak_demand(trace_of([(0, 10, 4), (0, 10, 4)], seen)).gpus_by_type == {"GPU": 8}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rota.model.jobs import JobTable, Observed, Outcome, Truth
+from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces import read
 from rota.traces.describe import Description, describe
@@ -39,7 +39,7 @@ def small() -> Trace:
         outcome=[Outcome.COMPLETED] * 3 + [Outcome.FAILED, Outcome.CANCELLED],
         failures={2: (900.0,)},
     )
-    observed = Observed(np.array([5.0, 0.0, 35.0, np.nan, 100.0]), np.full(5, np.nan))
+    observed = RecordedRun(np.array([5.0, 0.0, 35.0, np.nan, 100.0]), np.full(5, np.nan))
     return Trace(jobs, truth, "small", "hand", observed, ODD, {"zone": "none"})
 
 

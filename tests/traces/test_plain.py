@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rota.errors import InputError
-from rota.model.jobs import Counts, Job, JobTable, Kind, Outcome, Part
+from rota.model.jobs import AllowedCounts, JobKind, JobPart, Job, JobTable, Outcome
 from rota.traces import read
 
 
@@ -52,16 +52,16 @@ def test_empty_cells_are_defaults(read_text: Any) -> None:
 def test_all_there_can_be(read_text: Any) -> None:
     trace = read_text(FULL)
     job = trace.jobs.job(1)
-    assert (job.gpus_min, job.gpus_max, job.counts) == (2, 8, Counts.POWERS_OF_TWO)
+    assert (job.gpus_min, job.gpus_max, job.counts) == (2, 8, AllowedCounts.POWERS_OF_TWO)
     assert (job.gpu_memory_gib, job.cpus, job.memory_gib) == (16, 8, 32)
     assert (trace.jobs.type_names, job.gpu_types) == (("A100", "V100"), 0b11)
-    assert (job.gang, job.kind, job.priority) == (False, Kind.OPPORTUNISTIC, -3)
+    assert (job.gang, job.kind, job.priority) == (False, JobKind.OPPORTUNISTIC, -3)
     assert (job.deadline_s, job.limit_s, job.batch_size) == (99, 90, 256)
     assert (job.tenant, job.group, job.workload) == ("vision/ann", "g1", "vgg16")
     assert trace.truth.outcome.tolist() == [Outcome.COMPLETED, Outcome.FAILED]
     assert trace.truth.failures == {1: (5.0, 2.5)}
     assert trace.jobs.after == {1: (0,)}
-    assert trace.jobs.parts == {1: (Part(2, 2, role="ps"),)}
+    assert trace.jobs.parts == {1: (JobPart(2, 2, role="ps"),)}
     assert trace.observed is not None
     assert trace.observed.start_s[1] == 2
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rota.errors import InputError
-from rota.traces import Format, formats
+from rota.traces import TraceFormat, formats
 from rota.traces.registry import trace_format
 from rota.traces.source import load
 
@@ -24,7 +24,7 @@ def test_the_formats_are_these() -> None:
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
-def test_every_example_is_recognised_as_its_format_and_no_other(format: Format, tmp_path: Path) -> None:
+def test_every_example_is_recognised_as_its_format_and_no_other(format: TraceFormat, tmp_path: Path) -> None:
     file = tmp_path / "example"
     file.write_text(format.example)
     source = load(file)
@@ -32,7 +32,7 @@ def test_every_example_is_recognised_as_its_format_and_no_other(format: Format, 
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
-def test_every_example_reads(format: Format, read_text: Any) -> None:
+def test_every_example_reads(format: TraceFormat, read_text: Any) -> None:
     """Whatever the format, a trace has jobs from 0 on, a fact about durations, and no oddities here."""
     trace = read_text(format.example, packed=True)
     assert trace.format == format.name

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 from rota.errors import InputError
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 
 def table(text: str, **options: object) -> Table:
-    return read_table(Source("t.csv", text.encode()), **options)  # type: ignore[arg-type]
+    return read_table(TraceSource("t.csv", text.encode()), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("quote", ["", '"'], ids=["plain", "quoted"])

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from rota.model.jobs import JOB_COLUMNS
-from rota.traces import Format, formats
+from rota.traces import TraceFormat, formats
 from rota.traces.plain import OTHERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
-def test_every_format_has_its_row(format: Format) -> None:
+def test_every_format_has_its_row(format: TraceFormat) -> None:
     recognised = format.recognised.replace("joined by |", r"joined by `\|`")
     assert f"| `{format.name}` | {format.description} | {recognised} |" in PAGE
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
-def test_every_format_says_what_its_columns_become(format: Format) -> None:
+def test_every_format_says_what_its_columns_become(format: TraceFormat) -> None:
     section = PAGE.split("## What each column becomes")[1].split("## Times")[0]
     assert f"| `{format.name}` |" in section
 

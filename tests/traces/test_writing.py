@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.errors import InputError
-from rota.model.jobs import JOB_COLUMNS, Counts, JobTable, Kind, Observed, Outcome, Part, Truth
+from rota.model.jobs import (
+    JOB_COLUMNS,
+    AllowedCounts,
+    JobKind,
+    JobPart,
+    JobTable,
+    Outcome,
+    RecordedRun,
+    Truth,
+)
 from rota.model.trace import OddRows, Trace
 from rota.traces import formats, read, write
 from rota.traces.writing import table_of
@@ -57,21 +66,21 @@ def tables(draw: st.DrawFn) -> JobTable:
         draw(st.lists(names.filter(lambda n: "|" not in n and n == n.strip()), max_size=3, unique=True))
     )
     rows = st.integers(0, n - 1)
-    parts = st.builds(Part, st.integers(1, 9), st.integers(0, 8), amounts, amounts, names)
+    parts = st.builds(JobPart, st.integers(1, 9), st.integers(0, 8), amounts, amounts, names)
     return JobTable.build(
         id_list,
         submit_s=np.sort(column(moments)),
         gpus=gpus,
         gpus_min=np.minimum(gpus, column(st.integers(0, 64))),
         gpus_max=gpus + column(st.integers(0, 8)),
-        counts=column(st.sampled_from(list(Counts))),
+        counts=column(st.sampled_from(list(AllowedCounts))),
         gpu_share=np.where(gpus == 1, column(st.floats(0.01, 1)), 1.0),
         gpu_memory_gib=column(amounts),
         gpu_types=column(st.integers(0, 2 ** len(types) - 1)),
         cpus=column(amounts),
         memory_gib=column(amounts),
         gang=column(st.booleans()),
-        kind=column(st.sampled_from(list(Kind))),
+        kind=column(st.sampled_from(list(JobKind))),
         priority=column(st.integers(-(10**6), 10**6)),
         deadline_s=column(maybe(moments)),
         limit_s=column(maybe(amounts)),
@@ -101,7 +110,7 @@ def traces(draw: st.DrawFn) -> Trace:
         outcome=column(st.sampled_from(list(Outcome))),
         failures=draw(st.dictionaries(st.integers(0, n - 1), runs, max_size=2)),
     )
-    seen = Observed(np.array(column(maybe(moments))), np.array(column(maybe(moments))))
+    seen = RecordedRun(np.array(column(maybe(moments))), np.array(column(maybe(moments))))
     odd = st.builds(OddRows, names, names, st.integers(1, 99), st.lists(names, max_size=2).map(tuple))
     facts = st.dictionaries(
         names, names | st.integers(-9, 9) | st.dictionaries(names, amounts, max_size=2), max_size=2
@@ -125,7 +134,7 @@ def assert_equal(one: Any, other: Any) -> None:
         if isinstance(a, np.ndarray):
             np.testing.assert_array_equal(a, b, err_msg=field.name)
             assert a.dtype == b.dtype, field.name
-        elif isinstance(a, JobTable | Truth | Observed):
+        elif isinstance(a, JobTable | Truth | RecordedRun):
             assert_equal(a, b)
         elif field.name == "ids":
             assert list(a) == list(b)

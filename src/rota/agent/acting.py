@@ -21,7 +21,7 @@ from rota.agent.supervisor import Supervisor
 from rota.agent.telling import Memo, unbegun_report
 from rota.errors import RotaError
 from rota.training import protocol
-from rota.wire.sync import Part, Report, Status, Wanted
+from rota.wire.sync import Part, PartStatus, Report, Wanted
 
 LOG = logging.getLogger("rota.agent")
 RETRY_S = 1.0
@@ -82,9 +82,9 @@ class Hands:
         elif action.do is Do.CLEAR:
             self._clear(action.key)
         elif part is not None and action.do is Do.REFUSE:
-            self.unbegun[action.key] = unbegun_report(part, Status.LOST, action.why)
+            self.unbegun[action.key] = unbegun_report(part, PartStatus.LOST, action.why)
         elif part is not None and action.do is Do.WITHDRAW:
-            self.unbegun[action.key] = unbegun_report(part, Status.ENDED, action.why)
+            self.unbegun[action.key] = unbegun_report(part, PartStatus.ENDED, action.why)
         elif part is not None and action.do is Do.START:
             self.memo(action.key).started_s = time.time()
             port = part.port
@@ -97,7 +97,7 @@ class Hands:
         """Actions on a part that is here."""
         part = action.part if action.part is not None else live.part
         if action.do in {Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE}:
-            memo.parked = memo.parked or live.status is Status.SUSPENDED
+            memo.parked = memo.parked or live.status is PartStatus.SUSPENDED
             memo.stopping_s = memo.stopping_s or time.time()
         match action.do:
             case Do.FORGET:

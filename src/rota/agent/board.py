@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rota.agent.ledger import Key
-from rota.wire.sync import DeviceInfo, Piece, Report, Status
+from rota.wire.sync import DeviceInfo, PartStatus, Piece, Report
 
 LAZY_S = 2.0
 """News that nobody waits for is told at most so often."""
@@ -22,7 +22,7 @@ REPEAT_S = 30.0
 MOST_REPORTS = 200
 MOST_PIECES_BYTES = 1 << 19
 """Of one parcel, unless a single piece is larger."""
-OVER = frozenset({Status.ENDED, Status.LOST})
+OVER = frozenset({PartStatus.ENDED, PartStatus.LOST})
 
 
 @dataclass

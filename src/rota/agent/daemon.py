@@ -25,17 +25,17 @@ from rota.agent.ledger import Claim, Key
 from rota.agent.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
 from rota.agent.live import Live
 from rota.agent.logs import fetch
-from rota.agent.mechanisms import Kind, Mechanisms
+from rota.agent.mechanisms import Mechanisms, Transition
 from rota.agent.orders import Orders
-from rota.agent.reconcile import Here, Machine, Phase, Silence
+from rota.agent.reconcile import Here, Machine, PartPhase, Silence
 from rota.agent.silence import Contact
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.agent.telling import report_of, waiting_report
-from rota.agent.usage import Sampler, machine_memory_gib, memory_gib, roots_of
+from rota.agent.usage import UsageSampler, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
 from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Part, Report, Status, Wanted, are_two
+from rota.wire.sync import Part, PartStatus, Report, Wanted, are_two
 
 LOG = logging.getLogger("rota.agent")
 LOOK_S = 1.0
@@ -43,7 +43,7 @@ LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """How an agent behaves."""
 
     home: Path
@@ -66,7 +66,7 @@ class Agent:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         devices: Devices,
         transport: Transport,
         *,
@@ -109,7 +109,7 @@ class Agent:
             lambda: {row for row, _ in self._orders.wanted()[0]},
             shares_checkpoints=settings.checkpoints is not None,
         )
-        self._sampler = Sampler()
+        self._sampler = UsageSampler()
         self._hands = Hands(
             self._supervisor, self._mechanisms, devices, orders=self._orders, contact=self._contact
         )
@@ -202,7 +202,7 @@ class Agent:
                 continue
             gpu = self.devices.load(live.devices)
             self._hands.memo(live.key).use(looked[live.key], gpu, time.time())
-            if live.status is Status.SUSPENDED:
+            if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
 
     # -- one step --------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Agent:
         self._silence = self._contact.silence()
         here = [self._here(live, orders.get(key)) for key, live in lives.items()]
         here += [
-            Here(key, str(key[0] + 1), Phase.GONE, submit_s=report.submit_s)
+            Here(key, str(key[0] + 1), PartPhase.GONE, submit_s=report.submit_s)
             for key, report in self._hands.unbegun.items()
             if key not in lives
         ]
@@ -243,7 +243,7 @@ class Agent:
         """A part as `reconcile` sees it."""
         memo, operation = self._hands.memo(live.key), self._mechanisms.operations.get(live.key)
         devices, parked = live.devices, memo.parked
-        if operation is not None and operation.kind is Kind.RESUME:
+        if operation is not None and operation.kind is Transition.RESUME:
             devices = tuple(operation.part.devices)
         claimed = live.part
         if order is not None and order.wanted is Wanted.RUN and not are_two(order.submit_s, claimed.submit_s):
@@ -266,20 +266,20 @@ class Agent:
         usage, suspended_gib = self._hands.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
         return max(suspended_gib, usage.memory_gib if usage is not None else 0.0)
 
-    def _phase(self, live: Live) -> Phase:
+    def _phase(self, live: Live) -> PartPhase:
         operation = self._mechanisms.operations.get(live.key)
         if live.gone:
-            return Phase.GONE
+            return PartPhase.GONE
         if live.deadline_s is not None:
-            return Phase.DYING if live.deadline_s <= time.time() else Phase.STOPPING
-        if operation is not None and operation.kind is Kind.LEAVE:
-            return Phase.LEAVING
-        if live.status is Status.SUSPENDED:
-            return Phase.SUSPENDED if operation is None else Phase.RESUMING
-        if live.status is Status.STARTING:
-            return Phase.STARTING
-        suspending = operation is not None and operation.kind is Kind.SUSPEND
-        return Phase.SUSPENDING if suspending else Phase.RUNNING
+            return PartPhase.DYING if live.deadline_s <= time.time() else PartPhase.STOPPING
+        if operation is not None and operation.kind is Transition.LEAVE:
+            return PartPhase.LEAVING
+        if live.status is PartStatus.SUSPENDED:
+            return PartPhase.SUSPENDED if operation is None else PartPhase.RESUMING
+        if live.status is PartStatus.STARTING:
+            return PartPhase.STARTING
+        suspending = operation is not None and operation.kind is Transition.SUSPEND
+        return PartPhase.SUSPENDING if suspending else PartPhase.RUNNING
 
     # -- reports ---------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class Agent:
         for key, part in orders.items():
             if key in lives or key in self._hands.unbegun or key not in waiting:
                 continue
-            status = Status.SUSPENDED if part.wanted is Wanted.SUSPEND else Status.WAITING
+            status = PartStatus.SUSPENDED if part.wanted is Wanted.SUSPEND else PartStatus.WAITING
             reports.append(waiting_report(part, self._hands.memo(key), waiting[key], status))
         self._hands.keep(lives.keys() | orders.keys())
         return reports

@@ -62,7 +62,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Home:
+class AgentFolder:
     """The folder of one agent: all its attempts and their checkpoints."""
 
     path: Path

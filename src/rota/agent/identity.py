@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProcessIdentity:
     """One process of one boot."""
 
     pid: int
@@ -19,7 +19,7 @@ class Identity:
     boot: str
 
     @classmethod
-    def of(cls, pid: int) -> Identity | None:
+    def of(cls, pid: int) -> ProcessIdentity | None:
         """The process that has this pid now; None if there is none."""
         stat = Stat.of(pid)
         return cls(pid, stat.started, boot_id()) if stat is not None else None
@@ -32,7 +32,7 @@ class Identity:
         return stat is not None and stat.started == self.started and not stat.dead
 
     @classmethod
-    def read(cls, value: dict[str, Any]) -> Identity:
+    def read(cls, value: dict[str, Any]) -> ProcessIdentity:
         """From its JSON form."""
         return cls(int(value["pid"]), int(value["started"]), str(value["boot"]))
 

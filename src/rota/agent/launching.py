@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import MEMBERS, remove
-from rota.crash import VARIABLE, crash_point
-from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, Folder, Home
+from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
 from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path
+from rota.crash import VARIABLE, crash_point
 from rota.errors import WorldError
 from rota.wire.sync import Part, Rank
 
@@ -72,7 +72,7 @@ class User:
 
 def launch_form(
     part: Part,
-    home: Home,
+    home: AgentFolder,
     *,
     cores: Sequence[int],
     cuda: Sequence[str],
@@ -129,7 +129,7 @@ def base_environment(user: User | None) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", DEFAULT_PATH), **language, **login}
 
 
-def attempt_environment(part: Part, home: Home, folder: Folder, port: int | None) -> dict[str, str]:
+def attempt_environment(part: Part, home: AgentFolder, folder: Folder, port: int | None) -> dict[str, str]:
     """What all ranks of the attempt on this node share.  ROTA_GPUS and ROTA_RESTARTS are the controller's if
     it says them in `part.env`: it knows other nodes and other attempts."""
     nodes = part.nodes or [socket.gethostname()]
@@ -182,7 +182,7 @@ def omp_threads(part: Part, rank: Rank, count: int, gpus: bool) -> int:
     return max(1, len(rank.devices))
 
 
-def make_folders(folder: Folder, home: Home, user: User | None) -> None:
+def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
     """Make the attempt's folders, and the one on its PYTHONPATH.
 
     The folder itself stays the agent's, so that the job cannot touch orders and records; logs, training and
@@ -214,7 +214,7 @@ def make_folders(folder: Folder, home: Home, user: User | None) -> None:
             )
 
 
-def void_checkpoints(home: Home, part: Part) -> None:
+def void_checkpoints(home: AgentFolder, part: Part) -> None:
     """Earlier attempts that lost their node must not publish: `rota.training` looks for VOID."""
     for attempt in part.void:
         path = home.checkpoint(part.row, attempt)

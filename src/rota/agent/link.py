@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from rota.agent.board import Board, Parcel
 from rota.agent.identity import boot_id
-from rota.agent.orders import Asked, Orders
+from rota.agent.orders import Orders, QuestionBasis
 from rota.agent.silence import Contact
 from rota.client.http import Refused, Unreachable, route
 from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
@@ -167,7 +167,7 @@ class Link:
             else:
                 pause_s = FIRST_S
 
-    def _ask(self, asked: Asked, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
+    def _ask(self, asked: QuestionBasis, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
         """One question and its answer."""
         asked_s = time.time()
         request = SyncRequest(

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rota.agent.folder import Folder
-from rota.agent.identity import Identity
-from rota.wire.sync import Exit, Mechanism, Part, Status
+from rota.agent.identity import ProcessIdentity
+from rota.wire.sync import Exit, Mechanism, Part, PartStatus
 
-GONE = frozenset({Status.ENDED, Status.LOST})
+GONE = frozenset({PartStatus.ENDED, PartStatus.LOST})
 """Nothing of the attempt runs any more; its devices are free."""
 
 
@@ -20,7 +20,7 @@ class Live:
     part: Part
     """As it was started: `part.wanted` and `part.version` are those of that moment."""
     folder: Folder
-    status: Status
+    status: PartStatus
     since_s: float
     """Unix time of the last change of `status`."""
     devices: tuple[int, ...] = ()
@@ -39,8 +39,8 @@ class Live:
     """How it was suspended, while it is."""
     deadline_s: float | None = None
     """SIGKILL comes at this Unix time; None unless it is being stopped."""
-    shim: Identity | None = None
-    ranks: dict[int, Identity] = field(default_factory=dict)
+    shim: ProcessIdentity | None = None
+    ranks: dict[int, ProcessIdentity] = field(default_factory=dict)
     """Rank -> its process."""
     pgid: int | None = None
     """Process group of the ranks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 
-from rota.agent.folder import Home, open_theirs
+from rota.agent.folder import AgentFolder, open_theirs
 from rota.wire.sync import Fetch, Piece
 
 MOST_BYTES = 1 << 19
@@ -24,7 +24,7 @@ def _byte_for_byte(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("rota-byte-for-byte", _byte_for_byte)
 
 
-def fetch(home: Home, request: Fetch) -> Piece:
+def fetch(home: AgentFolder, request: Fetch) -> Piece:
     """The piece that was asked for, or an empty one whose `error` says why there is none."""
     folder = home.of(request.row, request.attempt)
     try:

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rota.agent.cuda_checkpoint import probe
-from rota.agent.daemon import Agent, Settings
+from rota.agent.daemon import Agent, AgentSettings
 from rota.agent.devices import Devices, open_devices
 from rota.agent.folder import read_json, write_json
 from rota.agent.identity import boot_id
@@ -69,7 +69,7 @@ def run(options: Options) -> int:
         devices = open_devices(options.devices)
         membership = Membership(options, devices)
         transport = membership.transport()
-        settings = Settings(
+        settings = AgentSettings(
             options.home,
             membership.node,
             checkpoints=options.checkpoints,

@@ -25,7 +25,7 @@ from rota.agent.relay import Relay
 from rota.agent.supervisor import Supervisor
 from rota.errors import WorldError
 from rota.training import protocol
-from rota.wire.sync import Capability, Mechanism, Notice, Part, Status
+from rota.wire.sync import Capability, Mechanism, Notice, Part, PartStatus
 
 SIGNALS_S = 10.0
 """A program that has not left by checkpoint gets SIGTERM so long before SIGKILL, or a quarter of its time."""
@@ -34,7 +34,7 @@ RESUME_S = 120.0
 """A resumed program that has not said so by then is not asked any more."""
 
 
-class Kind(StrEnum):
+class Transition(StrEnum):
     """What is under way."""
 
     SUSPEND = "suspend"
@@ -49,7 +49,7 @@ class Operation:
     live: Live
     part: Part
     """The order behind it."""
-    kind: Kind
+    kind: Transition
     mechanism: Mechanism
     began_s: float
     """Monotonic."""
@@ -68,7 +68,7 @@ class Done(NamedTuple):
     """What has been done, and what it cost."""
 
     key: Key
-    kind: Kind
+    kind: Transition
     mechanism: Mechanism
     seconds: float
     bytes: float = 0.0
@@ -113,20 +113,20 @@ class Mechanisms:
 
     def attach(self, live: Live) -> None:
         """Go on with what another agent had begun, as the directive in the folder tells."""
-        if live.status is Status.SUSPENDED:
+        if live.status is PartStatus.SUSPENDED:
             self.suspended_gib[live.key] = self._memory_gib(live)
         directive = self.relay(live).open_directive()
-        if live.status is not Status.RUNNING or directive is None:
+        if live.status is not PartStatus.RUNNING or directive is None:
             return
         now = self._now()
         operation = Operation(
-            live, live.part, Kind.SUSPEND, Mechanism.COOPERATIVE, now, now, directive.sequence
+            live, live.part, Transition.SUSPEND, Mechanism.COOPERATIVE, now, now, directive.sequence
         )
         if directive.do == protocol.SUSPEND:
             self.operations[live.key] = replace(operation, until_s=now + self._patience_s(live.part))
         elif directive.do == protocol.LEAVE:
             left_s = max(0.0, (directive.deadline_s or 0.0) - time.time())
-            self.operations[live.key] = replace(operation, kind=Kind.LEAVE, until_s=now + left_s)
+            self.operations[live.key] = replace(operation, kind=Transition.LEAVE, until_s=now + left_s)
 
     def forget(self, key: Key) -> None:
         """The part is gone."""
@@ -156,7 +156,7 @@ class Mechanisms:
             mechanism = Mechanism.RESTART
         reason = _text(part.notice) or "suspended"
         now = self._now()
-        operation = Operation(live, part, Kind.SUSPEND, mechanism, now, now + self._patience_s(part))
+        operation = Operation(live, part, Transition.SUSPEND, mechanism, now, now + self._patience_s(part))
         match mechanism:
             case Mechanism.COOPERATIVE:
                 operation.sequence = self.relay(live).direct(protocol.SUSPEND, reason)
@@ -172,13 +172,15 @@ class Mechanisms:
     def freeze(self, live: Live, part: Part) -> None:
         """Stop it for the moment in which it moves to other slots."""
         now = self._now()
-        self._freeze(Operation(live, part, Kind.SUSPEND, Mechanism.SIGNAL, now, now))
+        self._freeze(Operation(live, part, Transition.SUSPEND, Mechanism.SIGNAL, now, now))
 
     def resume(self, live: Live, part: Part, cores: list[int]) -> None:
         """Go on, on the devices of `part`.  Raises WorldError if the machine cannot."""
         now = self._now()
         mechanism = live.suspended or Mechanism.SIGNAL
-        operation = Operation(live, part, Kind.RESUME, mechanism, now, now + RESUME_S, cores=tuple(cores))
+        operation = Operation(
+            live, part, Transition.RESUME, mechanism, now, now + RESUME_S, cores=tuple(cores)
+        )
         if mechanism is Mechanism.CUDA:
             self.operations[live.key] = operation
             self._in_background(operation, self._driver.resume)
@@ -207,12 +209,12 @@ class Mechanisms:
         self.operations[live.key] = Operation(
             live,
             part,
-            Kind.LEAVE,
+            Transition.LEAVE,
             Mechanism.COOPERATIVE,
             now,
             now + signals_s,
             sequence,
-            parked=live.status is Status.SUSPENDED,
+            parked=live.status is PartStatus.SUSPENDED,
         )
 
     def stop(self, live: Live, part: Part, grace_s: float | None = None, reason: str = "") -> None:
@@ -248,7 +250,7 @@ class Mechanisms:
         for operation in list(self.operations.values()):
             if operation.live.gone:
                 self.operations.pop(operation.live.key, None)
-                if operation.kind is Kind.LEAVE:
+                if operation.kind is Transition.LEAVE:
                     self._finish(operation)
             elif operation.mechanism is Mechanism.CUDA:
                 self._look_at_driver(operation)
@@ -263,32 +265,32 @@ class Mechanisms:
     def _look_at_program(self, operation: Operation) -> None:
         relay, live = self.relay(operation.live), operation.live
         relay.look()
-        if live.status in {Status.LEAVING, Status.STARTING}:
+        if live.status in {PartStatus.LEAVING, PartStatus.STARTING}:
             self.operations.pop(live.key, None)
             return
         target = {
-            Kind.SUSPEND: protocol.SUSPENDED,
-            Kind.RESUME: protocol.RUNNING,
-            Kind.LEAVE: protocol.LEAVING,
+            Transition.SUSPEND: protocol.SUSPENDED,
+            Transition.RESUME: protocol.RUNNING,
+            Transition.LEAVE: protocol.LEAVING,
         }[operation.kind]
-        if operation.kind is not Kind.LEAVE and relay.reached(target, operation.sequence):
+        if operation.kind is not Transition.LEAVE and relay.reached(target, operation.sequence):
             self.operations.pop(live.key, None)
-            if operation.kind is Kind.SUSPEND:
+            if operation.kind is Transition.SUSPEND:
                 self._suspended(operation)
             else:
                 self._finish(operation)
         elif self._now() >= operation.until_s:
             self.operations.pop(live.key, None)
             self._too_late(operation)
-        elif operation.kind is not Kind.RESUME:
+        elif operation.kind is not Transition.RESUME:
             relay.settle()
 
     def _too_late(self, operation: Operation) -> None:
         live, part = operation.live, operation.part
         took_s = self._now() - operation.began_s
-        if operation.kind is Kind.LEAVE:
+        if operation.kind is Transition.LEAVE:
             self.stop(live, part, grace_s=min(SIGNALS_S, part.grace_s / 4))
-        elif operation.kind is Kind.SUSPEND:
+        elif operation.kind is Transition.SUSPEND:
             problem = f"the program did not stop at a step within {took_s:.0f} s"
             if self._on_slots:
                 self._freeze(operation, problem)
@@ -301,7 +303,7 @@ class Mechanisms:
             return
         self.operations.pop(operation.live.key, None)
         problem = operation.answer[0]
-        if operation.kind is Kind.RESUME:
+        if operation.kind is Transition.RESUME:
             if problem:
                 self.kill(operation.live, "suspended")
             else:
@@ -342,7 +344,7 @@ class Mechanisms:
 
     def _finish(self, operation: Operation, problem: str = "") -> None:
         moved = self.relay(operation.live).moved_bytes(operation.kind)
-        if not moved and operation.kind is Kind.SUSPEND:
+        if not moved and operation.kind is Transition.SUSPEND:
             moved = self.suspended_gib.get(operation.live.key, 0.0) * 2**30
         took_s = self._now() - operation.began_s
         self._done.append(

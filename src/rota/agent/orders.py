@@ -19,7 +19,7 @@ from rota.wire.sync import Part, SyncReply
 MOST_FORGOTTEN = 10_000
 
 
-class Asked(NamedTuple):
+class QuestionBasis(NamedTuple):
     """What a question to the controller was based on."""
 
     controller: str
@@ -41,12 +41,12 @@ class Orders:
     """Parts that are done with -> version of the last word on them: a late repetition revives nothing."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def question(self) -> Asked:
+    def question(self) -> QuestionBasis:
         """What to base the next question on."""
         with self._lock:
-            return Asked(self.controller, self.seen)
+            return QuestionBasis(self.controller, self.seen)
 
-    def take(self, reply: SyncReply, asked: Asked) -> bool:
+    def take(self, reply: SyncReply, asked: QuestionBasis) -> bool:
         """Take in the answer to a question; False if the controller is a new one and must be asked anew."""
         with self._lock:
             if asked.controller and reply.controller != asked.controller:

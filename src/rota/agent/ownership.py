@@ -12,8 +12,8 @@ import os
 import time
 from pathlib import Path
 
+from rota.agent.folder import AgentFolder, read_json
 from rota.crash import crash_point
-from rota.agent.folder import Home, read_json
 from rota.model.atomic import sync_folder
 from rota.wire.sync import Part, are_two
 
@@ -21,7 +21,7 @@ LOG = logging.getLogger("rota.agent")
 OWNER = "job.json"
 
 
-def claim(home: Home, part: Part) -> None:
+def claim(home: AgentFolder, part: Part) -> None:
     """The folders of the part's row are its job's from now on; those of another job are set aside.
 
     A folder that says nothing (of an older agent, or after a power cut: it is not worth a flush at every

@@ -11,7 +11,7 @@ often as one likes: what is under way is not ordered again.  Rules, in this orde
 4. Releasing                kill, stop, leave, suspend: whatever gives devices back, at once.
 5. Acquiring                resume, start: only when all devices are free of others, no lower attempt of
                             the row runs, and nobody on the way out still has the host memory that it states;
-                            until then the part waits, and `Plan.waiting` says for what.
+                            until then the part waits, and `NodePlan.waiting` says for what.
 
 Actions that release stand before those that acquire, and an acquisition counts only on what is free already:
 devices and memory that a release of the same plan will free come into play once they are free.
@@ -28,7 +28,7 @@ from rota.agent.memory import HostMemory
 from rota.wire.sync import Part, Wanted, are_two
 
 
-class Phase(StrEnum):
+class PartPhase(StrEnum):
     """What a part that was begun is doing."""
 
     STARTING = "starting"  # it has its devices, and cannot be suspended yet
@@ -43,11 +43,18 @@ class Phase(StrEnum):
 
 
 NOTHING = Claim()
-GOING = frozenset({Phase.STOPPING, Phase.DYING, Phase.GONE})
-ON_THE_WAY_OUT = frozenset({Phase.LEAVING, Phase.STOPPING, Phase.DYING})
+GOING = frozenset({PartPhase.STOPPING, PartPhase.DYING, PartPhase.GONE})
+ON_THE_WAY_OUT = frozenset({PartPhase.LEAVING, PartPhase.STOPPING, PartPhase.DYING})
 """Live, and SIGKILL comes at the end of the grace, whatever the program does."""
 ACTIVE = frozenset(
-    {Phase.STARTING, Phase.RUNNING, Phase.SUSPENDING, Phase.RESUMING, Phase.SUSPENDED, Phase.LEAVING}
+    {
+        PartPhase.STARTING,
+        PartPhase.RUNNING,
+        PartPhase.SUSPENDING,
+        PartPhase.RESUMING,
+        PartPhase.SUSPENDED,
+        PartPhase.LEAVING,
+    }
 )
 
 
@@ -97,7 +104,7 @@ class Here:
 
     key: Key
     job: str
-    phase: Phase
+    phase: PartPhase
     claim: Claim = NOTHING
     """What it holds, or held last."""
     submit_s: float = 0.0
@@ -115,12 +122,12 @@ class Here:
     @property
     def live(self) -> bool:
         """It has processes."""
-        return self.phase is not Phase.GONE
+        return self.phase is not PartPhase.GONE
 
     @property
     def holds(self) -> bool:
         """It occupies its devices."""
-        return self.phase not in {Phase.SUSPENDED, Phase.GONE} and not self.parked
+        return self.phase not in {PartPhase.SUSPENDED, PartPhase.GONE} and not self.parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ class Machine:
 
 
 @dataclass
-class Plan:
+class NodePlan:
     """Actions, releases first, and what every part that cannot begin or go on yet waits for."""
 
     actions: list[Action] = field(default_factory=list)
@@ -153,7 +160,7 @@ def ledger_of(here: Iterable[Here]) -> Ledger:
     return Ledger({one.key: one.claim for one in here if one.holds})
 
 
-def memory_of(here: Iterable[Here], plan: Plan, machine: Machine) -> HostMemory:
+def memory_of(here: Iterable[Here], plan: NodePlan, machine: Machine) -> HostMemory:
     """Who is in host memory, and who of them is on the way out or is sent there by `plan`."""
     live = [one for one in here if one.live]
     sent = {action.key for action in plan.actions if action.do in SENT_AWAY}
@@ -164,10 +171,10 @@ def memory_of(here: Iterable[Here], plan: Plan, machine: Machine) -> HostMemory:
     )
 
 
-def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine) -> Plan:
+def reconcile(orders: Mapping[Key, Part], here: Iterable[Here], machine: Machine) -> NodePlan:
     """Actions that bring `here` nearer to `orders`."""
     known = {one.key: one for one in here}
-    plan = Plan()
+    plan = NodePlan()
     owners = {order.row: order.submit_s for order in orders.values() if order.submit_s}
     strangers = {key for key, one in known.items() if are_two(one.submit_s, owners.get(key[0], 0.0))}
     ours = [key for key, order in orders.items() if order.submit_s or order.row not in owners]
@@ -191,7 +198,7 @@ def _rid(one: Here, order: Part | None) -> Action | None:
     if not one.live:
         is_forgotten = order is not None and order.wanted is Wanted.FORGET
         return Action(Do.FORGET if is_forgotten else Do.CLEAR, one.key)
-    if one.phase is Phase.DYING:
+    if one.phase is PartPhase.DYING:
         return None
     return Action(Do.KILL, one.key, why=f"the number of job {one.job} is another job's by now", void=True)
 
@@ -211,7 +218,7 @@ def _release(one: Here, order: Part | None, newest: int, machine: Machine) -> Ac
         return Action(Do.FORGET, one.key, order) if forgotten else None
     void = _void(one, order, newest, machine)
     if void:
-        return Action(Do.KILL, one.key, order, void, void=True) if one.phase is not Phase.DYING else None
+        return Action(Do.KILL, one.key, order, void, void=True) if one.phase is not PartPhase.DYING else None
     fence = _fence(one, machine.silence)
     if fence is not None or order is None:
         return fence
@@ -231,11 +238,11 @@ def _void(one: Here, order: Part | None, newest: int, machine: Machine) -> str:
 
 def _fence(one: Here, silence: Silence) -> Action | None:
     """Stop a part that fences itself while the controller is silent."""
-    if not one.self_fence or one.phase is Phase.DYING:
+    if not one.self_fence or one.phase is PartPhase.DYING:
         return None
     if silence is Silence.FENCED:
         return Action(Do.KILL, one.key, why="the controller has been silent for too long", void=True)
-    if silence is Silence.FENCING and one.phase is not Phase.STOPPING:
+    if silence is Silence.FENCING and one.phase is not PartPhase.STOPPING:
         return Action(Do.FENCE, one.key, why="the controller is silent", void=False)
     return None
 
@@ -243,17 +250,17 @@ def _fence(one: Here, silence: Silence) -> Action | None:
 def _ordered(one: Here, order: Part, machine: Machine) -> Action | None:
     """The release that an order asks of a live part, unless it is under way."""
     match order.wanted:
-        case Wanted.KILL if one.phase is not Phase.DYING and order.notice is None:
+        case Wanted.KILL if one.phase is not PartPhase.DYING and order.notice is None:
             return Action(Do.KILL, one.key, order, "the controller has given this attempt up", void=True)
-        case Wanted.KILL if one.phase is not Phase.DYING:
+        case Wanted.KILL if one.phase is not PartPhase.DYING:
             return Action(Do.KILL, one.key, order, "killed as ordered")
         case Wanted.STOP if one.phase not in GOING or (
-            one.phase is Phase.STOPPING and order.version > one.version
+            one.phase is PartPhase.STOPPING and order.version > one.version
         ):
             return Action(Do.STOP, one.key, order)
-        case Wanted.LEAVE if one.phase in ACTIVE - {Phase.LEAVING}:
+        case Wanted.LEAVE if one.phase in ACTIVE - {PartPhase.LEAVING}:
             return Action(Do.LEAVE, one.key, order)
-        case Wanted.SUSPEND if one.phase is Phase.RUNNING:
+        case Wanted.SUSPEND if one.phase is PartPhase.RUNNING:
             return Action(Do.SUSPEND, one.key, order)
         case Wanted.RUN:
             return _moved(one, order, machine)
@@ -267,9 +274,9 @@ def _moved(one: Here, order: Part, machine: Machine) -> Action | None:
     """
     if tuple(order.devices) == one.claim.devices:
         return Action(Do.TUNE, one.key, order) if _other_batch(one, order) else None
-    if machine.movable and one.phase is Phase.RUNNING:
+    if machine.movable and one.phase is PartPhase.RUNNING:
         return Action(Do.SUSPEND, one.key, order, "it moves to other devices")
-    if not machine.movable and one.phase in {Phase.STARTING, Phase.RUNNING, Phase.SUSPENDED}:
+    if not machine.movable and one.phase in {PartPhase.STARTING, PartPhase.RUNNING, PartPhase.SUSPENDED}:
         return Action(Do.LEAVE, one.key, order, "a process cannot change its devices")
     return None
 
@@ -277,10 +284,10 @@ def _moved(one: Here, order: Part, machine: Machine) -> Action | None:
 def _other_batch(one: Here, order: Part) -> bool:
     """The program shall, and can, use another batch size."""
     known = one.batch_size is not None and order.batch_size is not None
-    return known and one.phase is Phase.RUNNING and one.batch_size != order.batch_size
+    return known and one.phase is PartPhase.RUNNING and one.batch_size != order.batch_size
 
 
-def _unbegun(order: Part, newest: int, machine: Machine, plan: Plan) -> None:
+def _unbegun(order: Part, newest: int, machine: Machine, plan: NodePlan) -> None:
     """Orders about a part that is not here: refuse or withdraw it; starts come later."""
     key = (order.row, order.attempt)
     match order.wanted:
@@ -315,7 +322,7 @@ def _acquire(
     known: Mapping[Key, Here],
     strangers: set[Key],
     machine: Machine,
-    plan: Plan,
+    plan: NodePlan,
 ) -> None:
     """Resume and start what fits now, oldest order first; the rest waits."""
     ledger, memory = ledger_of(known.values()), memory_of(known.values(), plan, machine)
@@ -327,7 +334,7 @@ def _acquire(
         if any(row == order.row for row, _ in strangers):
             plan.waiting[key] = "processes of an earlier job of this number are still here"
             continue
-        if key in taken or (one is not None and one.phase is not Phase.SUSPENDED):
+        if key in taken or (one is not None and one.phase is not PartPhase.SUSPENDED):
             continue
         why = _must_wait(order, known, ledger, machine) or _lacks_memory(order, known, memory)
         if why:

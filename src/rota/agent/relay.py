@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rota.training import protocol
 from rota.training.protocol import Directive, RankState
-from rota.wire.sync import Capability, Cost, Progress
+from rota.wire.sync import Capability, Cost, ProgressReport
 
 COARSE_S = 0.05
 """A folder changed so lately may change again without a new time stamp."""
@@ -102,13 +102,13 @@ class Relay:
         """Bytes that all ranks together moved at their last `kind`."""
         return sum(one.costs.get(kind, (0.0, 0.0))[1] for one in self.ranks.values())
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> ProgressReport | None:
         """Of the whole node: the rank furthest behind counts; None before the first word."""
         states = list(self.ranks.values())
         if not states:
             return None
         first = states[0]
-        return Progress(
+        return ProgressReport(
             steps=_sane(min(one.step for one in states)),
             samples=sum(one.samples for one in states),
             total_steps=_most(one.total_steps for one in states),

@@ -70,7 +70,7 @@ def main(folder: str, pipe: int) -> int:
     own.fill(identity(os.getpid()))
     crash_point("shim written")
     tell(pipe, b"L")
-    end = Keeper(folder, pipe, ranks).run()
+    end = AttemptKeeper(folder, pipe, ranks).run()
     crash_point("all ended")
     record.fill(end, durable=True)
     crash_point("exit renamed")
@@ -110,7 +110,7 @@ class Room:
             os.fsync(os.open(os.path.dirname(self.path), os.O_RDONLY))  # the name as well
 
 
-class Keeper:
+class AttemptKeeper:
     """Starts the ranks of one attempt and sees them out."""
 
     def __init__(self, folder: str, pipe: int, room: Room) -> None:

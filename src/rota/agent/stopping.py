@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Plan:
+class StopPlan:
     """Notice signal at once, SIGTERM at `terminate_s`, SIGKILL at `kill_s`; all Unix times."""
 
     since_s: float
@@ -20,13 +20,13 @@ class Plan:
     """SIGTERM was sent."""
 
     @classmethod
-    def of(cls, now_s: float, *, grace_s: float, notice_s: float = 0.0, signal: str = "") -> Plan:
+    def of(cls, now_s: float, *, grace_s: float, notice_s: float = 0.0, signal: str = "") -> StopPlan:
         """A stop that begins now; `signal` with or without its SIG, none if empty."""
         name = signal if signal.startswith("SIG") or not signal else f"SIG{signal}"
         terminate_s = now_s + notice_s
         return cls(now_s, terminate_s, terminate_s + grace_s, name)
 
-    def sooner(self, other: Plan) -> Plan:
+    def sooner(self, other: StopPlan) -> StopPlan:
         """Both plans in one: each step at the earlier of its two times; what was done stays done."""
         return replace(
             self,
@@ -47,6 +47,6 @@ class Plan:
         return {"version": 1, **asdict(self)}
 
     @classmethod
-    def read(cls, value: dict[str, Any]) -> Plan:
+    def read(cls, value: dict[str, Any]) -> StopPlan:
         """From `stop.json`."""
         return cls(**{name: value[name] for name in cls.__dataclass_fields__})

@@ -6,11 +6,11 @@ import os
 import signal
 from pathlib import Path
 
-from rota.agent.identity import Identity, boot_id
+from rota.agent.identity import ProcessIdentity, boot_id
 from rota.agent.processes import all_of, environment, table
 
 
-def strays(folder: Path, shim: Identity | None) -> list[int]:
+def strays(folder: Path, shim: ProcessIdentity | None) -> list[int]:
     """Every living process of the attempt in `folder`.
 
     ROTA_ATTEMPT_DIR in its environment names it, or it still is in the session that the shim opened: a
@@ -30,6 +30,6 @@ def strays(folder: Path, shim: Identity | None) -> list[int]:
     ]
 
 
-def kill_strays(folder: Path, shim: Identity | None) -> list[int]:
+def kill_strays(folder: Path, shim: ProcessIdentity | None) -> list[int]:
     """SIGKILL to all of them; returns those that were still there."""
     return all_of(lambda: strays(folder, shim), signal.SIGKILL)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import Cgroups, group_name
-from rota.crash import crash_point
-from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, Home
+from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, AgentFolder
 from rota.agent.launching import (
     User,
     launch_form,
@@ -32,10 +31,11 @@ from rota.agent.launching import (
 from rota.agent.live import Live
 from rota.agent.ownership import claim
 from rota.agent.processes import move_ranks
-from rota.agent.stopping import Plan
-from rota.agent.watching import Watch
+from rota.agent.stopping import StopPlan
+from rota.agent.watching import AttemptWatch
+from rota.crash import crash_point
 from rota.errors import RotaError, WorldError
-from rota.wire.sync import Mechanism, Notice, Part, Status
+from rota.wire.sync import Mechanism, Notice, Part, PartStatus
 
 
 class Supervisor:
@@ -46,19 +46,19 @@ class Supervisor:
     ) -> None:
         """`home` is ROTA_HOME/agent; attempts found there are attached to (see `known`)."""
         home = home.absolute()
-        self.home = Home(home, checkpoints.absolute() if checkpoints else home / "checkpoints")
+        self.home = AgentFolder(home, checkpoints.absolute() if checkpoints else home / "checkpoints")
         self._clock = clock
         self.cgroups = Cgroups.probe()
         self._lock = threading.RLock()
         self._alarm = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._woken = False
-        self._watches: dict[tuple[int, int], Watch] = {}
+        self._watches: dict[tuple[int, int], AttemptWatch] = {}
         self._changed: dict[tuple[int, int], Live] = {}
         for row, attempt in self.home.launched():
             folder = self.home.of(row, attempt)
             if withdraw_unspawned(folder):  # the controller's next word starts it
                 continue
-            watch = Watch.attach(folder, row, attempt, clock)
+            watch = AttemptWatch.attach(folder, row, attempt, clock)
             self._watch(watch)
             watch.look()
 
@@ -88,8 +88,8 @@ class Supervisor:
                 return known
             folder = self.home.of(part.row, part.attempt)
             now_s = self._clock()
-            live = Live(part, folder, Status.STARTING, now_s, tuple(part.devices), tuple(cores), port)
-            watch = Watch(live, self._clock)
+            live = Live(part, folder, PartStatus.STARTING, now_s, tuple(part.devices), tuple(cores), port)
+            watch = AttemptWatch(live, self._clock)
             self._watch(watch)
             try:
                 claim(self.home, part)
@@ -118,11 +118,13 @@ class Supervisor:
         group.  A second call can bring the end nearer, never put it off.  `notice.deadline_s` is filled in.
         Nothing happens to an attempt that is gone.  The countdown goes on in `wait`.
         """
-        self._plan(live, Plan.of(self._clock(), grace_s=grace_s, notice_s=notice_s, signal=signal), notice)
+        self._plan(
+            live, StopPlan.of(self._clock(), grace_s=grace_s, notice_s=notice_s, signal=signal), notice
+        )
 
     def kill(self, live: Live, reason: str = "") -> None:
         """SIGKILL to every process of the attempt now; its shim writes the record."""
-        plan = Plan.of(self._clock(), grace_s=0.0)
+        plan = StopPlan.of(self._clock(), grace_s=0.0)
         notice = Notice(reason=reason) if reason else None
         self._plan(live, replace(plan, terminated=True), notice)
 
@@ -133,7 +135,7 @@ class Supervisor:
         WorldError if it neither runs nor is suspended.
         """
         with self._changing():
-            if live.status not in (Status.RUNNING, Status.SUSPENDED):
+            if live.status not in (PartStatus.RUNNING, PartStatus.SUSPENDED):
                 raise WorldError(f"job {live.part.job} cannot be suspended: it is {live.status}")
             self._write(live, SUSPEND, {"mechanism": mechanism, "since_s": self._clock()})
             crash_point("suspend written")
@@ -141,7 +143,7 @@ class Supervisor:
             live.suspended = mechanism
             if mechanism is Mechanism.SIGNAL:
                 watch.freeze()
-            watch.become(Status.SUSPENDED)
+            watch.become(PartStatus.SUSPENDED)
 
     def resume(self, live: Live, *, cores: Sequence[int] = (), devices: Sequence[int] | None = None) -> None:
         """RUNNING again, on these devices and cores (as in `start`) if they are given: threads move there.
@@ -149,7 +151,7 @@ class Supervisor:
         Raises WorldError if it is not suspended, or the machine lacks the cores.
         """
         with self._changing():
-            if live.status is not Status.SUSPENDED:
+            if live.status is not PartStatus.SUSPENDED:
                 raise WorldError(f"job {live.part.job} cannot be resumed: it is {live.status}")
             if devices is not None or cores:
                 self._place(live, tuple(live.devices if devices is None else devices), tuple(cores))
@@ -160,7 +162,7 @@ class Supervisor:
             crash_point("thawed")
             (live.folder.path / SUSPEND).unlink(missing_ok=True)
             live.suspended = None
-            watch.become(Status.RUNNING)
+            watch.become(PartStatus.RUNNING)
 
     def forget(self, live: Live) -> None:
         """Remove all but logs and exit record of an attempt that is gone; it can never be started again."""
@@ -220,7 +222,7 @@ class Supervisor:
                 watch.close()
             os.close(self._alarm)
 
-    def _watch(self, watch: Watch) -> None:
+    def _watch(self, watch: AttemptWatch) -> None:
         watch.on_change = self._note
         self._watches[watch.live.key] = watch
 
@@ -236,7 +238,7 @@ class Supervisor:
             finally:
                 os.eventfd_write(self._alarm, 1)
 
-    def _plan(self, live: Live, plan: Plan, notice: Notice | None) -> None:
+    def _plan(self, live: Live, plan: StopPlan, notice: Notice | None) -> None:
         """Put a plan on disk and take its first steps."""
         with self._changing():
             if live.gone:

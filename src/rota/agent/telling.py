@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.agent.live import Live
-from rota.agent.mechanisms import Done, Kind, Mechanisms, Operation
+from rota.agent.mechanisms import Done, Mechanisms, Operation, Transition
 from rota.agent.relay import READY
 from rota.agent.usage import Used
-from rota.wire.sync import Capability, Cost, Exit, Part, Report, Status, Usage
+from rota.wire.sync import Capability, Cost, Exit, Part, PartStatus, Report, Usage
 
 QUIET_S = 30.0
 """Usage that has hardly changed is news after this time."""
@@ -71,13 +71,13 @@ class Memo:
             self.cost("stop", live.end.ended_s - self.stopping_s)
 
 
-def status_of(live: Live, operation: Operation | None) -> Status:
+def status_of(live: Live, operation: Operation | None) -> PartStatus:
     """Status as the controller sees it."""
     if operation is not None and not live.gone:
-        if operation.kind is Kind.LEAVE:
-            return Status.LEAVING
-        if operation.kind is Kind.RESUME and live.suspended is not None:
-            return Status.SUSPENDED
+        if operation.kind is Transition.LEAVE:
+            return PartStatus.LEAVING
+        if operation.kind is Transition.RESUME and live.suspended is not None:
+            return PartStatus.SUSPENDED
     return live.status
 
 
@@ -110,7 +110,7 @@ def report_of(live: Live, memo: Memo, mechanisms: Mechanisms, waiting: str) -> R
     )
 
 
-def waiting_report(part: Part, memo: Memo, why: str, status: Status = Status.WAITING) -> Report:
+def waiting_report(part: Part, memo: Memo, why: str, status: PartStatus = PartStatus.WAITING) -> Report:
     """A part that has not begun."""
     return Report(
         row=part.row,
@@ -122,7 +122,9 @@ def waiting_report(part: Part, memo: Memo, why: str, status: Status = Status.WAI
     )
 
 
-def unbegun_report(part: Part, status: Status, why: str, clock: Callable[[], float] = time.time) -> Report:
+def unbegun_report(
+    part: Part, status: PartStatus, why: str, clock: Callable[[], float] = time.time
+) -> Report:
     """A part that never will begin, refused (lost) or withdrawn (ended)."""
     end = Exit(ended_s=clock(), error=why, infrastructure=True)
     return Report(

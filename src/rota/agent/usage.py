@@ -47,7 +47,7 @@ class Process(NamedTuple):
 
 
 @dataclass
-class Sampler:
+class UsageSampler:
     """Looks at processes, and remembers the CPU time seen."""
 
     looked_s: dict[Key, float] = field(default_factory=dict)

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import kill_members, remove
-from rota.crash import crash_point
 from rota.agent.ending import exit_of, verdict
 from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
-from rota.agent.identity import Identity, boot_id
+from rota.agent.identity import ProcessIdentity, boot_id
 from rota.agent.launching import spawn
 from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
-from rota.agent.stopping import Plan
+from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
-from rota.wire.sync import Mechanism, Part, Status, Wanted
+from rota.crash import crash_point
+from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
 NO_ROOM = 74
 """Exit code of a shim that could not keep room for its records."""
@@ -38,12 +38,12 @@ STUCK_S = 10.0
 NEVER = float("inf")
 
 
-class Watch:
+class AttemptWatch:
     """Follows one attempt and carries out its plan; the supervisor's lock is held in every method."""
 
     def __init__(self, live: Live, clock: Callable[[], float]) -> None:
         self.live = live
-        self.plan: Plan | None = None
+        self.plan: StopPlan | None = None
         self.on_change: Callable[[Live], None] = lambda _: None
         self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
@@ -55,30 +55,32 @@ class Watch:
         self._fault = ""  # what is wrong with the folder, if anything is
 
     @classmethod
-    def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> Watch:
+    def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> AttemptWatch:
         """An attempt that another agent launched; `look` says what became of it."""
         try:
             form = folder.read(LAUNCH) or {}
             part = Part.model_validate(form["part"])
         except (ValueError, KeyError) as error:  # somebody has edited it
             part = Part(row=row, job=str(row + 1), attempt=attempt, version=0, wanted=Wanted.RUN)
-            live = Live(part, folder, Status.STARTING, clock())
+            live = Live(part, folder, PartStatus.STARTING, clock())
             watch = cls(live, clock)
             watch._fault = f"{folder.launch} cannot be read: {error}"
             return watch
         place = {**form, **(folder.read(PLACE) or {})}
-        live = Live(part, folder, Status.STARTING, clock(), tuple(place["devices"]), tuple(place["cores"]))
+        live = Live(
+            part, folder, PartStatus.STARTING, clock(), tuple(place["devices"]), tuple(place["cores"])
+        )
         live.port = form["port"]
         live.cgroup = next((Path(path).parent for path in form["cgroups"]), None)
         watch = cls(live, clock)
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
-            watch.take(Plan.read(stop))
+            watch.take(StopPlan.read(stop))
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
 
-    def become(self, status: Status, why: str = "") -> None:
+    def become(self, status: PartStatus, why: str = "") -> None:
         """Change the status, and have it noticed."""
         if (status, why) == (self.live.status, self.live.why):
             return
@@ -119,7 +121,7 @@ class Watch:
         killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
         self.live.end = exit_of(record, folder, killed_s)
         lost = bool(record.get("lost"))
-        self._gone(Status.LOST if lost else Status.ENDED, record["error"] if lost else "")
+        self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
 
     def look(self) -> None:
@@ -139,10 +141,10 @@ class Watch:
             else:
                 self._lose()
 
-    def take(self, plan: Plan) -> None:
+    def take(self, plan: StopPlan) -> None:
         """Follow this plan from now on."""
         self.plan, self.live.deadline_s = plan, plan.kill_s
-        self.become(Status.LEAVING, self.live.why)
+        self.become(PartStatus.LEAVING, self.live.why)
 
     def advance(self) -> float:
         """Do what is due; returns the seconds until the next thing is, infinite if nothing is planned."""
@@ -204,7 +206,7 @@ class Watch:
         if form is None:
             self._look_again()
             return
-        live.shim = Identity.read(form)
+        live.shim = ProcessIdentity.read(form)
         if self._shim is None:
             self._shim = live.shim.open()
             if self._shim is None:
@@ -215,9 +217,9 @@ class Watch:
                 self._look_again()
             return
         if self.plan is not None:
-            self.become(Status.LEAVING, live.why)
+            self.become(PartStatus.LEAVING, live.why)
         else:
-            self.become(Status.SUSPENDED if live.suspended else Status.RUNNING)
+            self.become(PartStatus.SUSPENDED if live.suspended else PartStatus.RUNNING)
 
     def _read_ranks(self) -> bool:
         """Whether the ranks have begun."""
@@ -225,7 +227,7 @@ class Watch:
         ranks = live.folder.read(RANKS) if live.pgid is None else None
         if ranks is not None:
             live.pgid, live.started_s = ranks["pgid"], ranks["started_s"]
-            live.ranks = {one["rank"]: Identity.read(one) for one in ranks["ranks"]}
+            live.ranks = {one["rank"]: ProcessIdentity.read(one) for one in ranks["ranks"]}
             if live.suspended is Mechanism.SIGNAL:
                 self.freeze()  # whoever noted it may have died before all were stopped
         return live.pgid is not None
@@ -249,15 +251,15 @@ class Watch:
         """The lock is ours and there is no record: what is left of the attempt dies, then it is lost."""
         live = self.live
         form = live.folder.read(SHIM)
-        live.shim = Identity.read(form) if form else None
+        live.shim = ProcessIdentity.read(form) if form else None
         killed = [*kill_members(live.cgroup), *kill_strays(live.folder.path, live.shim)]
         if killed:
-            self.become(Status.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
+            self.become(PartStatus.LEAVING, f"its shim is gone; killing what it left: {sorted(set(killed))}")
             self._look_again(0.05)
             return
         self._settle(self._reason(live.shim))
 
-    def _reason(self, shim: Identity | None) -> str:
+    def _reason(self, shim: ProcessIdentity | None) -> str:
         """Why an attempt without a record is lost."""
         if shim is not None and shim.boot != boot_id():
             return "the machine was restarted while it ran"
@@ -282,11 +284,11 @@ class Watch:
             record["error"] += f" (and this cannot be recorded: {error})"
             self.live.end = exit_of(record, folder, None)
             remove(self.live.cgroup)
-            self.become(Status.LOST, record["error"])
+            self.become(PartStatus.LOST, record["error"])
             return  # the lock stays ours as long as we live: that keeps a late shim out as well
         self.recorded()
 
-    def _gone(self, status: Status, why: str) -> None:
+    def _gone(self, status: PartStatus, why: str) -> None:
         """Nothing of it runs any more."""
         live = self.live
         live.suspended = live.deadline_s = None
@@ -298,7 +300,7 @@ class Watch:
         remove(live.cgroup)
         self.become(status, why)
 
-    def _follow(self, plan: Plan) -> float:
+    def _follow(self, plan: StopPlan) -> float:
         """Take the steps of the plan that are due; returns the seconds until the next one."""
         live, now_s = self.live, self._clock()
         assert live.shim is not None
@@ -318,7 +320,7 @@ class Watch:
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)
 
-    def _done(self, plan: Plan) -> Plan:
+    def _done(self, plan: StopPlan) -> StopPlan:
         """Note a step that was taken."""
         crash_point("signalled")
         self.plan = plan
@@ -346,7 +348,9 @@ class Watch:
         self._kills += 1
         if late_s > STUCK_S:
             stuck = ", ".join(f"{one.pid} ({one.state})" for one in below(shim))
-            self.become(Status.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log")
+            self.become(
+                PartStatus.LEAVING, f"SIGKILL has not ended {stuck or 'its shim'}; see the kernel's log"
+            )
         return min(1.0, 0.05 * float(2 ** min(self._kills, 5)))
 
 

@@ -14,9 +14,9 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save
 from rota.scheduler.policy import Policy, parse_policy
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.traces import read
 from rota.traces.capacity import cluster_from

@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
 from rota.model.options import parse_options
 from rota.model.trace import Trace
-from rota.knowledge.needs import Knowledge
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.providers import check_choice
 from rota.worlds.simulated.run import Setting

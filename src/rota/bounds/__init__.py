@@ -16,9 +16,9 @@ from difflib import get_close_matches
 import numpy as np
 
 from rota.bounds import all_at_once, fluid_share, srtf_relaxed
-from rota.bounds.demand import Demand, Schedule, demand_of
+from rota.bounds.demand import RelaxedDemand, Schedule, demand_of
 from rota.bounds.recorded import has_observed, observed
-from rota.bounds.table import Outcomes, record_of
+from rota.bounds.table import JobOutcomes, record_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.record import BOUND as PREFIX
@@ -27,7 +27,7 @@ from rota.model.trace import Trace
 
 __all__ = ["NAMES", "PREFIX", "SUMMARIES", "compute", "has_observed", "observed"]
 
-_BOUNDS: dict[str, tuple[Callable[[Demand], Schedule], str]] = {
+_BOUNDS: dict[str, tuple[Callable[[RelaxedDemand], Schedule], str]] = {
     "bound:all_at_once": (all_at_once.schedule, "Every job starts when submitted, as if GPUs had no end"),
     "bound:srtf_relaxed": (
         srtf_relaxed.schedule,
@@ -61,11 +61,11 @@ def compute(name: str, trace: Trace, cluster: Cluster) -> Record:
     return record_of(key, trace, cluster, _outcomes(trace, demand, schedule), engine_seconds=seconds)
 
 
-def _outcomes(trace: Trace, demand: Demand, schedule: Schedule) -> Outcomes:
+def _outcomes(trace: Trace, demand: RelaxedDemand, schedule: Schedule) -> JobOutcomes:
     """Who ends has all its work done between start and finish; who could never fit is rejected at once."""
     ends = np.isfinite(schedule.finish_s)
     finish_s = np.where(ends, schedule.finish_s, np.nan)
-    return Outcomes(
+    return JobOutcomes(
         start_s=np.where(ends, schedule.start_s, np.nan),
         finish_s=finish_s,
         until_s=finish_s,

@@ -5,9 +5,9 @@ No schedule gives any job a shorter completion time than this, so neither a lowe
 
 from __future__ import annotations
 
-from rota.bounds.demand import Demand, Schedule
+from rota.bounds.demand import RelaxedDemand, Schedule
 
 
-def schedule(demand: Demand) -> Schedule:
+def schedule(demand: RelaxedDemand) -> Schedule:
     """Every job from its release on, at full speed."""
     return Schedule(demand.release_s, demand.release_s + demand.fastest_s)

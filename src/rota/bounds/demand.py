@@ -12,12 +12,12 @@ from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.feasible import feasible_rows
-from rota.model.jobs import Counts, JobTable
+from rota.model.jobs import AllowedCounts, JobTable
 from rota.model.trace import Trace
 
 
 @dataclass(frozen=True)
-class Demand:
+class RelaxedDemand:
     """One value per job of the trace."""
 
     submit_s: Floats
@@ -47,14 +47,14 @@ class Schedule(NamedTuple):
     finish_s: Floats
 
 
-def demand_of(trace: Trace, cluster: Cluster) -> Demand:
+def demand_of(trace: Trace, cluster: Cluster) -> RelaxedDemand:
     """The demand of `trace`; raises InputError if it does not say how long a job runs."""
     jobs, run_s = trace.jobs, trace.truth.run_s()
     _refuse_unknown(trace, run_s)
     feasible = feasible_rows(jobs, cluster)
     gpus = jobs.gpus * jobs.gpu_share
     fastest_s = run_s * np.divide(jobs.gpus, largest_sizes(jobs), out=np.ones(len(jobs)), where=jobs.gpus > 0)
-    return Demand(
+    return RelaxedDemand(
         submit_s=jobs.submit_s,
         release_s=_releases(jobs, fastest_s, feasible),
         run_s=run_s,
@@ -78,7 +78,9 @@ def largest_sizes(jobs: JobTable) -> Ints:
     """Most GPUs each job can use: its request, or more if it is elastic."""
     most = np.maximum(jobs.gpus_max, 1)
     powers = 2 ** np.floor(np.log2(most)).astype(np.int64)
-    sizes: Ints = np.maximum(jobs.gpus, np.where(jobs.counts == Counts.POWERS_OF_TWO, powers, jobs.gpus_max))
+    sizes: Ints = np.maximum(
+        jobs.gpus, np.where(jobs.counts == AllowedCounts.POWERS_OF_TWO, powers, jobs.gpus_max)
+    )
     return sizes
 
 

@@ -15,7 +15,7 @@ from math import inf
 
 import numpy as np
 
-from rota.bounds.demand import Demand, Schedule, heirs_of
+from rota.bounds.demand import RelaxedDemand, Schedule, heirs_of
 
 
 class _Size:
@@ -36,7 +36,7 @@ class _Size:
         return (self.ends[0][0] - self.clock) / self.rate if self.ends and self.rate > 0 else inf
 
 
-def schedule(demand: Demand) -> Schedule:
+def schedule(demand: RelaxedDemand) -> Schedule:
     """Each job from its release on: when those before it are done in this schedule."""
     return _Fluid(demand).run()
 
@@ -58,7 +58,7 @@ def water_level(caps: list[tuple[float, int]], capacity: float) -> float:
 class _Fluid:
     """Jumps from arrival to end; between two events every share is constant."""
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: RelaxedDemand) -> None:
         self.demand = demand
         self.heirs = heirs_of(demand.after)
         self.left = {row: len(befores) for row, befores in demand.after.items() if befores}

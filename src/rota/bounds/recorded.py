@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rota.bounds.table import Outcomes, record_of
+from rota.bounds.table import JobOutcomes, record_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -18,9 +18,9 @@ from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.scheduler.stages.place import consolidate
 from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON, Occupancy
-from rota.scheduler.stages.place import consolidate
 
 OBSERVED = "observed"
 """Policy name of the record."""
@@ -45,7 +45,7 @@ def observed(trace: Trace, cluster: Cluster) -> Record:
     until_s = _held_until(trace, start_s, end_s)
     devices, oversubscribed = _placed(trace.jobs, cluster, start_s, until_s)
     held_s = np.nan_to_num(until_s - start_s)
-    outcomes = Outcomes(
+    outcomes = JobOutcomes(
         start_s=start_s,
         finish_s=end_s,
         until_s=until_s,

@@ -28,14 +28,14 @@ from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
-from rota.bounds.demand import Demand, Schedule
+from rota.bounds.demand import RelaxedDemand, Schedule
 from rota.model.columns import Floats
 
 STEPS = 20
 """Choices of weights that are tried; twice as many raise the bound on Philly's trace by less than 1 %."""
 
 
-def schedule(demand: Demand) -> Schedule:
+def schedule(demand: RelaxedDemand) -> Schedule:
     """Terms of the bound as finish times, with the latest starts that they allow."""
     finish_s = demand.release_s + demand.fastest_s
     rows = np.flatnonzero(np.isfinite(finish_s) & (demand.work_gpu_s > 0))

@@ -17,7 +17,7 @@ from rota.model.trace import Trace
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class JobOutcomes:
     """What became of each job; NaN where it did not start, or did not end."""
 
     start_s: Floats
@@ -35,7 +35,7 @@ def record_of(
     name: str,
     trace: Trace,
     cluster: Cluster,
-    outcomes: Outcomes,
+    outcomes: JobOutcomes,
     *,
     engine_seconds: float = 0.0,
     provenance: Mapping[str, object] | None = None,
@@ -64,7 +64,7 @@ def record_of(
     )
 
 
-def _jobs_table(trace: Trace, outcomes: Outcomes) -> pl.DataFrame:
+def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
     jobs, n = trace.jobs, len(trace)
     started, ended = np.isfinite(outcomes.start_s), np.isfinite(outcomes.finish_s)
     tries, failed, lost_s = _attempts(trace)
@@ -100,13 +100,13 @@ def _jobs_table(trace: Trace, outcomes: Outcomes) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=JOBS_SCHEMA).with_columns(pl.selectors.float().fill_nan(None))
 
 
-def _last_s(trace: Trace, outcomes: Outcomes) -> float:
+def _last_s(trace: Trace, outcomes: JobOutcomes) -> float:
     """The last thing that happened."""
     moments = np.concatenate((trace.jobs.submit_s, outcomes.start_s, outcomes.finish_s))
     return float(np.nanmax(moments, initial=0.0))
 
 
-def _states(trace: Trace, outcomes: Outcomes) -> Sequence[str]:
+def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
     ends = np.array([outcome.name for outcome in Outcome])[trace.truth.outcome]
     still = np.where(np.isfinite(outcomes.start_s), "RUNNING", "PENDING")
     words = np.where(np.isfinite(outcomes.finish_s), ends, still)
@@ -136,7 +136,7 @@ def _names(jobs: JobTable, column: str) -> pl.Series:
 _END = {"COMPLETED": "finished", "FAILED": "failed", "CANCELLED": "cancelled", "RUNNING": "running"}
 
 
-def _intervals_table(trace: Trace, cluster: Cluster, outcomes: Outcomes) -> pl.DataFrame:
+def _intervals_table(trace: Trace, cluster: Cluster, outcomes: JobOutcomes) -> pl.DataFrame:
     """One interval per job that ran; the share spreads its GPU-seconds evenly over it."""
     jobs, known = trace.jobs, outcomes.devices or {}
     rows = np.flatnonzero(outcomes.start_s < outcomes.until_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rota.client.fields import Fields, merge, read_fields
-from rota.client.sbatch_options import Asked, Line, NeverHeard, read_option
+from rota.client.sbatch_options import NeverHeard, ScriptLine, ScriptRequest, read_option
 from rota.errors import InputError
 
 LARGEST_BYTES = 4 << 20
@@ -63,7 +63,7 @@ def read_sbatch(path: str | Path, arguments: Sequence[str], folder: str) -> Scri
 
 def parse_sbatch(text: str, file: Path, arguments: Sequence[str], folder: str) -> Script:
     """The same for the text of a script that begins with `#!`; `file` is named in messages."""
-    asked = Asked()
+    asked = ScriptRequest()
     warnings: list[str] = []
     own: list[Fields] = []
     for line in _directives(text, file, warnings):
@@ -72,7 +72,7 @@ def parse_sbatch(text: str, file: Path, arguments: Sequence[str], folder: str) -
             continue
         for name, value in _options(line.words, file, line.row):
             try:
-                read_option(asked, name, value, Line(line.row, f"{file}, row {line.row}, "))
+                read_option(asked, name, value, ScriptLine(line.row, f"{file}, row {line.row}, "))
             except NeverHeard:
                 warnings.append(f"line {line.row}: {name} is ignored: Rota does not know it")
     command, late = _command(text, file, arguments)

@@ -36,7 +36,7 @@ class NeverHeard(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Line:
+class ScriptLine:
     """Where an option stands."""
 
     row: int
@@ -45,7 +45,7 @@ class Line:
 
 
 @dataclass
-class Asked:
+class ScriptRequest:
     """What the lines of a script ask for, before it is counted together."""
 
     found: Fields = field(default_factory=dict)
@@ -110,15 +110,15 @@ class Asked:
             values["SLURM_GPUS_ON_NODE"] = str(self.gpus_per_node)
         return values
 
-    def warn(self, line: Line, option: str, why: str) -> None:
+    def warn(self, line: ScriptLine, option: str, why: str) -> None:
         """Note that an option does not count."""
         self.warnings.append(f"line {line.row}: {option} is ignored: {why}")
 
 
-_Reader = Callable[[Asked, str, Line], None]
+_Reader = Callable[[ScriptRequest, str, ScriptLine], None]
 
 
-def read_option(asked: Asked, name: str, value: str | None, line: Line) -> None:
+def read_option(asked: ScriptRequest, name: str, value: str | None, line: ScriptLine) -> None:
     """Put one option into `asked`.  Raises NeverHeard and InputError."""
     name = SHORT.get(name, name)
     if name in IGNORED:
@@ -133,28 +133,28 @@ def read_option(asked: Asked, name: str, value: str | None, line: Line) -> None:
         READERS[name](asked, value or "", line)
 
 
-def _set(name: str, parse: Callable[[str, Line], Any]) -> _Reader:
-    def read(asked: Asked, text: str, line: Line) -> None:
+def _set(name: str, parse: Callable[[str, ScriptLine], Any]) -> _Reader:
+    def read(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
         asked.found[name] = parse(text, line)
 
     return read
 
 
-def _keep(name: str, parse: Callable[[str, Line], Any]) -> _Reader:
+def _keep(name: str, parse: Callable[[str, ScriptLine], Any]) -> _Reader:
     return lambda asked, text, line: setattr(asked, name, parse(text, line))
 
 
-def _text(text: str, line: Line) -> str:
+def _text(text: str, line: ScriptLine) -> str:
     return text
 
 
-def _count(text: str, line: Line) -> int:
+def _count(text: str, line: ScriptLine) -> int:
     if not text.isdecimal():
         raise InputError(f"{line.place}{text!r} is no number; expected a whole number")
     return int(text)
 
 
-def _memory(text: str, line: Line) -> float:
+def _memory(text: str, line: ScriptLine) -> float:
     """GiB of `16G`, `64000` (MiB), `1.5T`."""
     match = _MEMORY.fullmatch(text)
     if match is None:
@@ -162,14 +162,14 @@ def _memory(text: str, line: Line) -> float:
     return float(match[1]) * _TO_GIB[match[2].upper()]
 
 
-def _moment(text: str, line: Line) -> float:
+def _moment(text: str, line: ScriptLine) -> float:
     try:
         return parse_slurm_moment(text, "-")
     except InputError as error:
         raise InputError(f"{line.place}{str(error).removeprefix('-: ')}") from None
 
 
-def _duration(text: str, line: Line) -> float | None:
+def _duration(text: str, line: ScriptLine) -> float | None:
     try:
         return parse_slurm_duration(text, "-")
     except InputError as error:
@@ -179,7 +179,7 @@ def _duration(text: str, line: Line) -> float | None:
 def _gpus(name: str) -> _Reader:
     """`4`, `a100:4`."""
 
-    def read(asked: Asked, text: str, line: Line) -> None:
+    def read(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
         total = 0
         for part in text.split(","):
             match = _GPUS.fullmatch(part)
@@ -192,7 +192,7 @@ def _gpus(name: str) -> _Reader:
     return read
 
 
-def _gres(asked: Asked, text: str, line: Line) -> None:
+def _gres(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     """`gpu:a100:4`, `gpu:4`, `gpu`; other resources are ignored."""
     total = 0
     for part in text.split(","):
@@ -208,12 +208,12 @@ def _gres(asked: Asked, text: str, line: Line) -> None:
         asked.gpus_per_node = total
 
 
-def _add_type(asked: Asked, type: str | None) -> None:
+def _add_type(asked: ScriptRequest, type: str | None) -> None:
     if type and type not in asked.gpu_types:
         asked.gpu_types.append(type)
 
 
-def _nodes(asked: Asked, text: str, line: Line) -> None:
+def _nodes(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     low, dash, _ = text.partition("-")
     asked.nodes = max(_count(low, line), 1)
     if dash:
@@ -227,19 +227,19 @@ def _nodes(asked: Asked, text: str, line: Line) -> None:
         )
 
 
-def _nice(asked: Asked, text: str, line: Line) -> None:
+def _nice(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     sign = -1 if text.startswith("-") else 1
     asked.found["priority"] = -sign * (_count(text.lstrip("-"), line) if text else _NICE)
 
 
-def _priority(asked: Asked, text: str, line: Line) -> None:
+def _priority(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     if text.upper() == "TOP":
         asked.warn(line, "--priority=TOP", "name a number, higher wins")
     else:
         asked.found["priority"] = _count(text, line)
 
 
-def _dependency(asked: Asked, text: str, line: Line) -> None:
+def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     """`afterok:17:18,afterany:19`.  What Rota cannot wait for is an error: the job would start too early."""
     after = []
     for part in text.split(","):
@@ -253,7 +253,7 @@ def _dependency(asked: Asked, text: str, line: Line) -> None:
     asked.found["after"] = after
 
 
-def _signal(asked: Asked, text: str, line: Line) -> None:
+def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     """`[B:]USR1@60`."""
     match = _SIGNAL.fullmatch(text)
     if match is None:

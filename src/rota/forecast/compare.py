@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rota.forecast.futures import MOST_EVENTS, Asked, Case, Run, make_case, play_all
 from rota.errors import InputError
+from rota.forecast.futures import MOST_EVENTS, Case, ForecastRequest, Run, make_case, play_all
 from rota.model.columns import Floats
 from rota.model.units import format_duration
 from rota.scheduler.decision import Memory
@@ -90,14 +90,14 @@ class Forecast:
     """What a reader of the numbers should know, as sentences; empty if nothing."""
 
 
-def forecast(moment: Frozen, policies: Sequence[str], asked: Asked | None = None) -> Forecast:
+def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | None = None) -> Forecast:
     """What happens to the jobs of `moment` from now on: under its own policy, then under each of `policies`.
 
     The policy in force goes on with its memory on the cluster as it is, the others begin with none and take
     over what runs.  With more GPUs the policy in force is shown on the larger cluster too, the others only
     there.  Raises InputError for an unknown policy or a change of the cluster that is none.
     """
-    asked = asked or Asked()
+    asked = asked or ForecastRequest()
     specs = [parse_policy(policy) for policy in policies]
     own = policy_in_force(moment)
     played = 1 + bool(asked.extra_gpus) + len(specs)
@@ -125,7 +125,7 @@ def policy_in_force(moment: Frozen) -> PolicySpec:
     return parse_policy(moment.policy)
 
 
-def _note(case: Case, found: Sequence[PolicyForecast], asked: Asked) -> str:
+def _note(case: Case, found: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
     """How the answer differs from what was asked for."""
     said = []
     if case.estimate.candidates:

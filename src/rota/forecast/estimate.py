@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.forecast.compare import Range, policy_in_force, ranges, why_endless
-from rota.forecast.futures import Asked, Case, Run, make_case, play_all
 from rota.errors import InputError
+from rota.forecast.compare import Range, policy_in_force, ranges, why_endless
+from rota.forecast.futures import Case, ForecastRequest, Run, make_case, play_all
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
 from rota.table.state import Phase
@@ -32,12 +32,12 @@ class StartEstimate:
     """Where the estimate comes from, or why there is none."""
 
 
-def estimate_start(moment: Frozen, row: int, asked: Asked | None = None) -> StartEstimate:
+def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = None) -> StartEstimate:
     """When `row` (which may be one that `with_job` has appended) starts next.
 
     A job that runs has its first start.  Raises InputError if `row` does not live at the moment.
     """
-    asked = asked or Asked()
+    asked = asked or ForecastRequest()
     spec = policy_in_force(moment)
     case = make_case(moment, asked, 1, asked.extra_gpus)
     place = int(np.searchsorted(case.rows, row))

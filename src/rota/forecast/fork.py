@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from rota.knowledge.given import Given
-from rota.knowledge.service import CompletedService, ServiceSamples
+from rota.forecast.held import Releases, Wait
 from rota.forecast.remaining import Past
+from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.service import CompletedService, ServiceSamples
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
@@ -26,16 +28,14 @@ from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.live_rules import Gentle, together
 from rota.scheduler.loop import Loop, Rules
-from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.scheduler.moments.packing import Packed, unpack
+from rota.scheduler.moments.values import copied
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase, State
-from rota.scheduler.moments.values import copied
 from rota.scheduler.world import Batch, How, Lost
+from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.providers import make_providers
-from rota.forecast.held import Releases, Wait
 from rota.worlds.simulated.world import SimulatedWorld
 
 PATIENCE = 1000

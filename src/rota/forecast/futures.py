@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rota.forecast.remaining import Durations, Estimate, Source
+from rota.forecast.altered import with_gpus
+from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows, work_s
+from rota.forecast.held import Wait, waits_of
+from rota.forecast.remaining import Durations, RemainingSource, RemainingTimes
+from rota.knowledge.needs import Provenance
 from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Event, Memory, Wake
-from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.loop import Loop, Rules
-from rota.knowledge.needs import Provenance
+from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
-from rota.forecast.fork import ForkRecorder, Origin, fork, live_rows, work_s
-from rota.forecast.altered import with_gpus
-from rota.forecast.held import Wait, waits_of
 
 MOST_EVENTS = 200_000
 """Events of one fork after which it is cut off: policies that take turns look at the clock often."""
@@ -34,7 +34,7 @@ JOBS_SAMPLED = 30_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class ForecastRequest:
     """How a forecast is to be made, besides the moment and the policies."""
 
     durations: Durations = field(default_factory=Durations)
@@ -81,17 +81,17 @@ class Case:
     state: State
     rows: Ints
     """The jobs that live at the moment."""
-    estimate: Estimate
+    estimate: RemainingTimes
     told_s: Floats
     """What policies that need durations are told, for every row."""
     draws: tuple[Floats, ...]
     """Durations of the live rows in each sample."""
     provenance: Provenance
     cause: int
-    asked: Asked
+    asked: ForecastRequest
 
 
-def make_case(moment: Frozen, asked: Asked, policies: int, extra_gpus: int = 0) -> Case:
+def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus: int = 0) -> Case:
     """What the forks of `moment` under so many policies share; the same for the same seed."""
     packed = with_gpus(moment.packed, extra_gpus)
     durations = asked.durations
@@ -114,7 +114,7 @@ def make_case(moment: Frozen, asked: Asked, policies: int, extra_gpus: int = 0) 
         estimate=estimate,
         told_s=told_s,
         draws=draws,
-        provenance=Provenance.USER if durations.source is Source.USER else Provenance.PREDICTED,
+        provenance=Provenance.USER if durations.source is RemainingSource.USER else Provenance.PREDICTED,
         cause=int(packed["cause"]) | (int(Event.CAPACITY) if extra_gpus else 0),
         asked=asked,
     )

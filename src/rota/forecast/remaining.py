@@ -29,13 +29,13 @@ from numpy.random import Generator
 
 from rota.errors import InputError
 from rota.model.columns import Floats, Ints, read_only
-from rota.model.jobs import JobTable, Kind
+from rota.model.jobs import JobKind, JobTable
 
 FIRST_GUESS_S = 3600.0
 """Run time of a job about which nobody knows anything."""
 
 
-class Source(StrEnum):
+class RemainingSource(StrEnum):
     """Who is asked how long jobs take."""
 
     USER = "user"
@@ -107,7 +107,7 @@ def _split(names: Sequence[str], run_s: Floats) -> dict[str, Floats]:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RemainingTimes:
     """Durations of some jobs."""
 
     rows: Ints
@@ -137,12 +137,12 @@ class Estimate:
 class Durations:
     """Who says how long jobs take, and what there is to say it from."""
 
-    source: Source = Source.USER
+    source: RemainingSource = RemainingSource.USER
     past: Past = field(default_factory=Past.none)
     given_s: Mapping[int, float] = field(default_factory=dict)
     """Whole durations by row that need no provider (a program that reports its total steps)."""
 
-    def estimate(self, jobs: JobTable, rows: Ints, ran_s: Floats) -> Estimate:
+    def estimate(self, jobs: JobTable, rows: Ints, ran_s: Floats) -> RemainingTimes:
         """Durations of `rows` of `jobs`, which have done `ran_s` seconds of work each."""
         told, basis = np.empty(len(rows)), list[Basis]()
         limits = jobs.limit_s[rows]
@@ -155,24 +155,24 @@ class Durations:
                 value = float(np.minimum(value, most_s[place]).mean())
             told[place] = value if came_from is Basis.GIVEN else min(value, most_s.item(place))
             basis.append(came_from)
-        return Estimate(rows, told, tuple(basis), candidates, most_s)
+        return RemainingTimes(rows, told, tuple(basis), candidates, most_s)
 
     def _value(self, jobs: JobTable, row: int, ran: float) -> tuple[float | Floats, Basis]:
         """A number, or what to draw one from, with where it came from."""
         if row in self.given_s:
             return self.given_s[row], Basis.GIVEN
         limit = float(jobs.limit_s[row])
-        if jobs.kind[row] == Kind.SERVICE:
+        if jobs.kind[row] == JobKind.SERVICE:
             return (limit, Basis.USER) if limit > ran else (math.inf, Basis.ENDLESS)
         return self._from_source(jobs, row, ran, limit)
 
     def _from_source(
         self, jobs: JobTable, row: int, ran: float, limit: float
     ) -> tuple[float | Floats, Basis]:
-        if self.source is Source.USER and not math.isnan(limit):
+        if self.source is RemainingSource.USER and not math.isnan(limit):
             return (limit, Basis.USER) if limit > ran else _as_long_again(ran)
         tenant = self.past.by_tenant.get(jobs.name_of("tenant", row), _EMPTY)
-        if self.source is Source.PREDICTED:
+        if self.source is RemainingSource.PREDICTED:
             group = self.past.by_group.get(jobs.name_of("group", row), _EMPTY)
             longer = _first_longer(ran, group, tenant)
             if longer is not None:
@@ -203,11 +203,11 @@ def _as_long_again(ran: float) -> tuple[float, Basis]:
     return 2.0 * ran, Basis.OUTRUN
 
 
-def parse_source(text: str) -> Source:
+def parse_source(text: str) -> RemainingSource:
     """The provider called `text`; InputError lists those there are."""
     try:
-        return Source(text)
+        return RemainingSource(text)
     except ValueError:
         raise InputError.at(
-            f"{text!r} is no source of durations", field="--duration", expected=", ".join(Source)
+            f"{text!r} is no source of durations", field="--duration", expected=", ".join(RemainingSource)
         ) from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats
 from rota.model.trace import Trace
-from rota.knowledge.needs import Knowledge, Provenance
 from rota.table.state import State
 
 

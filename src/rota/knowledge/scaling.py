@@ -14,10 +14,10 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.knowledge.throughput import ThroughputTable, workload_codes
 from rota.model.columns import Floats, read_only
 from rota.model.jobs import JobTable
-from rota.knowledge.needs import Knowledge, Provenance
 
 
 def concave(rates: Floats) -> Floats:

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
-from rota.model.columns import Floats
 from rota.knowledge.needs import Knowledge, Provenance
+from rota.model.columns import Floats
 from rota.table.state import State
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats
 from rota.model.jobs import JobTable
-from rota.knowledge.needs import Knowledge, Provenance
 from rota.table.state import State
 
 SKEW: Mapping[str, float] = {

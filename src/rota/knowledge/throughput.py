@@ -13,11 +13,11 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
 from rota.model.units import plural
-from rota.knowledge.needs import Knowledge, Provenance
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 `JobTable` holds one NumPy column per attribute and one row per job, in order of submission.
 `Truth` holds what a policy must not see (how long a job really runs, how it will fail);
-`Observed` what a trace recorded of the real run.  `JobTable.job(row)` gives a row as an object
+`RecordedRun` what a trace recorded of the real run.  `JobTable.job(row)` gives a row as an object
 for messages and displays.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from rota.model.columns import Array, Bools, Floats, Ints, read_only
 
 
-class Kind(IntEnum):
+class JobKind(IntEnum):
     """What sort of work a job is."""
 
     TRAIN = 0
@@ -26,7 +26,7 @@ class Kind(IntEnum):
     SERVICE = 2  # does not end by itself
 
 
-class Counts(IntEnum):
+class AllowedCounts(IntEnum):
     """Which GPU counts between `gpus_min` and `gpus_max` an elastic job can use."""
 
     ANY = 0
@@ -42,7 +42,7 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class JobPart:
     """One row of an uneven job: so many tasks of one shape (a gang of 7 + 5, a parameter server)."""
 
     tasks: int
@@ -58,14 +58,14 @@ DEFAULTS: dict[str, tuple[type, Any]] = {
     "gpus": (np.int64, None),
     "gpus_min": (np.int64, "gpus"),
     "gpus_max": (np.int64, "gpus"),
-    "counts": (np.int8, int(Counts.ANY)),
+    "counts": (np.int8, int(AllowedCounts.ANY)),
     "gpu_share": (np.float64, 1.0),
     "gpu_memory_gib": (np.float64, 0.0),
     "gpu_types": (np.int64, 0),
     "cpus": (np.float64, 0.0),
     "memory_gib": (np.float64, 0.0),
     "gang": (np.bool_, True),
-    "kind": (np.int8, int(Kind.TRAIN)),
+    "kind": (np.int8, int(JobKind.TRAIN)),
     "priority": (np.int64, 0),
     "deadline_s": (np.float64, np.nan),
     "limit_s": (np.float64, np.nan),
@@ -94,7 +94,7 @@ class JobTable:
     gpus_max: Ints
     """Most GPUs an elastic job can use; equals `gpus` if the size is fixed."""
     counts: Array
-    """`Counts`: which numbers between the two are allowed."""
+    """`AllowedCounts`: which numbers between the two are allowed."""
     gpu_share: Floats
     """Share claimed of each GPU, in (0, 1]; below 1.0 only for single-GPU jobs."""
     gpu_memory_gib: Floats
@@ -108,7 +108,7 @@ class JobTable:
     gang: Bools
     """True if all GPUs must be held at once."""
     kind: Array
-    """`Kind` of the job."""
+    """`JobKind` of the job."""
     priority: Ints
     """Higher wins."""
     deadline_s: Floats
@@ -129,7 +129,7 @@ class JobTable:
     type_names: Sequence[str] = ()
     after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Rows a job may start after."""
-    parts: Mapping[int, tuple[Part, ...]] = field(default_factory=dict)
+    parts: Mapping[int, tuple[JobPart, ...]] = field(default_factory=dict)
     """Rows whose tasks differ; most jobs have none."""
 
     @classmethod
@@ -144,7 +144,7 @@ class JobTable:
         workload_names: Sequence[str] = (),
         type_names: Sequence[str] = (),
         after: Mapping[int, tuple[int, ...]] | None = None,
-        parts: Mapping[int, tuple[Part, ...]] | None = None,
+        parts: Mapping[int, tuple[JobPart, ...]] | None = None,
         **columns: Any,
     ) -> JobTable:
         """A table from the columns that are known; scalars are spread, the rest gets defaults."""
@@ -293,11 +293,11 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Observed:
+class RecordedRun:
     """What a trace recorded of the real run; NaN where it did not."""
 
     start_s: Floats
     end_s: Floats
 
-    def take(self, rows: Ints) -> Observed:
-        return Observed(read_only(self.start_s[rows]), read_only(self.end_s[rows]))
+    def take(self, rows: Ints) -> RecordedRun:
+        return RecordedRun(read_only(self.start_s[rows]), read_only(self.end_s[rows]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rota.model.columns import Ints
-from rota.model.jobs import JobTable, Observed, Truth
+from rota.model.jobs import JobTable, RecordedRun, Truth
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Trace:
     source: str
     """File or generator it came from."""
     format: str
-    observed: Observed | None = None
+    observed: RecordedRun | None = None
     odd: tuple[OddRows, ...] = ()
     facts: dict[str, object] = field(default_factory=dict)
     """Anything else worth printing: time zone, reference GPU type, seed ..."""

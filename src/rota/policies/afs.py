@@ -22,11 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import Occupancy
 from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -35,6 +34,7 @@ from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.resize import feasible_counts, keeping
 from rota.scheduler.stages.trial import admit_placed
 from rota.solvers.one_by_one import Filling, afs
+from rota.table.occupancy import Occupancy
 
 
 @dataclass(frozen=True)

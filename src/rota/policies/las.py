@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.levels import Metric
+from rota.scheduler.stages.levels import ServiceMetric
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
 from rota.table.state import Phase
@@ -46,7 +46,7 @@ class LasParameters:
     """Service that counts as one step, in GPU-seconds (in seconds with `metric=time`)."""
     every: float = 0.0
     """Rank by exact service every so many seconds instead, and at events; 0 ranks by quanta."""
-    metric: Metric = Metric.GPU_TIME
+    metric: ServiceMetric = ServiceMetric.GPU_TIME
     """Service in GPU-seconds, or in seconds run."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
@@ -96,7 +96,7 @@ class Las:
 
     def _exact(self, snapshot: Snapshot, rows: Any) -> Any:
         """Service received; one row or an array of rows."""
-        if self.parameters.metric is Metric.TIME:
+        if self.parameters.metric is ServiceMetric.TIME:
             return snapshot.jobs.ran_s(rows)
         return snapshot.jobs.service_gpu_s(rows)
 
@@ -130,7 +130,7 @@ class Las:
         quantum, service = self.parameters.quantum, self._exact(snapshot, rows)
         quanta = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
         left: Floats = quanta * quantum - service
-        if self.parameters.metric is Metric.TIME:
+        if self.parameters.metric is ServiceMetric.TIME:
             return left
         delays = np.full(len(rows), math.inf)  # stays so for jobs without GPUs: they receive nothing
         np.divide(left, rates, out=delays, where=rates > 0)

@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from rota.scheduler.decision import Decision, Memory, Wake
 from rota.knowledge.needs import Knowledge
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Key
 from rota.scheduler.stages.remaining import remaining_s
 
 
-class Mode(StrEnum):
+class SrsfMode(StrEnum):
     """Whose rule for ties."""
 
     PAPER = "paper"
@@ -42,7 +42,7 @@ class SrsfParameters:
 
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
-    mode: Mode = Mode.PAPER
+    mode: SrsfMode = SrsfMode.PAPER
     """Ties by submission, or as the authors' simulator leaves them."""
 
 
@@ -66,7 +66,7 @@ class Srsf:
 
     def __init__(self, parameters: SrsfParameters | None = None) -> None:
         p = parameters or SrsfParameters()
-        inner = ByPriority if p.mode is Mode.PAPER else LastingOrder
+        inner = ByPriority if p.mode is SrsfMode.PAPER else LastingOrder
         self.inner = inner(remaining_gpu_s, preemptive=True, drifts=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -87,7 +87,7 @@ class LastingOrder(ByPriority):
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         order = self._sorted(snapshot, memory.get("order", []))
         self.places = {row: place for place, row in enumerate(order)}
-        self.lineup = Lineup(self.rank)  # any place may have changed
+        self.lineup = JobOrder(self.rank)  # any place may have changed
         return super().decide(snapshot, memory | {"order": order}, wake or Wake())
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonRow:
     """One policy: all its cells by key."""
 
     policy: str
@@ -56,12 +56,12 @@ class Line:
 class Comparison:
     """All policies over one trace, the baseline's name, and the summaries behind them."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ComparisonRow, ...]
     baseline: str
     summaries: tuple[Summary, ...]
 
     @property
-    def contenders(self) -> tuple[Line, ...]:
+    def contenders(self) -> tuple[ComparisonRow, ...]:
         """The policies: neither what was observed nor a bound is a competitor."""
         return tuple(line for line in self.lines if line.ranked)
 
@@ -85,7 +85,7 @@ def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Compar
     whole = [name for name, of in rivals.items() if (_mean(of["finished"]) or 0) == most]
     best = {key: _best(metric, {n: spreads[n][key] for n in whole}) for key, metric in METRICS.items()}
     lines = tuple(
-        Line(
+        ComparisonRow(
             policy=name,
             observed=group[0].observed,
             ranked=group[0].ranked,

@@ -17,7 +17,7 @@ from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.model.units import format_duration, plural
 from rota.reports.chart import UNITS, time_axis
-from rota.reports.compare import Calibration, Comparison, Line, compare
+from rota.reports.compare import Calibration, Comparison, ComparisonRow, compare
 from rota.reports.definitions import definitions
 from rota.reports.figures import (
     common_span,
@@ -153,7 +153,7 @@ def headline(comparison: Comparison) -> str:
     )
 
 
-def _against(line: Line, base: Line, key: str) -> str:
+def _against(line: ComparisonRow, base: ComparisonRow, key: str) -> str:
     ratio = line.cells[key].ratio
     times = f" ({ratio_words(ratio)})" if ratio is not None else ""
     return f"{line.cells[key].text} against {base.cells[key].text} under {base.policy}{times}"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rota.reports.compare import Calibration, Cell, Comparison, Line
+from rota.reports.compare import Calibration, Cell, Comparison, ComparisonRow
 from rota.reports.wording import ratio_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -97,11 +97,11 @@ def _name_width(width: int) -> int:
     return max(width // 3, 12)
 
 
-def _name(line: Line) -> str:
+def _name(line: ComparisonRow) -> str:
     return line.policy + (" !" if line.partial else "")
 
 
-def _cell(line: Line, key: str, comparison: Comparison) -> Text:
+def _cell(line: ComparisonRow, key: str, comparison: Comparison) -> Text:
     """`5h 12m 0.62x*`: value, ratio to the baseline, and a star if it is the best."""
     cell = line.cells[key]
     text = cell.text if key != "finished" else _finished(line, cell)
@@ -112,7 +112,7 @@ def _cell(line: Line, key: str, comparison: Comparison) -> Text:
     return Text(text + ("*" if cell.best else " "), style="bold green" if cell.best else "")
 
 
-def _finished(line: Line, cell: Cell) -> str:
+def _finished(line: ComparisonRow, cell: Cell) -> str:
     return f"{cell.text}/{line.cells['jobs'].text}"
 
 
@@ -140,6 +140,6 @@ def _window(comparison: Comparison) -> str:
     return "" if asked == "all" else f"jobs submitted in {asked}"
 
 
-def _not_finished(line: Line) -> Sequence[str]:
+def _not_finished(line: ComparisonRow) -> Sequence[str]:
     counted = [(line.cells[key], key) for key in ("unfinished", "rejected")]
     return [f"{cell.text} {key}" for cell, key in counted if cell.value]

@@ -11,7 +11,7 @@ _EXPECTED = "START:END with per cents or durations, such as 10%:90%, 1d:5d or 2h
 
 
 @dataclass(frozen=True)
-class Moment:
+class WindowEdge:
     """A place on the submission axis: a fraction of the way, or seconds from the first submission."""
 
     fraction: float | None = None
@@ -31,8 +31,8 @@ class Window:
     policy is measured on the same jobs.
     """
 
-    start: Moment
-    end: Moment | None
+    start: WindowEdge
+    end: WindowEdge | None
     text: str
     """As somebody typed it."""
 
@@ -58,27 +58,27 @@ def parse_window(text: str) -> Window:
     if not colon or not (start or end):
         raise InputError.at(f"{text!r} is not a window", field="--measure", expected=_EXPECTED)
     window = Window(
-        _moment(start, text) if start else Moment(0.0), _moment(end, text) if end else None, text.strip()
+        _moment(start, text) if start else WindowEdge(0.0), _moment(end, text) if end else None, text.strip()
     )
     if window.end and not _in_order(window.start, window.end):
         raise InputError.at(f"{text!r} ends before it starts", field="--measure", expected=_EXPECTED)
     return window
 
 
-def _in_order(start: Moment, end: Moment) -> bool:
+def _in_order(start: WindowEdge, end: WindowEdge) -> bool:
     """Whether `start` is before `end`; a per cent and a duration cannot be compared without a trace."""
     if (start.fraction is None) != (end.fraction is None):
         return True
     return start.resolve(0.0, 1.0) < end.resolve(0.0, 1.0)
 
 
-def _moment(text: str, whole: str) -> Moment:
+def _moment(text: str, whole: str) -> WindowEdge:
     if not text.endswith("%"):
-        return Moment(offset_s=parse_duration(text, field="--measure"))
+        return WindowEdge(offset_s=parse_duration(text, field="--measure"))
     try:
         per_cent = float(text[:-1])
     except ValueError:
         per_cent = -1.0
     if not 0 <= per_cent <= 100:
         raise InputError.at(f"{text!r} in {whole!r} is no per cent", field="--measure", expected=_EXPECTED)
-    return Moment(fraction=per_cent / 100)
+    return WindowEdge(fraction=per_cent / 100)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rota.model.grants import Constraint, Grant, Leave, Reservation
 
 if TYPE_CHECKING:
-    from rota.table.occupancy import Occupancy
     from rota.scheduler.snapshot import Snapshot
+    from rota.table.occupancy import Occupancy
 
 Memory = dict[str, Any]
 """What a policy remembers between calls: JSON values and NumPy arrays, nothing else.

@@ -10,17 +10,17 @@ from typing import Protocol
 import numpy as np
 
 from rota.errors import GuardError, PolicyError
+from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
-from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.scheduler.policy import Policy
 from rota.scheduler.guard.partial import sound_part
+from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
-from rota.scheduler.world import Batch, Change, Counts, Ended, How, Lost, Refusal, World
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
@@ -78,7 +78,7 @@ class Loop:
         self.rules = rules
         """Further rules of this world, live: their breaches are refused like those of the guard."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
-        self.counts = Counts()
+        self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}

@@ -14,8 +14,8 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from rota.errors import InputError, PolicyError
-from rota.scheduler.decision import Decision, Memory
 from rota.knowledge.needs import Knowledge
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 
 

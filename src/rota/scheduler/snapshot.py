@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 from rota.errors import NeedError
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
-from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
 
@@ -128,7 +128,7 @@ class Jobs:
 
 
 class Snapshot:
-    """One moment, valid during the call of `decide` (`rota.scheduler.moments.frozen` stores one for later)."""
+    """One moment, valid during the call of `decide` (`moments.frozen` stores one for later)."""
 
     __slots__ = ("_known", "_needs", "cause", "cluster", "jobs", "now", "seed", "state")
 

@@ -129,7 +129,7 @@ class World(Protocol):
 
 
 @dataclass
-class Counts:
+class LoopCounts:
     """What the loop counts while it runs."""
 
     events: int = 0

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rota.server.auth import mint
 from rota.server.clocks import by_our_clock
-from rota.server.facade import Conflict, Forbidden, Identity
+from rota.server.facade import Caller, Conflict, Forbidden
 from rota.server.roster import token_row
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
-from rota.worlds.live.inbox import Changed, Told
+from rota.worlds.live.inbox import Changed, ReportTold
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController
@@ -27,7 +27,7 @@ class Agents:
         self._left: dict[str, str] = {}
         """Incarnation of each node's agent that has said goodbye: what it said before may come after."""
 
-    def join(self, who: Identity, info: NodeInfo) -> Joined:
+    def join(self, who: Caller, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
 
         Raises InputError for a name that no node can have, and Conflict if the agent of another machine takes
@@ -80,7 +80,7 @@ class Agents:
         controller.pieces.take(node, request.pieces)
         if request.leaving:
             self._left[node] = request.incarnation
-            controller.inbox.put(Told(node, request))
+            controller.inbox.put(ReportTold(node, request))
             return self._reply(node, request.seen, lost_after_s)
         has_left = self._left.get(node) == request.incarnation
         is_new = request.controller != controller.desk.incarnation
@@ -90,7 +90,7 @@ class Agents:
         if request.reports or request.complete or request.devices is not None or is_back:
             now_unix_s = controller.epoch_s + controller.now
             said = by_our_clock(request, now_unix_s)
-            controller.inbox.put(Told(node, said.model_copy(update={"leaving": has_left})))
+            controller.inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, lost_after_s / 3)
         with controller.bells.listen(("node", node)) as bell:

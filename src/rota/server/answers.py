@@ -14,9 +14,9 @@ from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
-from rota.server.facade import Busy, Identity
+from rota.server.facade import Busy, Caller
 from rota.server.store.asked import asked
-from rota.server.store.rows import JobFilter, JobRow, JobState
+from rota.server.store.rows import JobRow, JobState, JobQuery
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 
@@ -46,7 +46,7 @@ class Answers:
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
         view = self.policy()
-        waiting = self.controller.store.jobs(JobFilter(states=("PENDING", "SUSPENDED")))
+        waiting = self.controller.store.jobs(JobQuery(states=("PENDING", "SUSPENDED")))
         view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
         return view
 
@@ -79,7 +79,7 @@ class Answers:
                 view.reason = reasons[0].code.value if reasons else ""
         return views
 
-    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         """What would happen to a job of `who`."""
         controller = self.controller
         wants = asked(spec, who.user, who.tenant or who.user, controller.epoch_s)

@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import RotaError
-from rota.server.facade import Forbidden, Identity
+from rota.server.facade import Caller, Forbidden
 from rota.wire.views import UserView
 
 SECRET_BYTES = 32
@@ -128,7 +128,7 @@ def mint(kind: Kind, name: str = "", lifetime_s: float | None = None) -> tuple[s
     return f"{id}.{secret}", record
 
 
-def identify_token(directory: Directory, token: str, now_s: float) -> Identity:
+def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
     """Whom a token stands for.  Raises Unauthorized; never says which part of it was wrong."""
     id, _, secret = token.partition(".")
     record = directory.token(id)
@@ -139,16 +139,16 @@ def identify_token(directory: Directory, token: str, now_s: float) -> Identity:
             f"the token expired {now_s - record.expires_s:.0f} s ago; ask an admin for a new one"
         )
     if record.kind == "join":
-        return Identity(joining=True)
+        return Caller(joining=True)
     if record.kind == "agent":
-        return Identity(node=record.name)
+        return Caller(node=record.name)
     user = directory.user(record.name)
     if user is None:
         raise Unauthorized(f"the token's user {record.name!r} is no longer known here")
     return _person(user, user.admin)
 
 
-def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) -> Identity:
+def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) -> Caller:
     """Whom a local process stands for.
 
     The socket's owner and root are admins; others are the user who has their account.  Raises Forbidden for
@@ -159,13 +159,13 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
     if user is not None:
         return _person(user, admin or user.admin)
     if admin:
-        return Identity(user=account, tenant=account, admin=True, account="" if uid == owner_uid else account)
+        return Caller(user=account, tenant=account, admin=True, account="" if uid == owner_uid else account)
     raise Forbidden(
         f"no user of this cluster has the account {account!r} (uid {uid}); use a token, or ask an admin"
     )
 
 
-class Gate:
+class AuthenticationGate:
     """ASGI middleware: finds out who calls and puts it into `scope["identity"]`, or answers 401 or 403.
 
     A token comes first, also on the UNIX socket; without one the kernel's word on the peer counts.
@@ -191,7 +191,7 @@ class Gate:
                 return
         await self._app(scope, receive, send)
 
-    async def _identify(self, scope: Scope) -> Identity:
+    async def _identify(self, scope: Scope) -> Caller:
         header = Headers(scope=scope).get("authorization")
         peer: Peer | None = scope.get("state", {}).get("peer")
         if header is not None:
@@ -223,8 +223,8 @@ def account_of(uid: int) -> str:
         return f"uid:{uid}"
 
 
-def _person(user: UserView, admin: bool) -> Identity:
-    return Identity(user=user.name, tenant=user.tenant, admin=admin, account=user.account)
+def _person(user: UserView, admin: bool) -> Caller:
+    return Caller(user=user.name, tenant=user.tenant, admin=admin, account=user.account)
 
 
 def _digest(salt: bytes, secret: str) -> bytes:

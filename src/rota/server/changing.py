@@ -14,13 +14,13 @@ from pydantic import ValidationError
 
 from rota.errors import RotaError
 from rota.model.units import format_duration
-from rota.table.state import Phase
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
 from rota.worlds.live.holds import BEGIN, Hold, dominant
-from rota.worlds.live.inbox import Asked
+from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.resizing import changed
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
 
 
-def carry_out(scheduler: Scheduler, asked: Asked) -> bool:
+def carry_out(scheduler: Scheduler, asked: CommandAsked) -> bool:
     """Do what was asked and put its outcome on record; True if the loop has to be built anew."""
     try:
         step, again = _CHANGES[asked.kind](scheduler, asked)
@@ -43,7 +43,7 @@ def carry_out(scheduler: Scheduler, asked: Asked) -> bool:
     return again
 
 
-def _set_policy(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
+def _set_policy(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
     """Another policy takes over with an empty memory; its first decision preempts nobody."""
     spec = check_policy(str(asked.args["policy"]), frozenset(SOURCES))
     now = scheduler.clock()
@@ -53,7 +53,7 @@ def _set_policy(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     return Step(policies=[row], events=[event]), True
 
 
-def _set_shadow(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
+def _set_shadow(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
     """A policy that only says what it would do; none if the text is empty."""
     text, now = str(asked.args.get("policy") or ""), scheduler.clock()
     if not text:
@@ -66,7 +66,7 @@ def _set_shadow(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
     return Step(policies=[row], events=[EventRow(now, asked.user, "shadow", text=str(spec))]), True
 
 
-def _update(scheduler: Scheduler, asked: Asked) -> tuple[Step, bool]:
+def _update(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
     """What a job asks for is another thing from now on."""
     assert asked.row is not None
     old = scheduler.store.spec(asked.row)
@@ -106,7 +106,7 @@ def _begin_anew(now: JobState, spec: JobSpec, scheduler: Scheduler) -> JobState:
     return replace(now, hold=[hold.plain() for hold in holds.values()], reason=reason)
 
 
-_CHANGES: dict[str, Callable[[Scheduler, Asked], tuple[Step, bool]]] = {
+_CHANGES: dict[str, Callable[[Scheduler, CommandAsked], tuple[Step, bool]]] = {
     "policy": _set_policy,
     "shadow": _set_shadow,
     "update": _update,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rota.server.api.forms import Act, JobChange, Verb
-from rota.server.facade import Conflict, Forbidden, Identity
-from rota.server.store.rows import JobFilter, JobRow
+from rota.server.facade import Caller, Conflict, Forbidden
+from rota.server.store.rows import JobRow, JobQuery
 from rota.server.views import is_over
-from rota.wire.views import ArrayDone, JobView, Refusal, Updated
-from rota.worlds.live.inbox import Asked
+from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
+from rota.worlds.live.inbox import CommandAsked
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController
@@ -25,7 +25,7 @@ class Commands:
     def __init__(self, controller: LiveController) -> None:
         self.controller = controller
 
-    def update(self, who: Identity, id: str, change: JobChange) -> Updated:
+    def update(self, who: Caller, id: str, change: JobChange) -> Updated:
         """Change what a job asks for."""
         row, changes = self.controller.own(who, id), change.changes()
         if is_over(row.now.state):
@@ -42,7 +42,7 @@ class Commands:
         changed = spec.model_copy(update={"priority": changes["priority"]})
         return self.controller.answers.ignored(changed)
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
+    def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""
         if members := self._members(id):
             return self._act_on_all(who, id, members, verb, act)
@@ -61,11 +61,9 @@ class Commands:
         """The jobs of the array with this number; none if it is not one."""
         if not id.isdecimal() or id.startswith("0"):
             return []
-        return self.controller.store.jobs(JobFilter(array_first=int(id) - 1))
+        return self.controller.store.jobs(JobQuery(array_first=int(id) - 1))
 
-    def _act_on_all(
-        self, who: Identity, id: str, members: Sequence[JobRow], verb: Verb, act: Act
-    ) -> ArrayDone:
+    def _act_on_all(self, who: Caller, id: str, members: Sequence[JobRow], verb: Verb, act: Act) -> ArrayDone:
         """One command for all of an array that are not over.  Conflict if all are, except for cancelling."""
         first = members[0]
         if not who.owns(first.user, first.asked.tenant):
@@ -73,24 +71,24 @@ class Commands:
         rows = [member.row for member in members if not is_over(member.now.state)]
         if not rows and verb is not Verb.CANCEL:
             raise Conflict(f"all jobs of array {id} have ended")
-        refused: list[Refusal] = []
+        refused: list[RefusedJob] = []
         if rows:
             args = {"reason": act.reason, "force": act.force, "array": int(id) - 1}
             outcome = self.give(who, verb.value, None, args, f"array {id}")
             refused = [
-                Refusal(job=job, error=error)
+                RefusedJob(job=job, error=error)
                 for error, jobs in outcome.get("refused", {}).items()
                 for job in jobs
             ]
         not_done = {refusal.job for refusal in refused}
         chosen = set(rows)
-        after = self.controller.store.jobs(JobFilter(array_first=int(id) - 1)) if rows else []
+        after = self.controller.store.jobs(JobQuery(array_first=int(id) - 1)) if rows else []
         done = [row for row in after if row.row in chosen and row.id not in not_done]
         views = self.controller.views(done)
         return ArrayDone(array=id, jobs=views, ended=len(members) - len(rows), refused=refused)
 
     def give(
-        self, who: Identity, kind: str, row: JobRow | None, args: dict[str, Any], about: str
+        self, who: Caller, kind: str, row: JobRow | None, args: dict[str, Any], about: str
     ) -> Mapping[str, Any]:
         """Put a command on record and wait a little until it is done; Conflict if it could not be.
 
@@ -100,7 +98,7 @@ class Commands:
         number = None if row is None else row.row
         seq = controller.store.add_command(controller.now, who.user, kind, row=number, node=node, args=args)
         controller.outcomes.expect(seq)
-        controller.inbox.put(Asked(seq, who.user, kind, number, node, args))
+        controller.inbox.put(CommandAsked(seq, who.user, kind, number, node, args))
         outcome: Mapping[str, Any] = controller.outcomes.wait(seq, PATIENCE_S) or {}
         if outcome.get("error"):
             what = about if row is None else f"job {about}"

@@ -23,23 +23,23 @@ from rota.server.api.forms import (
     Verb,
 )
 from rota.server.commanding import Commands
+from rota.server.costs import cost_views
+from rota.server.export import history_csv
 from rota.server.facade import (
+    Caller,
     Forbidden,
     Gauges,
-    Identity,
     JobFilter,
     LogRequest,
     NotFound,
 )
-from rota.server.export import history_csv
 from rota.server.logs import Logs
-from rota.server.costs import cost_views
 from rota.server.metrics import Metrics
 from rota.server.overview import Overview
 from rota.server.policy.messages import check_policy
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.roster import StoredRoster
-from rota.server.scheduler import Scheduler, Turn
+from rota.server.scheduler import Scheduler, TurnChanges
 from rota.server.store import rows as stored
 from rota.server.store.asked import jobs_of
 from rota.server.store.failures import StoreError
@@ -47,12 +47,13 @@ from rota.server.store.rows import JobRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
-from rota.server.waiting import Bells, Outcomes
+from rota.server.waiting import Bells, CommandOutcomes
 from rota.wire.job import JobSpec, array_indexes, check_tenant
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Capability, Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
     ArrayDone,
+    ClusterStatus,
     CostView,
     DryRun,
     EventView,
@@ -60,7 +61,6 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
-    Status,
     UserView,
     WhatIf,
     Why,
@@ -95,7 +95,7 @@ class LiveController:
         self.started_s = time.time()
         self.epoch_s: float = float(store.facts()["epoch_s"])
         self.bells = Bells()
-        self.outcomes = Outcomes()
+        self.outcomes = CommandOutcomes()
         self.scheduler: Scheduler
         self.answers: Answers
         self.overview: Overview
@@ -111,7 +111,7 @@ class LiveController:
         self.answers = Answers(self)
         self.overview = Overview(self)
 
-    def told(self, turn: Turn) -> None:
+    def told(self, turn: TurnChanges) -> None:
         """A turn of the scheduler is on record: wake those who wait for it."""
         self.bells.ring([("job", row) for row in turn.jobs])
         for seq, outcome in turn.done:
@@ -132,7 +132,7 @@ class LiveController:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def submit(self, who: Identity, request: Submission) -> Submitted:
+    def submit(self, who: Caller, request: Submission) -> Submitted:
         """Put jobs on record; see the facade."""
         spec = self._admitted(who, request.spec)
         jobs = jobs_of(spec)
@@ -153,7 +153,7 @@ class LiveController:
             warnings=self.answers.ignored(spec),
         )
 
-    def _admitted(self, who: Identity, spec: JobSpec) -> JobSpec:
+    def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
         """The specification, if this person may submit it and what it names is there."""
         tenant = spec.tenant
         try:
@@ -178,15 +178,15 @@ class LiveController:
                 )
         return spec
 
-    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         """What would happen to it."""
         return self.answers.dry_run(who, self._admitted(who, spec))
 
-    def jobs(self, who: Identity, which: JobFilter) -> list[JobView]:
+    def jobs(self, who: Caller, which: JobFilter) -> list[JobView]:
         """Newest last."""
         since = None if which.since_s is None else which.since_s - self.epoch_s
         rows = self.store.jobs(
-            stored.JobFilter(
+            stored.JobQuery(
                 states=which.state,
                 tenant=which.tenant or None,
                 user=which.user or None,
@@ -211,14 +211,14 @@ class LiveController:
             raise self.tidier.missing(id)
         return row
 
-    def own(self, who: Identity, id: str) -> JobRow:
+    def own(self, who: Caller, id: str) -> JobRow:
         """The row of a job that this person may touch; NotFound, Forbidden."""
         row = self.row_of(id)
         if not who.owns(row.user, row.asked.tenant):
             raise Forbidden(f"job {id} belongs to {row.user!r}; {who.user!r} may not touch it")
         return row
 
-    def detail(self, who: Identity, id: str) -> JobDetail:
+    def detail(self, who: Caller, id: str) -> JobDetail:
         """Everything about one job."""
         row = self.own(who, id)
         spec = self.store.spec(row.row)
@@ -233,19 +233,19 @@ class LiveController:
             gone=self.tidier.gone(row),
         )
 
-    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+    def update(self, who: Caller, id: str, change: JobChange) -> JobView:
         """Change what a job asks for."""
         return self.commands.update(who, id, change)
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
+    def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""
         return self.commands.act(who, id, verb, act)
 
-    def why(self, who: Identity, id: str) -> Why:
+    def why(self, who: Caller, id: str) -> Why:
         """Why it waits, or runs as it does."""
         return self.answers.why(self.row_of(id))
 
-    async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
+    async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
         """The job once it has ended, or as it is after `wait_s`."""
         row = self.own(who, id)
         until = time.monotonic() + wait_s
@@ -257,7 +257,7 @@ class LiveController:
                     return view
                 await bell.wait(left)
 
-    async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
+    async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""
         row = self.own(who, id)
         piece = await self.pieces.read(row, request)
@@ -266,11 +266,11 @@ class LiveController:
 
     # -- the cluster -----------------------------------------------------------------------------
 
-    def nodes(self, who: Identity) -> list[NodeView]:
+    def nodes(self, who: Caller) -> list[NodeView]:
         """All machines that have joined."""
         return self.overview.nodes()
 
-    def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
+    def drain(self, who: Caller, node: str, drained: bool, reason: str) -> NodeView:
         """No new jobs on a node, or jobs again."""
         known = self.store.node(node)
         if known is None or known.state == "forgotten":
@@ -279,7 +279,7 @@ class LiveController:
         self.commands.give(who, verb, None, {"node": node, "reason": reason}, f"node {node}")
         return next(view for view in self.nodes(who) if view.name == node)
 
-    def forget(self, who: Identity, node: str) -> NodeView:
+    def forget(self, who: Caller, node: str) -> NodeView:
         """A lost node is no part of the cluster any more."""
         if self.store.node(node) is None:
             raise NotFound(f"there is no node {node!r}; `rota nodes` lists them")
@@ -289,18 +289,18 @@ class LiveController:
         assert row is not None  # rows of nodes are never removed
         return node_view(row, {}, {}, self.heard.get(node), self.epoch_s)
 
-    def policy(self, who: Identity) -> PolicyView:
+    def policy(self, who: Caller) -> PolicyView:
         """The policy in force, and its shadow."""
         return self.answers.policy()
 
-    def set_policy(self, who: Identity, policy: str) -> PolicyView:
+    def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another policy, from now on."""
         check_policy(policy, frozenset(SOURCES))
         self.answers.try_policy(policy)
         self.commands.give(who, "policy", None, {"policy": policy}, "policy")
         return self.answers.new_policy(policy)
 
-    def shadow(self, who: Identity, policy: str | None) -> PolicyView:
+    def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""
         if policy:
             check_policy(policy, frozenset(SOURCES))
@@ -308,22 +308,22 @@ class LiveController:
         self.commands.give(who, "shadow", None, {"policy": policy or ""}, "shadow")
         return self.answers.policy()
 
-    def whatif(self, who: Identity, question: Question) -> WhatIf:
+    def whatif(self, who: Caller, question: Question) -> WhatIf:
         """What would become of the live jobs under other policies."""
         return self.answers.whatif(question)
 
-    def status(self, who: Identity) -> Status:
+    def status(self, who: Caller) -> ClusterStatus:
         """The cluster in one view."""
         return self.overview.status()
 
-    def history(self, who: Identity, since_s: float | None, until_s: float | None) -> list[JobView]:
+    def history(self, who: Caller, since_s: float | None, until_s: float | None) -> list[JobView]:
         """Jobs that ended in that time."""
         low, high = self._window(since_s, until_s)
         rows = self.store.history(low, high).jobs
         ended = [row for row in rows if row.now.finish_s is not None and low <= row.now.finish_s <= high]
         return self.views(sorted(ended, key=lambda row: row.now.finish_s or 0.0))
 
-    def history_csv(self, who: Identity, since_s: float | None, until_s: float | None) -> str:
+    def history_csv(self, who: Caller, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
         low, high = self._window(since_s, until_s)
         history = self.store.history(low, high)
@@ -333,45 +333,45 @@ class LiveController:
         low = 0.0 if since_s is None else since_s - self.epoch_s
         return low, self.now if until_s is None else until_s - self.epoch_s
 
-    def costs(self, who: Identity) -> list[CostView]:
+    def costs(self, who: Caller) -> list[CostView]:
         """Medians of what was measured, over all jobs and by workload."""
         return cost_views(self.store.costs())
 
-    def events(self, who: Identity, since_seq: int, limit: int) -> list[EventView]:
+    def events(self, who: Caller, since_seq: int, limit: int) -> list[EventView]:
         """Lines of the audit after a number."""
         return [event_view(e, self.epoch_s) for e in self.store.events(since_seq=since_seq, limit=limit)]
 
     # -- people and machines ---------------------------------------------------------------------
 
-    def users(self, who: Identity) -> list[UserView]:
+    def users(self, who: Caller) -> list[UserView]:
         """All users by name."""
         return self.roster.users()
 
-    def add_user(self, who: Identity, user: NewUser) -> UserToken:
+    def add_user(self, who: Caller, user: NewUser) -> UserToken:
         """A user with a token that is shown only now."""
         return people.add_user(self.roster, user)
 
-    def new_token(self, who: Identity, name: str) -> UserToken:
+    def new_token(self, who: Caller, name: str) -> UserToken:
         """A new token in place of the old ones."""
         return people.new_token(self.roster, name)
 
-    def remove_user(self, who: Identity, name: str) -> None:
+    def remove_user(self, who: Caller, name: str) -> None:
         """The user's tokens are worth nothing any more."""
         people.remove_user(self.roster, name)
 
-    def join_token(self, who: Identity, lifetime_s: float) -> JoinToken:
+    def join_token(self, who: Caller, lifetime_s: float) -> JoinToken:
         """A token with which machines may join for a while."""
         return people.join_token(self.roster, lifetime_s)
 
-    def join(self, who: Identity, info: NodeInfo) -> Joined:
+    def join(self, who: Caller, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices."""
         return self.agents.join(who, info)
 
-    async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
+    async def sync(self, who: Caller, request: SyncRequest) -> SyncReply:
         """What an agent has to say, and what it is to do."""
         return await self.agents.sync(who.node, request)
 
-    def kept(self, who: Identity, said: Kept) -> KeptReply:
+    def kept(self, who: Caller, said: Kept) -> KeptReply:
         """Which ended jobs' files a node may remove."""
         self.agents.admit(who.node)
         return self.tidier.kept(who.node, said)

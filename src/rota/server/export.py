@@ -17,8 +17,8 @@ import csv
 from collections.abc import Mapping, Sequence
 from io import StringIO
 
-from rota.model.jobs import Counts, Kind
-from rota.server.store.rows import History, IntervalRow, JobRow
+from rota.model.jobs import AllowedCounts, JobKind
+from rota.server.store.rows import HistoryWindow, IntervalRow, JobRow
 from rota.wire.job import JobSpec, array_of
 
 COLUMNS = (
@@ -30,7 +30,7 @@ _OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
 _FAILED = frozenset({"failed", "lost"})
 
 
-def history_csv(history: History, specs: Mapping[int, JobSpec], epoch_s: float) -> str:
+def history_csv(history: HistoryWindow, specs: Mapping[int, JobSpec], epoch_s: float) -> str:
     """The trace; `specs` are the specifications of its jobs, `epoch_s` the Unix time of moment 0."""
     jobs = [job for job in history.jobs if job.now.finish_s is not None and job.now.run_s > 0]
     begun = {job.row: _submit_s(job, specs.get(job.row), epoch_s) for job in jobs}
@@ -76,10 +76,10 @@ def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[
         "group": asked.group,
         "workload": asked.workload,
         "priority": asked.priority,
-        "kind": Kind(asked.kind).name,
+        "kind": JobKind(asked.kind).name,
         "gpus_min": asked.gpus_min,
         "gpus_max": asked.gpus_max,
-        "counts": Counts(asked.counts).name,
+        "counts": AllowedCounts(asked.counts).name,
         "gpu_share": asked.gpu_share,
         "gpu_types": "|".join(asked.gpu_types),
         "gpu_memory_gib": asked.gpu_memory_gib,

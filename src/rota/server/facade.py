@@ -11,7 +11,7 @@ Any other exception is a bug: it is logged with its traceback and answered with 
 
 Plain methods are called on threads of a pool, several at once.  `sync`, `wait` and `logs` are coroutines on
 the event loop, because hundreds of them may be waiting: they must not block, and are cancelled when their
-caller goes away.  All of them are asked only after authentication; `Identity` says who asks.
+caller goes away.  All of them are asked only after authentication; `Caller` says who asks.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.views import (
     ArrayDone,
+    ClusterStatus,
     CostView,
     DryRun,
     EventView,
@@ -43,7 +44,6 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
-    Status,
     UserView,
     WhatIf,
     Why,
@@ -71,7 +71,7 @@ class Busy(RotaError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Caller:
     """Who calls: a person, the agent of one node, or a machine that wants to join."""
 
     user: str = ""
@@ -147,32 +147,32 @@ class Controller(Protocol):
     """Everything the API can ask."""
 
     # Jobs.  Any person may list jobs and ask why; `detail`, `logs` and all that changes a job take an owner
-    # (`Identity.owns`) and raise Forbidden otherwise.  `id` is `17` or `17_3`.
+    # (`Caller.owns`) and raise Forbidden otherwise.  `id` is `17` or `17_3`.
 
-    def submit(self, who: Identity, request: Submission) -> Submitted:
+    def submit(self, who: Caller, request: Submission) -> Submitted:
         """Put jobs on record (durable on return); the same ones again for a key seen before.
 
         Forbidden if the specification names a tenant that is not the caller's.
         """
         ...
 
-    def dry_run(self, who: Identity, spec: JobSpec) -> DryRun:
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         """Say what would happen to it; changes nothing."""
         ...
 
-    def jobs(self, who: Identity, which: JobFilter) -> list[JobView]:
+    def jobs(self, who: Caller, which: JobFilter) -> list[JobView]:
         """Newest last."""
         ...
 
-    def detail(self, who: Identity, id: str) -> JobDetail:
+    def detail(self, who: Caller, id: str) -> JobDetail:
         """All that is known of a job."""
         ...
 
-    def update(self, who: Identity, id: str, change: JobChange) -> JobView:
+    def update(self, who: Caller, id: str, change: JobChange) -> JobView:
         """Change only `change.changes()`.  Conflict if the job has ended, or has started and may not."""
         ...
 
-    def act(self, who: Identity, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
+    def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold …; on record on return, done soon after.  Conflict if the state does not allow it.
 
         Doing what is done already (cancelling a cancelled job) is no error.  `id` may be an array's number:
@@ -180,104 +180,104 @@ class Controller(Protocol):
         """
         ...
 
-    def why(self, who: Identity, id: str) -> Why:
+    def why(self, who: Caller, id: str) -> Why:
         """Why it waits, or why it runs as it does."""
         ...
 
-    async def logs(self, who: Identity, id: str, request: LogRequest) -> Piece:
+    async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """Text from `offset` on; empty if there is none after `wait_s`."""
         ...
 
-    async def wait(self, who: Identity, id: str, wait_s: float) -> JobView:
+    async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
         """The job once it has ended, or as it is after `wait_s`."""
         ...
 
     # The cluster.
 
-    def nodes(self, who: Identity) -> list[NodeView]:
+    def nodes(self, who: Caller) -> list[NodeView]:
         """By name."""
         ...
 
-    def drain(self, who: Identity, node: str, drained: bool, reason: str) -> NodeView:
+    def drain(self, who: Caller, node: str, drained: bool, reason: str) -> NodeView:
         """Admins only (checked by the API, as all that is said to be so here)."""
         ...
 
-    def forget(self, who: Identity, node: str) -> NodeView:
+    def forget(self, who: Caller, node: str) -> NodeView:
         """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost.
 
         Admins only.
         """
         ...
 
-    def policy(self, who: Identity) -> PolicyView:
+    def policy(self, who: Caller) -> PolicyView:
         """The one that decides."""
         ...
 
-    def set_policy(self, who: Identity, policy: str) -> PolicyView:
+    def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Admins only."""
         ...
 
-    def shadow(self, who: Identity, policy: str | None) -> PolicyView:
+    def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """Run another policy beside the real one without acting; None ends that.  Admins only."""
         ...
 
-    def whatif(self, who: Identity, question: Question) -> WhatIf:
+    def whatif(self, who: Caller, question: Question) -> WhatIf:
         """May take seconds."""
         ...
 
-    def status(self, who: Identity) -> Status:
+    def status(self, who: Caller) -> ClusterStatus:
         """How the cluster stands."""
         ...
 
-    def history(self, who: Identity, since_s: float | None, until_s: float | None) -> list[JobView]:
+    def history(self, who: Caller, since_s: float | None, until_s: float | None) -> list[JobView]:
         """Jobs that ended in that time, oldest first."""
         ...
 
-    def history_csv(self, who: Identity, since_s: float | None, until_s: float | None) -> str:
+    def history_csv(self, who: Caller, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
         ...
 
-    def costs(self, who: Identity) -> list[CostView]:
+    def costs(self, who: Caller) -> list[CostView]:
         """What starts, suspensions and departures took, as measured."""
         ...
 
-    def events(self, who: Identity, since_seq: int, limit: int) -> list[EventView]:
+    def events(self, who: Caller, since_seq: int, limit: int) -> list[EventView]:
         """Those with a larger number, ascending."""
         ...
 
     # People.  Admins only.
 
-    def users(self, who: Identity) -> list[UserView]:
+    def users(self, who: Caller) -> list[UserView]:
         """By name."""
         ...
 
-    def add_user(self, who: Identity, user: NewUser) -> UserToken:
+    def add_user(self, who: Caller, user: NewUser) -> UserToken:
         """Conflict if the name is taken."""
         ...
 
-    def new_token(self, who: Identity, name: str) -> UserToken:
+    def new_token(self, who: Caller, name: str) -> UserToken:
         """A new token in place of all the user's old ones; a user may do this to himself."""
         ...
 
-    def remove_user(self, who: Identity, name: str) -> None:
+    def remove_user(self, who: Caller, name: str) -> None:
         """Their tokens are worth nothing from now on; their jobs stay."""
         ...
 
     # Machines.
 
-    def join_token(self, who: Identity, lifetime_s: float) -> JoinToken:
+    def join_token(self, who: Caller, lifetime_s: float) -> JoinToken:
         """Admins only."""
         ...
 
-    def join(self, who: Identity, info: NodeInfo) -> Joined:
+    def join(self, who: Caller, info: NodeInfo) -> Joined:
         """Put a node on record, or its changed devices; answers with a new token of its agent."""
         ...
 
-    async def sync(self, who: Identity, request: SyncRequest) -> SyncReply:
+    async def sync(self, who: Caller, request: SyncRequest) -> SyncReply:
         """For the node `who.node`; answers at once if there is something new, otherwise after `wait_s`."""
         ...
 
-    def kept(self, who: Identity, said: Kept) -> KeptReply:
+    def kept(self, who: Caller, said: Kept) -> KeptReply:
         """For the node `who.node`: which ended jobs' files it may remove."""
         ...
 

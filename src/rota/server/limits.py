@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.server.facade import Identity
+from rota.server.facade import Caller
 
 MIB = 1 << 20
 MOST_BODY_BYTES = 4 * MIB
@@ -89,7 +89,7 @@ class RateLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on, or answer it."""
-        who: Identity | None = scope.get("identity")
+        who: Caller | None = scope.get("identity")
         wait_s = self.take((who.user, who.node)) if who is not None else 0.0
         if not wait_s:
             await self._app(scope, receive, send)

@@ -28,7 +28,7 @@ from rota.model.growing import GrowingTable
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.answers import Answers
-from rota.server.api.app import Settings, create_app
+from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Unauthorized, identify_token
 from rota.server.config import Config, choose
 from rota.server.controller import LiveController
@@ -105,7 +105,7 @@ def start(home: Path, config: Config) -> Running:
         controller.told,
     )
     controller.follow(scheduler)
-    app = create_app(controller, roster, metrics, Settings(metrics_open=config.metrics_open))
+    app = create_app(controller, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
     thread.start()

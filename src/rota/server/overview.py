@@ -9,7 +9,7 @@ from rota import __version__
 from rota.server.facade import Gauges
 from rota.server.store.rows import AttemptRow, NodeRow
 from rota.server.views import STOPPED, node_state, node_view
-from rota.wire.views import NodeView, Status
+from rota.wire.views import ClusterStatus, NodeView
 
 if TYPE_CHECKING:
     from rota.server.controller import LiveController
@@ -40,11 +40,11 @@ class Overview:
             views.append(view)
         return views
 
-    def status(self) -> Status:
+    def status(self) -> ClusterStatus:
         """What an operator sees first."""
         controller, nodes = self.controller, self._rows()
         totals = controller.store.totals()
-        return Status(
+        return ClusterStatus(
             name=controller.name,
             version=__version__,
             started_s=controller.started_s,

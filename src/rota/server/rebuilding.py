@@ -18,19 +18,19 @@ from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
-from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.packing import unpack_grant
+from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.restore import COLUMNS, Stored, refill
-from rota.table.state import Phase
 from rota.scheduler.world import How
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
-from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
-from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
+from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import Hold, note_of
 from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.news import LiveNode
-from rota.worlds.live.observed import Observed
+from rota.worlds.live.observed import JobObservations
 
 LEAST_CAPACITY = 1024
 _ASKED = (
@@ -168,7 +168,7 @@ def live_job(
         leaving_s=measured.get("leaving_s", 0.0),
         is_over=now.phase > Phase.RUNNING,
         preempted_for=measured.get("preempted_for", ""),
-        observed=Observed.of(measured.get("observed")),
+        observed=JobObservations.of(measured.get("observed")),
     )
 
 
@@ -222,7 +222,7 @@ def live_attempt(row: AttemptRow) -> Attempt:
         cause=row.cause,
         mechanism=row.mechanism,
         costs=dict(row.costs or {}),
-        progress=None if row.progress is None else Progress(**row.progress),
+        progress=None if row.progress is None else ProgressReport(**row.progress),
         usage=None if row.usage is None else Usage(**row.usage),
         is_trial=row.parts["is_trial"],
         saved_base=row.parts["saved_base"],
@@ -231,13 +231,13 @@ def live_attempt(row: AttemptRow) -> Attempt:
     )
 
 
-def _place(plain: dict[str, Any]) -> Place:
-    return Place(
+def _place(plain: dict[str, Any]) -> NodePart:
+    return NodePart(
         node=plain["node"],
         name=plain["name"],
         devices=tuple(plain["devices"]),
         ranks=[Rank(**rank) for rank in plain["ranks"]],
-        status=None if plain["status"] is None else Status(plain["status"]),
+        status=None if plain["status"] is None else PartStatus(plain["status"]),
         end=None if plain["end"] is None else Exit(**plain["end"]),
         why=plain["why"],
         over_s=plain.get("over_s"),

@@ -16,19 +16,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
+from rota.crash import crash_point
 from rota.errors import RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.moments.replica import TracedState
-from rota.table.state import Phase
 from rota.scheduler.world import How
 from rota.server.changing import carry_out
-from rota.crash import crash_point
 from rota.server.facade import Busy
 from rota.server.policy.host import PolicyHost
-from rota.server.policy.messages import Why
+from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
 from rota.server.stepping import StepRecorder, attempt_row
 from rota.server.store.failures import StoreError
@@ -43,8 +42,9 @@ from rota.server.store.rows import (
 )
 from rota.server.store.store import Store
 from rota.server.turning import TAKEN, step_of
+from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.inbox import Arrived, Asked, Begun, Event, Inbox
+from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
 from rota.worlds.live.news import News
@@ -76,7 +76,7 @@ class SchedulerSettings:
 
 
 @dataclass
-class Turn:
+class TurnChanges:
     """What a turn changed, for those who wait for it."""
 
     jobs: Mapping[int, LiveJob] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Scheduler:
         heard: dict[str, float],
         settings: SchedulerSettings,
         accounts: Callable[[], Mapping[str, str]],
-        told: Callable[[Turn], None],
+        told: Callable[[TurnChanges], None],
     ) -> None:
         self.store = store
         self.make_host = make_host
@@ -290,7 +290,9 @@ class Scheduler:
 
     def _prepend(self, everything: Everything, unseen: Arrived) -> None:
         """Jobs and commands on record and not done come first; then the policy looks at everything."""
-        open_ = [Asked(c.seq, c.user, c.kind, c.row, c.node, c.args or {}) for c in everything.commands]
+        open_ = [
+            CommandAsked(c.seq, c.user, c.kind, c.row, c.node, c.args or {}) for c in everything.commands
+        ]
         first: list[Event] = [unseen, *open_, Begun()]
         self.inbox.put_back(first)
 
@@ -342,9 +344,9 @@ class Scheduler:
             elif job.is_over and not job.living:
                 self.ids.pop(row, None)
 
-    def _turn_of(self, step: Step, changed: Mapping[int, LiveJob], news: News) -> Turn:
+    def _turn_of(self, step: Step, changed: Mapping[int, LiveJob], news: News) -> TurnChanges:
         ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
-        return Turn(
+        return TurnChanges(
             jobs=changed,
             done=[(done.seq, done.outcome) for done in step.done],
             started=news.started,
@@ -366,13 +368,13 @@ class Scheduler:
     def tell_done(self, seq: int, outcome: Mapping[str, object]) -> None:
         """A command was carried out outside the loop: whoever waits for it need not wait any longer."""
         self._done.add(seq)
-        self.told(Turn(done=[(seq, outcome)]))
+        self.told(TurnChanges(done=[(seq, outcome)]))
 
-    def explain(self, row: int) -> Why:
+    def explain(self, row: int) -> WhyAnswer:
         """Why a waiting job waits, and behind whom; raises Busy."""
         return self.explain_all([row])[row]
 
-    def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
+    def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
 

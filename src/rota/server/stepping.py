@@ -10,10 +10,10 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase, State
 from rota.scheduler.world import How, Lost
 from rota.server.store.rows import AttemptRow, IntervalRow, JobState
-from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.table.state import Phase, State
+from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import dominant
 from rota.worlds.live.world import LiveWorld
 
@@ -184,7 +184,7 @@ def _status(attempt: Attempt) -> str:
     return next((place.status.value for place in attempt.places if place.status is not None), "ordered")
 
 
-def _plain_place(place: Place) -> dict[str, Any]:
+def _plain_place(place: NodePart) -> dict[str, Any]:
     return {
         "node": place.node,
         "name": place.name,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
-from rota.wire.sync import Progress, Usage
+from rota.wire.sync import ProgressReport, Usage
 from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView
 
 STOPPED = "its agent was stopped; jobs there run on, and no others start until it is back"
@@ -90,7 +90,7 @@ def attempt_view(row: AttemptRow, epoch_s: float) -> AttemptView:
         exit_code=exit.get("code"),
         signal=exit.get("signal"),
         cause=row.cause,
-        progress=None if row.progress is None else Progress(**row.progress),
+        progress=None if row.progress is None else ProgressReport(**row.progress),
         usage=None if row.usage is None else Usage(**row.usage),
         costs=dict(row.costs or {}),
         lost_s=row.parts.get("lost_s", 0.0),

@@ -72,7 +72,7 @@ def _set_all(events: Iterable[asyncio.Event]) -> None:
         event.set()
 
 
-class Outcomes:
+class CommandOutcomes:
     """What became of commands, for the threads that wait for them."""
 
     def __init__(self) -> None:

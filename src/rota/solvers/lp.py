@@ -22,7 +22,7 @@ from rota.model.columns import Floats, Ints
 INFINITY = highspy.kHighsInf
 
 
-class Status(StrEnum):
+class SolveStatus(StrEnum):
     """How a solve ended."""
 
     OPTIMAL = "optimal"
@@ -33,16 +33,16 @@ class Status(StrEnum):
 class Solution(NamedTuple):
     """What a solve found; without an optimum the value is NaN and the columns are empty."""
 
-    status: Status
+    status: SolveStatus
     value: float
     columns: Floats
 
 
 _STATUS = {
-    highspy.HighsModelStatus.kOptimal: Status.OPTIMAL,
-    highspy.HighsModelStatus.kInfeasible: Status.INFEASIBLE,
-    highspy.HighsModelStatus.kUnbounded: Status.UNBOUNDED,
-    highspy.HighsModelStatus.kUnboundedOrInfeasible: Status.INFEASIBLE,
+    highspy.HighsModelStatus.kOptimal: SolveStatus.OPTIMAL,
+    highspy.HighsModelStatus.kInfeasible: SolveStatus.INFEASIBLE,
+    highspy.HighsModelStatus.kUnbounded: SolveStatus.UNBOUNDED,
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: SolveStatus.INFEASIBLE,
 }
 
 _OPTIONS: dict[str, bool | int | str] = {
@@ -132,7 +132,7 @@ class LinearProgram:
                 f"HiGHS ended with {self._highs.modelStatusToString(found)!r}, from nothing as well"
             )
         status = _STATUS[found]
-        if status is not Status.OPTIMAL:
+        if status is not SolveStatus.OPTIMAL:
             return Solution(status, float("nan"), np.zeros(0))
         columns = np.array(self._highs.getSolution().col_value)
         return Solution(status, float(self._highs.getInfo().objective_function_value), columns)
@@ -140,7 +140,7 @@ class LinearProgram:
     def optimum(self) -> Solution:
         """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
         found = self.solve()
-        if found.status is not Status.OPTIMAL:
+        if found.status is not SolveStatus.OPTIMAL:
             raise PolicyError(
                 f"a linear program with {self.rows} rows and {self.columns} columns, which has an optimum, "
                 f"was found to be {found.status}"

@@ -10,9 +10,9 @@ from rota.errors import PolicyError
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
+from rota.scheduler.moments.values import copied, digest
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.moments.values import copied, digest
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ask, at, played, print_of, show
 from rota.testing.subject import Around, Subject

@@ -8,9 +8,9 @@ import numpy as np
 
 from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
-from rota.table.state import Phase
 from rota.scheduler.moments.values import copied
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.testing.holding import unfinished
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ids, moment, moves

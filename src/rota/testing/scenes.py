@@ -15,11 +15,11 @@ from numpy.random import Generator
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Ints
-from rota.model.jobs import Counts, JobTable, Kind, Truth
+from rota.model.jobs import AllowedCounts, JobKind, JobTable, Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.model.units import plural
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 
@@ -151,7 +151,7 @@ def _rich_columns(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any
         columns |= _elastic(rng, cluster, gpus)
     if _often(rng):
         columns["gang"] = rng.random(n) < 0.8
-        columns["kind"] = rng.choice([int(Kind.TRAIN), int(Kind.OPPORTUNISTIC)], n)
+        columns["kind"] = rng.choice([int(JobKind.TRAIN), int(JobKind.OPPORTUNISTIC)], n)
     return columns
 
 
@@ -162,7 +162,7 @@ def _elastic(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any]:
     return {
         "gpus_min": np.where(elastic, gpus // 2, gpus),
         "gpus_max": np.where(elastic, np.maximum(np.minimum(2 * gpus, most), gpus), gpus),
-        "counts": rng.choice([int(Counts.ANY), int(Counts.POWERS_OF_TWO)], len(gpus)),
+        "counts": rng.choice([int(AllowedCounts.ANY), int(AllowedCounts.POWERS_OF_TWO)], len(gpus)),
     }
 
 
@@ -189,7 +189,11 @@ def _truth(rng: Generator, n: int, rich: bool) -> Truth:
 def _setting(rng: Generator, cluster: Cluster, trace: Trace, rich: bool, seed: int) -> Setting:
     if not rich:
         return Setting(seed=seed)
-    costs = Costs(start=Cost(2.0), restore=Cost(3.0), checkpoint_every_s=7.0) if _often(rng) else Costs()
+    costs = (
+        Costs(start=CostModel(2.0), restore=CostModel(3.0), checkpoint_every_s=7.0)
+        if _often(rng)
+        else Costs()
+    )
     faults = []
     if _often(rng):
         at = float(rng.uniform(10.0, 200.0))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.moments.frozen import packed_decision
 from rota.scheduler.loop import Loop
+from rota.scheduler.moments.frozen import packed_decision
+from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.moments.values import digest
 from rota.testing.scenes import Scene
 from rota.testing.subject import Around, Subject
 

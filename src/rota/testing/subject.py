@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, get_type_hints
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge, Provider
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.knowledge.needs import Knowledge, Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems, whole
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene

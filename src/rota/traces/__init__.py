@@ -10,10 +10,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from rota.traces.reading import read
-from rota.traces.registry import Format, formats
+from rota.traces.registry import TraceFormat, formats
 from rota.traces.writing import write
 
-__all__ = ["Format", "formats", "read", "write"]
+__all__ = ["TraceFormat", "formats", "read", "write"]
 
 _READERS = (
     *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "philly_json"),

@@ -12,7 +12,7 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, read_only
-from rota.model.jobs import JobTable, Observed, Outcome, Truth
+from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.table import Table, encode
 
@@ -83,7 +83,7 @@ def finish(
     *,
     jobs: Mapping[str, Any],
     truth: Truth,
-    observed: Observed | None = None,
+    observed: RecordedRun | None = None,
     facts: Mapping[str, object] | None = None,
     zone: str | None = None,
 ) -> Trace:
@@ -119,7 +119,7 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
     return replace(
         trace,
         jobs=replace(trace.jobs, submit_s=read_only(trace.jobs.submit_s - epoch)),
-        observed=seen and Observed(seen.start_s - epoch, seen.end_s - epoch),
+        observed=seen and RecordedRun(seen.start_s - epoch, seen.end_s - epoch),
         facts={**trace.facts, "epoch": stamp, "time_zone": zone},
     )
 

@@ -22,7 +22,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
 
 MINUTE_S = 60.0
@@ -38,7 +38,7 @@ KINDS = {kind: kind for kind in ("strict", "soft", "best")}
     "expect_time_list,expect_value_list,best_effort,job_type\n"
     "0,vc_a,2,5,900,vgg16,30,1,40-60-80-120,10-8-5-2,0,soft\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     submit_s = table.floats("submit_time") * MINUTE_S
     kinds = np.array(table.one_of("job_type", KINDS))

@@ -20,11 +20,11 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
 
 
-def _matches(source: Source) -> bool:
+def _matches(source: TraceSource) -> bool:
     header = set(source.header())
     return {"num_gpu", "duration", "model_name"} <= header and bool({"deadline", "ddl"} & header)
 
@@ -37,7 +37,7 @@ def _matches(source: Source) -> bool:
     example="job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
     "e1,0,5000,resnet50,2500,256,2,2000\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     submit_s = table.floats(table.first_of("submission_time", "submit_time"))
     duration_s = table.floats("duration")

@@ -29,7 +29,7 @@ from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
 
 CURRENT = (
@@ -49,13 +49,13 @@ NEEDED = ("job_type", "scale_factor", "total_steps", "arrival_s")
 MEASURED_SCALES = (1, 2, 4, 8)
 
 
-def tabs_of(source: Source) -> int:
+def tabs_of(source: TraceSource) -> int:
     """Tab-separated fields of the first line; 0 if there is no tab."""
     tabs = source.opening[0].count("\t") if source.opening else 0
     return tabs + 1 if tabs else 0
 
 
-def _matches(source: Source) -> bool:
+def _matches(source: TraceSource) -> bool:
     header = set(source.header())
     return tabs_of(source) in (len(OLD), len(CURRENT)) or (set(NEEDED) <= header and "mode" not in header)
 
@@ -67,7 +67,7 @@ def _matches(source: Source) -> bool:
     matches=_matches,
     example="LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t1200\t2\t1\t-1.000000\t30\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = _table(source)
     odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
     scale = table.whole("scale_factor")
@@ -93,7 +93,7 @@ def read(source: Source) -> Trace:
     )
 
 
-def _table(source: Source) -> Table:
+def _table(source: TraceSource) -> Table:
     fields = tabs_of(source)
     if fields == 0:
         table = read_table(source)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import read_table
 
 COLUMNS = (
@@ -43,7 +43,7 @@ STATES = {
     example=",".join(COLUMNS) + "\n"
     "7,u1,vc1,8,64,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:01:00,2020-04-01 01:01:00,3600,60\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     submitted, start, end = (
@@ -68,7 +68,7 @@ def read(source: Source) -> Trace:
             **tenant_paths(table, "vc", "user"),
         },
         truth=Truth.build(duration_s, outcome=outcome),
-        observed=Observed(start, end),
+        observed=RecordedRun(start, end),
         facts={"duration": "seconds of running as recorded"},
         zone="local time of the cluster, zone not recorded",
     )

@@ -15,7 +15,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import read_table
 
 COLUMNS = ("job_id", "submission_time", "duration", "num_gpu")
@@ -28,7 +28,7 @@ COLUMNS = ("job_id", "submission_time", "duration", "num_gpu")
     matches=lambda source: set(source.header()) == set(COLUMNS),
     example="job_id,submission_time,duration,num_gpu\na1,0,700,1\na2,30,3600,8\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     return finish(

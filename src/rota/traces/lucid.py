@@ -26,7 +26,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.helios import STATES
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source, load
+from rota.traces.source import TraceSource, load
 from rota.traces.table import Table, encode, read_table
 
 COLUMNS = ("job_id", "user", "vc", "jobname", "gpu_num", "cpu_num", "state", "submit_time", "duration")
@@ -43,7 +43,7 @@ MIB_PER_GIB = 1024.0
     example=",".join((*COLUMNS, *PROFILE, "gmem")) + "\n"
     "1,u1,vc1,train_a,2,12,COMPLETED,2020-09-01 00:00:10,600,ResNet18,CIFAR-10,64,0,2048.0\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "job_id"))

@@ -23,11 +23,11 @@ import numpy as np
 
 from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
 from rota.model.columns import Floats, Ints
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source, load
+from rota.traces.source import TraceSource, load
 from rota.traces.table import Table, read_table
 
 COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -49,7 +49,7 @@ PHASES = {
     example="name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
     "creation_time,deletion_time,scheduled_time\npod-1,4000,8192,1,250,T4|P100,BE,Succeeded,5,65,6\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "name"))
@@ -92,7 +92,7 @@ def _shares(table: Table, gpus: Ints, odd: Oddities) -> Floats:
     return np.where(part & (gpus == 1), milli / MILLI, 1.0)
 
 
-def _times(table: Table, odd: Oddities) -> tuple[Floats, Observed, Truth]:
+def _times(table: Table, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:
     """Submission, what was observed, and how long each pod ran."""
     submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
     start_s = table.floats("scheduled_time", blank=np.nan)
@@ -104,7 +104,7 @@ def _times(table: Table, odd: Oddities) -> tuple[Floats, Observed, Truth]:
     odd.drop("scheduled but never deleted", "how long it ran is not known", ~unscheduled & np.isnan(end_s))
     duration_s[unscheduled] = 0.0
     outcome[unscheduled] = Outcome.CANCELLED
-    return submit_s, Observed(start_s, end_s), Truth.build(duration_s, outcome=outcome)
+    return submit_s, RecordedRun(start_s, end_s), Truth.build(duration_s, outcome=outcome)
 
 
 def read_nodes(path: str | os.PathLike[str]) -> Cluster:

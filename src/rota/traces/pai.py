@@ -20,7 +20,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import MOST, read_table
 
 COLUMNS = ("job_id", "user", "group", "submit_time", "duration", "num_gpu", "num_cpu", "num_inst")
@@ -33,7 +33,7 @@ COLUMNS = ("job_id", "user", "group", "submit_time", "duration", "num_gpu", "num
     matches=has_header(*COLUMNS),
     example=",".join(COLUMNS) + "\n0,u1,g1,10,600,0.5,6,1\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     odd = Oddities(table, ids_of(table, "job_id"))

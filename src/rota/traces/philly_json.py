@@ -27,11 +27,11 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Bools
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, tenant_paths
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import BLANKS, Table
 
 STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Outcome.FAILED}
@@ -82,7 +82,7 @@ class _Job:
     '  "submitted_time": "2017-10-01 08:00:00", "attempts": [{"start_time": "2017-10-01 08:00:30",\n'
     '  "end_time": "2017-10-01 09:00:30", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]\n',
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     jobs = [_job(_Place(source, number, entry)) for number, entry in enumerate(_entries(source), 1)]
     table = _as_table(source, jobs)
     odd = Oddities(table, [job.id for job in jobs])
@@ -102,7 +102,7 @@ def read(source: Source) -> Trace:
             outcome=[job.outcome for job in jobs],
             failures={row: times[:-1] for row, times in enumerate(runs) if len(times) > 1},
         ),
-        observed=Observed(
+        observed=RecordedRun(
             np.array([job.attempts[0].start if job.attempts else nan for job in jobs]),
             np.array([job.attempts[-1].end if job.attempts else nan for job in jobs]),
         ),
@@ -133,14 +133,14 @@ def _marks(rows: Iterable[bool]) -> Bools:
     return np.fromiter(rows, dtype=np.bool_)
 
 
-def _as_table(source: Source, jobs: list[_Job]) -> Table:
+def _as_table(source: TraceSource, jobs: list[_Job]) -> Table:
     """What tells jobs apart as a table, whose `row` is the place in the list from 1."""
     rows = [(job.id, job.vc, job.user, str(job.submitted), repr(job.attempts)) for job in jobs]
     frame = pl.DataFrame(rows, schema=["jobid", "vc", "user", "submitted", "attempts"], orient="row")
     return Table(source.file, frame, np.arange(1, len(jobs) + 1))
 
 
-def _entries(source: Source) -> list[Any]:
+def _entries(source: TraceSource) -> list[Any]:
     try:
         entries = json.loads(source.data.decode())
     except json.JSONDecodeError as error:
@@ -185,7 +185,7 @@ def _attempt(place: _Place, attempt: Any) -> _Attempt:
 class _Place:
     """One entry of the list, to read fields from it and to name it in errors."""
 
-    source: Source
+    source: TraceSource
     number: int
     entry: Any
 

@@ -16,7 +16,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, numbered, tenant_paths
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import read_table
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
@@ -29,7 +29,7 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
     matches=lambda source: set(source.header()) == set(COLUMNS),
     example="timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-01 08:00:00,60.0,2,120.0,vc1\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     return finish(

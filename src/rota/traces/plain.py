@@ -28,27 +28,27 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Array, Floats
-from rota.model.jobs import JOB_COLUMNS, Counts, Kind, Observed, Outcome, Part, Truth
+from rota.model.jobs import JOB_COLUMNS, AllowedCounts, JobKind, JobPart, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
 OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s", "end_s", "after", "parts")
 HEAD = "#rota "
 NAMED = ("tenant", "group", "workload")
-ENUMS = {"kind": Kind, "counts": Counts, "outcome": Outcome}
+ENUMS = {"kind": JobKind, "counts": AllowedCounts, "outcome": Outcome}
 UNBOUNDED = ("submit_s", "deadline_s", "start_s", "end_s")
 """Moments, which may lie before the origin."""
 
 
-def _matches(source: Source) -> bool:
+def _matches(source: TraceSource) -> bool:
     return source.is_parquet or _has_head(source) or {"submit_s", "gpus"} <= set(source.header())
 
 
-def _has_head(source: Source) -> bool:
+def _has_head(source: TraceSource) -> bool:
     return source.data.startswith(HEAD.encode())
 
 
@@ -59,7 +59,7 @@ def _has_head(source: Source) -> bool:
     matches=_matches,
     example="job_id,submit_s,gpus,duration_s,tenant,deadline_s\nj1,0,2,600,vision/ann,900\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table, head = _parquet(source) if source.is_parquet else _csv(source)
     _check_columns(table)
     odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
@@ -89,14 +89,14 @@ class _Head:
     names: dict[str, list[str]] = field(default_factory=dict)
 
 
-def _csv(source: Source) -> tuple[Table, _Head]:
+def _csv(source: TraceSource) -> tuple[Table, _Head]:
     if not _has_head(source):
         return read_table(source), _Head()
     first = source.data.split(b"\n", 1)[0].decode()
     return read_table(source, skip=1), _head(source, first.removeprefix(HEAD))
 
 
-def _parquet(source: Source) -> tuple[Table, _Head]:
+def _parquet(source: TraceSource) -> tuple[Table, _Head]:
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
         head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
@@ -109,7 +109,7 @@ def _parquet(source: Source) -> tuple[Table, _Head]:
     return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source, head)
 
 
-def _head(source: Source, text: str) -> _Head:
+def _head(source: TraceSource, text: str) -> _Head:
     try:
         given = json.loads(text)
         odd = given.get("odd")
@@ -213,7 +213,7 @@ def _run_times(cell: str) -> tuple[float, ...]:
     return times if all(0 <= time < np.inf for time in times) else ()
 
 
-def _observed(table: Table, odd: Oddities) -> Observed | None:
+def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
     if not (table.has("start_s") or table.has("end_s")):
         return None
 
@@ -223,7 +223,7 @@ def _observed(table: Table, odd: Oddities) -> Observed | None:
     began_s, ended_s = moments("start_s"), moments("end_s")
     odd.note("recorded start before submission", "kept", began_s < _column(table, "submit_s"))
     odd.note("recorded end before start", "kept", ended_s < began_s)
-    return Observed(began_s, ended_s)
+    return RecordedRun(began_s, ended_s)
 
 
 def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
@@ -250,7 +250,7 @@ def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
     return []
 
 
-def _parts(table: Table) -> dict[int, tuple[Part, ...]]:
+def _parts(table: Table) -> dict[int, tuple[JobPart, ...]]:
     """Uneven tasks of the rows that have them."""
     if not table.has("parts"):
         return {}
@@ -261,10 +261,10 @@ def _parts(table: Table) -> dict[int, tuple[Part, ...]]:
     return found
 
 
-def _part_list(cell: str) -> tuple[Part, ...]:
+def _part_list(cell: str) -> tuple[JobPart, ...]:
     """The tasks in a cell of JSON; empty if it is not such a list."""
     try:
-        parts = tuple(Part(**part) for part in json.loads(cell))
+        parts = tuple(JobPart(**part) for part in json.loads(cell))
     except (TypeError, ValueError):
         return ()
     return parts if all(isinstance(part.tasks, int) and isinstance(part.gpus, int) for part in parts) else ()

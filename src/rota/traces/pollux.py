@@ -18,7 +18,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
@@ -31,7 +31,7 @@ COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
     matches=has_header(*COLUMNS),
     example="name,time,application,num_replicas,batch_size\ncifar10-0,16,cifar10,2,512\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     _check_single(table)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from rota.errors import InputError
 from rota.model.trace import Trace
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 
-Reader = Callable[[Source], Trace]
-Matcher = Callable[[Source], bool]
+Reader = Callable[[TraceSource], Trace]
+Matcher = Callable[[TraceSource], bool]
 
 
 @dataclass(frozen=True)
-class Format:
+class TraceFormat:
     """One way to write down a trace."""
 
     name: str
@@ -28,7 +28,7 @@ class Format:
     read: Reader
 
 
-_FORMATS: dict[str, Format] = {}
+_FORMATS: dict[str, TraceFormat] = {}
 
 
 def trace_format(
@@ -39,7 +39,7 @@ def trace_format(
     def register(read: Reader) -> Reader:
         if name in _FORMATS:
             raise ValueError(f"two readers register the trace format {name!r}")
-        _FORMATS[name] = Format(name, description, recognised, example, matches, read)
+        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read)
         return read
 
     return register
@@ -48,19 +48,19 @@ def trace_format(
 def has_header(*names: str, without: tuple[str, ...] = (), separator: str = ",") -> Matcher:
     """True of files whose first line names all of `names` and none of `without`."""
 
-    def matches(source: Source) -> bool:
+    def matches(source: TraceSource) -> bool:
         header = source.header(separator)
         return set(names) <= set(header) and not set(without) & set(header)
 
     return matches
 
 
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[TraceFormat, ...]:
     """All known formats, by name."""
     return tuple(_FORMATS[name] for name in sorted(_FORMATS))
 
 
-def find(source: Source, name: str | None) -> Format:
+def find(source: TraceSource, name: str | None) -> TraceFormat:
     """The format called `name`, or the one that `source` is in."""
     if name is not None:
         if name not in _FORMATS:

@@ -26,11 +26,11 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Array, Floats, Ints
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import MOST, Table, encode, is_blank, read_table
 from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
 
@@ -50,7 +50,7 @@ NO_LIMIT = ("unlimited", "partition_limit")
 _LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
 
 
-def _matches(source: Source) -> bool:
+def _matches(source: TraceSource) -> bool:
     header = set(source.header("|"))
     return bool({"JobIDRaw", "JobID"} & header) and {"Submit", "State"} <= header
 
@@ -64,7 +64,7 @@ def _matches(source: Source) -> bool:
     "11|ann|vision|2024-03-01T09:00:00|2024-03-01T09:05:00|2024-03-01T10:05:00|3600|120|COMPLETED|"
     "cpu=8,gres/gpu=2,mem=64G|cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=64G\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = _without_last_bar(read_table(source, separator="|", quoted=False))
     table.require(table.first_of("JobIDRaw", "JobID"), "Submit", "Start", "End", "State")
     table, steps = _without_steps(table)
@@ -82,7 +82,7 @@ def read(source: Source) -> Trace:
             **_names(table),
         },
         truth=Truth.build(duration_s, outcome=np.where(states < 0, Outcome.COMPLETED, states)),
-        observed=Observed(start, end),
+        observed=RecordedRun(start, end),
         facts={"duration": "seconds elapsed, time suspended included"},
         zone="local time of the site, zone not recorded",
     )

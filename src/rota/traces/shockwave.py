@@ -21,7 +21,7 @@ from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weight_facts
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
 
 FIELDS = (*CURRENT[:7], "mode", "priority_weight", "SLO", "duration_s", "arrival_s")
@@ -36,7 +36,7 @@ MODES = {mode: mode for mode in ("static", "accordion", "gns")}
     matches=lambda source: tabs_of(source) == len(FIELDS) or set(NEEDED) <= set(source.header()),
     example="LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t1200\t2\tgns\t1\t-1.000000\t600\t30\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = _table(source)
     odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
     workload, workload_names = table.codes("job_type")
@@ -60,7 +60,7 @@ def read(source: Source) -> Trace:
     )
 
 
-def _table(source: Source) -> Table:
+def _table(source: TraceSource) -> Table:
     fields = tabs_of(source)
     if fields == 0:
         table = read_table(source)

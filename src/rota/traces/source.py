@@ -18,7 +18,7 @@ _SAMPLE_BYTES = 65536
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceSource:
     """What a file holds, ready for a reader."""
 
     file: str
@@ -47,17 +47,17 @@ class Source:
         return tuple(name.strip().strip('"') for name in self.opening[0].split(separator))
 
 
-def load(path: str | os.PathLike[str]) -> Source:
+def load(path: str | os.PathLike[str]) -> TraceSource:
     """The content of `path`; gzip is recognised by its first bytes, whatever the name says."""
     file = os.fspath(path)
     data = _unzipped(_bytes_of(file), file)
     if not data.strip():
         raise InputError.at("the file is empty", file=file, expected="a trace")
     if data.startswith(_PARQUET):
-        return Source(file, data)
+        return TraceSource(file, data)
     data = data.removeprefix(_BOM).replace(b"\r\n", b"\n")
     _check_utf8(data, file)
-    return Source(file, data)
+    return TraceSource(file, data)
 
 
 def _bytes_of(file: str) -> bytes:

@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Bools, Floats, Ints
-from rota.model.jobs import Observed, Outcome, Truth
+from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 FIELDS = (
@@ -43,7 +43,7 @@ OUTCOMES = {FAILED: Outcome.FAILED, CANCELLED: Outcome.CANCELLED}
 KIB_PER_GIB = 1024.0**2
 
 
-def _matches(source: Source) -> bool:
+def _matches(source: TraceSource) -> bool:
     line = next((line for line in source.opening if not line.startswith(";")), "")
     fields = line.split()
     return len(fields) == len(FIELDS) and all(_is_number(field) for field in fields)
@@ -60,7 +60,7 @@ def _is_number(text: str) -> bool:
     matches=_matches,
     example="; MaxProcs: 64\n1 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table, comments = _table(source)
     odd = Oddities(table, ids_of(table, "job"))
     status = np.array(table.one_of("status", STATUSES))
@@ -86,18 +86,20 @@ def read(source: Source) -> Trace:
             "after": _after(table, odd),
         },
         truth=Truth.build(run_s, outcome=[OUTCOMES.get(code, Outcome.COMPLETED) for code in status.tolist()]),
-        observed=Observed(submit_s + wait_s, submit_s + wait_s + run_s),
+        observed=RecordedRun(submit_s + wait_s, submit_s + wait_s + run_s),
         facts={"duration": "seconds of running as recorded", "processor": "one GPU", **comments},
     )
 
 
-def _table(source: Source) -> tuple[Table, dict[str, object]]:
+def _table(source: TraceSource) -> tuple[Table, dict[str, object]]:
     """The fields with blanks made tabs, and what the comments say."""
     lines = [line.split() for line in source.data.decode().split("\n")]
     comments = [" ".join(line).lstrip("; ") for line in lines if line and line[0].startswith(";")]
     pairs = [comment.partition(":") for comment in comments if ":" in comment]
     data = ["" if line and line[0].startswith(";") else "\t".join(line) for line in lines]
-    table = read_table(Source(source.file, "\n".join(data).encode()), FIELDS, separator="\t", quoted=False)
+    table = read_table(
+        TraceSource(source.file, "\n".join(data).encode()), FIELDS, separator="\t", quoted=False
+    )
     return table, {name.strip(): value.strip() for name, _, value in pairs}
 
 

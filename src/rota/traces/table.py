@@ -18,7 +18,7 @@ import polars as pl
 from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.units import plural
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 
 BLANKS = ("", "nan", "na", "n/a", "none", "null", "unknown")
 """Words (in lower case) that logs write where they know nothing."""
@@ -157,7 +157,7 @@ def encode(names: pl.Series, known: Sequence[str] = ()) -> tuple[Array, tuple[st
 
 
 def read_table(
-    source: Source,
+    source: TraceSource,
     names: Sequence[str] | None = None,
     *,
     separator: str = ",",
@@ -176,7 +176,7 @@ def read_table(
     return table
 
 
-def _read_lines(source: Source, names: Sequence[str] | None, separator: str, skip: int) -> Table:
+def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> Table:
     """Text without quotes: count the separators of each line, then let polars split them all."""
     lines = source.data.split(b"\n")
     rows = [row for row, line in enumerate(lines, 1) if row > skip and line.strip()]
@@ -203,7 +203,7 @@ def _read_lines(source: Source, names: Sequence[str] | None, separator: str, ski
     return Table(source.file, frame, np.array(rows, dtype=np.int64))
 
 
-def _read_quoted(source: Source, names: Sequence[str] | None, separator: str, skip: int) -> Table:
+def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> Table:
     """Text with quotes, which may hold separators and even line ends: record by record."""
     rows: list[int] = []
     records: list[list[str]] = []
@@ -221,7 +221,7 @@ def _read_quoted(source: Source, names: Sequence[str] | None, separator: str, sk
     return Table(source.file, frame, np.array(rows, dtype=np.int64))
 
 
-def _records(source: Source, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _records(source: TraceSource, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of each record, with the line it starts in."""
     reader = csv.reader(io.StringIO(source.data.decode(), newline=""), delimiter=separator)
     row = 1
@@ -235,7 +235,7 @@ def _records(source: Source, separator: str) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def _column_names(source: Source, row: int, cells: Sequence[str]) -> list[str]:
+def _column_names(source: TraceSource, row: int, cells: Sequence[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
@@ -243,7 +243,7 @@ def _column_names(source: Source, row: int, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _ragged(source: Source, row: int, fields: int, names: Sequence[str]) -> InputError:
+def _ragged(source: TraceSource, row: int, fields: int, names: Sequence[str]) -> InputError:
     expected = f"{len(names)} ({', '.join(names)})"
     return InputError.at(
         f"the line has {plural(fields, 'field')}", file=source.file, row=row, expected=expected

@@ -14,7 +14,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import has_header, trace_format
-from rota.traces.source import Source
+from rota.traces.source import TraceSource
 from rota.traces.table import read_table
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
@@ -27,7 +27,7 @@ COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "dura
     matches=has_header(*COLUMNS, without=("ddl", "deadline", "expect_time_list")),
     example="job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,4,0,100,vgg16,160,0\n",
 )
-def read(source: Source) -> Trace:
+def read(source: TraceSource) -> Trace:
     table = read_table(source)
     table.require(*COLUMNS)
     workload, workload_names = table.codes("model_name")

@@ -37,7 +37,7 @@ _BATCH = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StopVerdict:
     """How a stop ends."""
 
     do: int
@@ -85,18 +85,18 @@ class Alone:
             return None
         return directive.sequence
 
-    def judge(self, sequence: int, verdict: Verdict) -> None:
+    def judge(self, sequence: int, verdict: StopVerdict) -> None:
         """The leader ends the stop."""
         self.page.words[7] = verdict.seen << 32 | min(verdict.batch_size, _BATCH)
         self.page.judge(sequence, verdict.do)
 
-    def verdict(self, sequence: int) -> Verdict | None:
+    def verdict(self, sequence: int) -> StopVerdict | None:
         """What the leader has said, to a follower."""
         do = self.page.verdict(sequence)
         if do is None:
             return None
         word = self.page.words[7]
-        return Verdict(do, word >> 32, word & _BATCH)
+        return StopVerdict(do, word >> 32, word & _BATCH)
 
     def close(self, seen: int) -> None:
         """The stop is over; directives up to `seen` have been obeyed."""
@@ -221,14 +221,14 @@ class ByStore(Alone):
                 self._stop = int(self._store.get(self._key("stop")))
         return self._number if self._stop is not None and step >= self._stop else None
 
-    def judge(self, sequence: int, verdict: Verdict) -> None:
+    def judge(self, sequence: int, verdict: StopVerdict) -> None:
         self._store.set(self._key("verdict"), f"{verdict.do} {verdict.batch_size}")
 
-    def verdict(self, sequence: int) -> Verdict | None:
+    def verdict(self, sequence: int) -> StopVerdict | None:
         if not self._store.check([self._key("verdict")]):
             return None
         do, batch = (int(part) for part in self._store.get(self._key("verdict")).split())
-        return Verdict(do, self.known, batch)
+        return StopVerdict(do, self.known, batch)
 
     def close(self, seen: int) -> None:
         self._number += 1

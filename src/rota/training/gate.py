@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from rota.training import protocol
-from rota.training.agreement import Alone, Naps, Verdict, choose, stopping
+from rota.training.agreement import Alone, Naps, StopVerdict, choose, stopping
 from rota.training.checkpoint import refuse, say
 from rota.training.leaving import leave_now
 from rota.training.protocol import Directive, Page, RankState
@@ -30,7 +30,7 @@ SAVED_WITHIN_S = 600.0
 """Ranks other than 0 wait this long for rank 0's last checkpoint."""
 
 
-class Keeper(Protocol):
+class StateHolder(Protocol):
     """The holder of the program's state."""
 
     def save(self, together: bool) -> None:
@@ -55,13 +55,13 @@ class Keeper(Protocol):
         """Put what it knows into a report."""
 
 
-class Gate:
+class StepGate:
     """The step boundary of one rank."""
 
     def __init__(
         self,
         environment: Environment,
-        keeper: Keeper,
+        keeper: StateHolder,
         status: RankState,
         *,
         group: Callable[[], Any],
@@ -238,7 +238,9 @@ class Gate:
             self._leave(agreement, directive, verdict.seen)
         self._go_on(agreement, verdict)
 
-    def _verdict(self, agreement: Alone, sequence: int, directive: Directive, began: float) -> Verdict | None:
+    def _verdict(
+        self, agreement: Alone, sequence: int, directive: Directive, began: float
+    ) -> StopVerdict | None:
         """How this stop ends: the leader decides, the others look."""
         if not agreement.leads and not self._leader_has_finished(agreement):
             return agreement.verdict(sequence)
@@ -251,7 +253,7 @@ class Gate:
             do = protocol.GO_AWAY
         elif directive.do == protocol.CHECKPOINT:
             do = protocol.SAVE
-        verdict = Verdict(do, directive.sequence, int(directive.batch_size or 0))
+        verdict = StopVerdict(do, directive.sequence, int(directive.batch_size or 0))
         agreement.judge(sequence, verdict)
         return verdict
 
@@ -284,7 +286,7 @@ class Gate:
         elif directive.do == protocol.PAUSE and state != protocol.SUSPENDED:
             self.report(protocol.PAUSED, sequence=directive.sequence)
 
-    def _go_on(self, agreement: Alone, verdict: Verdict) -> None:
+    def _go_on(self, agreement: Alone, verdict: StopVerdict) -> None:
         if self.status.state == protocol.SUSPENDED:
             began = time.monotonic()
             try:

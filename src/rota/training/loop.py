@@ -18,7 +18,7 @@ from rota.training import learning_rate as rates
 from rota.training import protocol, state, torch_state
 from rota.training.checkpoint import CheckpointError, Checkpoints, Summing, say
 from rota.training.environment import Environment
-from rota.training.gate import Gate
+from rota.training.gate import StepGate
 from rota.training.restoring import load_alike, own_random_states
 from rota.training.sampler import Sampler
 from rota.training.statistics import GradientNoise
@@ -65,7 +65,7 @@ def attach(
     if checkpoint_dir is not None:
         environment = dataclasses.replace(environment, checkpoint=os.fspath(checkpoint_dir))
     job = Job(environment, objects, learning_rate=learning_rate, keep=keep, batch_size=batch_size)
-    gate = Gate(
+    gate = StepGate(
         environment,
         job,
         job.status,
@@ -80,7 +80,7 @@ def attach(
 class Job:
     """This program as Rota sees it.  Made by `attach`; one for each process."""
 
-    _gate: Gate
+    _gate: StepGate
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Job:
         folder = environment.checkpoint
         self._checkpoints = Checkpoints(folder, environment.restore, keep) if folder else None
 
-    def begin(self, gate: Gate, total_steps: int | None, statistics: bool) -> None:
+    def begin(self, gate: StepGate, total_steps: int | None, statistics: bool) -> None:
         """Restore, and say that we are here (called by `attach`)."""
         self._gate = gate
         self.status.total_steps = total_steps

@@ -47,7 +47,7 @@ class Wanted(StrEnum):
     FORGET = "forget"  # its end is on record here: the agent may clean up
 
 
-class Status(StrEnum):
+class PartStatus(StrEnum):
     """What has become of a part."""
 
     WAITING = "waiting"  # known; its devices (or its master's port) are not there yet
@@ -155,7 +155,7 @@ class Exit(BaseModel):
     """The kernel killed it for memory, as far as can be told."""
 
 
-class Progress(BaseModel):
+class ProgressReport(BaseModel):
     """What a program that imports `rota.training` last said."""
 
     steps: int = 0
@@ -216,7 +216,7 @@ class Report(BaseModel):
     submit_s: float = 0.0
     """As in the order that it was begun with: the row may be another job's by now."""
     attempt: int
-    status: Status
+    status: PartStatus
     since_s: float
     """Unix time of the last change of status."""
     started_s: float | None = None
@@ -227,7 +227,7 @@ class Report(BaseModel):
     why: str = ""
     suspended_gib: float = 0.0
     """Host memory a suspended part holds."""
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     capability: Capability | None = None
     usage: Usage | None = None
     costs: list[Cost] = []

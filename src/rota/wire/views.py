@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
-from rota.wire.sync import Capability, DeviceInfo, Progress, Usage
+from rota.wire.sync import Capability, DeviceInfo, ProgressReport, Usage
 
 
 class ReasonView(BaseModel):
@@ -78,7 +78,7 @@ class AttemptView(BaseModel):
     exit_code: int | None = None
     signal: int | None = None
     cause: str = ""
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     usage: Usage | None = None
     costs: dict[str, float] = {}
     lost_s: float = 0.0
@@ -219,7 +219,7 @@ class WhatIf(BaseModel):
     """What a reader of the numbers should know, as sentences; empty if nothing."""
 
 
-class Status(BaseModel):
+class ClusterStatus(BaseModel):
     """`rota status`."""
 
     name: str
@@ -238,7 +238,7 @@ class Status(BaseModel):
     """What an operator should know now, as sentences: database away, node lost, policy late."""
 
 
-class Refusal(BaseModel):
+class RefusedJob(BaseModel):
     """A job to which something was not done."""
 
     job: str
@@ -261,7 +261,7 @@ class ArrayDone(BaseModel):
     """Those to which it was done."""
     ended: int
     """How many were over before; nothing was done to them."""
-    refused: list[Refusal] = []
+    refused: list[RefusedJob] = []
 
 
 class UserView(BaseModel):

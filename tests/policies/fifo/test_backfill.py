@@ -9,6 +9,7 @@ import pytest
 
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError, PolicyError
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Reservation
 from rota.model.jobs import JobTable, Truth
@@ -16,7 +17,6 @@ from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder

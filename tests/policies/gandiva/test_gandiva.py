@@ -11,13 +11,13 @@ from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
-from rota.model.jobs import Counts
+from rota.model.jobs import AllowedCounts
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.worlds.simulated.interference import Company
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
 from scripted import state_of
@@ -48,7 +48,7 @@ def packed(record: Record) -> set[tuple[str, float, float]]:
 )
 def test_two_jobs_on_one_gpu(policy: str, switch_s: float, expected: dict[str, float]) -> None:
     """Example 1: turns of 60 s; a switch is paid whenever the GPU goes to another job than the last."""
-    setting = Setting(costs=Costs(switch=Cost(switch_s)))
+    setting = Setting(costs=Costs(switch=CostModel(switch_s)))
     assert finishes(play(policy, "A 1x300 B 1x120", "1x1", setting)) == expected
 
 
@@ -101,7 +101,7 @@ def trio(memory_gib: Sequence[float] = (4.0, 5.0, 8.0), seconds: float = 600) ->
 def share(trace: Trace, pairs: dict[tuple[str, str], tuple[float, float]], gpus: int = 2) -> Record:
     """`trace` on one server of `gpus` GPUs with 16 GiB each, where `pairs` share as measured."""
     cluster = Cluster.build([NodeShape(count=1, gpus=gpus, gpu_memory_gib=16.0)])
-    slowdowns = Slowdowns(company=Company(pairs=pairs, utilisation=USE))
+    slowdowns = Slowdowns(company=Interference(pairs=pairs, utilisation=USE))
     speed = FixedDuration(trace.jobs, cluster, slowdowns)
     return play("gandiva", trace, cluster, Setting(speed=speed))
 
@@ -196,9 +196,11 @@ def test_a_move_that_made_a_job_slower_is_undone_once() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "expected"),
-    [(Counts.ANY, [2, 4, 3]), (Counts.POWERS_OF_TWO, [2, 4, 2])],
+    [(AllowedCounts.ANY, [2, 4, 3]), (AllowedCounts.POWERS_OF_TWO, [2, 4, 2])],
 )
-def test_idle_gpus_go_to_elastic_jobs_until_somebody_needs_them(counts: Counts, expected: list[int]) -> None:
+def test_idle_gpus_go_to_elastic_jobs_until_somebody_needs_them(
+    counts: AllowedCounts, expected: list[int]
+) -> None:
     """Example 6: 2 GPUs grow to 4 after 60 s; a newcomer starts at once on what it needs of them."""
     trace = trace_of("A 2x500 B 1x900@100", gpus_max=(4, 1), counts=int(counts))
     record = play("gandiva", trace, "1x4")

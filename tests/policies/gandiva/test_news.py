@@ -5,9 +5,9 @@ from __future__ import annotations
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
-from rota.table.progress import Progress
-from rota.scheduler.snapshot import Snapshot
 from rota.policies.gandiva.news import News
+from rota.scheduler.snapshot import Snapshot
+from rota.table.progress import Progress
 from rota.table.state import Phase, State
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from play import finishes, jcts, play, starts
-from rota.policies.pai.recurrence import Recurrence
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
+from rota.policies.pai.recurrence import Recurrence
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.run import Setting, prepare
 

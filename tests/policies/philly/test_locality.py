@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rota.model.cluster import Cluster, NodeShape
-from rota.table.free import Free, nodes_in
 from rota.policies.philly.locality import Domains, Locality, fewest_nodes, gather
+from rota.table.free import Free, nodes_in
 
 FEWEST, DOMAIN, ANYWHERE = Locality
 

@@ -12,8 +12,6 @@ from play import trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Code, Grant
 from rota.model.tenants import Tenant, Tenants
-from rota.table.progress import Progress
-from rota.scheduler.snapshot import Snapshot
 from rota.policies.philly.delays import (
     BORROWED,
     FAIR_SHARE,
@@ -26,6 +24,8 @@ from rota.policies.philly.delays import (
 from rota.policies.philly.gang import Cycle
 from rota.policies.philly.locality import Locality
 from rota.policies.philly.quota import NOBODY, Shares, reclaim
+from rota.scheduler.snapshot import Snapshot
+from rota.table.progress import Progress
 from rota.table.state import State
 
 NAMES = ("a/x", "b", "c")

@@ -11,7 +11,7 @@ from play import play, trace_of
 from rota.errors import GuardError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Reservation, Role
-from rota.model.jobs import Counts
+from rota.model.jobs import AllowedCounts
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import RULES, check
@@ -71,7 +71,7 @@ BAD = [
         "job A can use 1 to 4 GPUs in powers of two",
         grants(Grant(0, (0, 1, 2))),
         "A 4x9",
-        columns={"gpus_min": 1, "counts": int(Counts.POWERS_OF_TWO)},
+        columns={"gpus_min": 1, "counts": int(AllowedCounts.POWERS_OF_TWO)},
     ),
     Bad("size", "job C can use 1 to 2", grants(Grant(2, (0, 1, 2))), columns={"gang": False}),
     Bad("size", "job C can use 1 to 2", grants(Grant(2, (), node=0)), columns={"gang": False}),

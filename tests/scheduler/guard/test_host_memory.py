@@ -15,7 +15,7 @@ from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.guard.host_memory import Resident, put_out
 from rota.scheduler.loop import Loop
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld
@@ -124,7 +124,7 @@ def test_afterwards_everybody_has_room_and_nobody_left_in_vain(
 def replay(*memory_gib: float) -> dict[str, float]:
     """A is suspended for B at 10 s; C starts beside B at 15 s; A goes on when B is done at 30 s: finishes."""
     trace = trace_of("A 1x20 B 1x20 C 1x1", memory_gib=memory_gib)
-    world = SimulatedWorld(trace, cluster(gpus=2), costs=Costs(restore=Cost(7.0)))
+    world = SimulatedWorld(trace, cluster(gpus=2), costs=Costs(restore=CostModel(7.0)))
     policy = Scripted(
         {"grants": [Grant(0, (0,))], "wake": Wake(10.0)},
         {"preempt": [0], "grants": [Grant(1, (0,))], "leave": Leave.IN_MEMORY, "wake": Wake(15.0)},
@@ -156,7 +156,7 @@ def test_a_job_without_room_in_memory_comes_back_from_its_checkpoint(
 def test_who_is_suspended_on_a_lost_node_comes_back_from_its_checkpoint() -> None:
     trace = trace_of("A 1x20 B 1x20")
     world = SimulatedWorld(
-        trace, cluster(2, 1), costs=Costs(restore=Cost(7.0)), faults=[Fault(0, 12.0, 14.0)]
+        trace, cluster(2, 1), costs=Costs(restore=CostModel(7.0)), faults=[Fault(0, 12.0, 14.0)]
     )
     policy = Scripted(
         {"grants": [Grant(0, (0,))], "wake": Wake(10.0)},

@@ -10,7 +10,7 @@ import pytest
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
-from rota.model.jobs import Kind
+from rota.model.jobs import JobKind
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.guard.live_rules import (
     LIVE_RULES,
@@ -69,7 +69,7 @@ def test_a_job_that_waits_for_its_devices_to_be_left_is_not_stopped() -> None:
 
 
 def test_who_may_be_stopped_nevertheless() -> None:
-    kinds = [Kind.OPPORTUNISTIC, Kind.TRAIN, Kind.TRAIN]
+    kinds = [JobKind.OPPORTUNISTIC, JobKind.TRAIN, JobKind.TRAIN]
     state = moment(kind=kinds)
     refused = MinimumRun(60.0)(state, Decision({}, preempt=[0, 1]))
     assert [breach.job for breach in refused] == [1]
@@ -107,7 +107,7 @@ def test_a_job_that_lost_work_goes_on_until_it_has_done_it_again(
 
 def test_who_lost_work_and_may_be_stopped_nevertheless() -> None:
     stop = Decision({}, preempt=[0])
-    state = moment(kind=[Kind.OPPORTUNISTIC, Kind.TRAIN, Kind.TRAIN])
+    state = moment(kind=[JobKind.OPPORTUNISTIC, JobKind.TRAIN, JobKind.TRAIN])
     state.progress.rate[:] = 1.0
     assert LOST(state, stop) == [], "opportunistic"
     state = moment()

@@ -15,13 +15,13 @@ from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.moments.frozen import Frozen, dump, freeze, load, packed_decision, save
 from rota.scheduler.loop import Loop
+from rota.scheduler.moments.frozen import Frozen, dump, freeze, load, packed_decision, save
 from rota.scheduler.moments.packing import pack
-from rota.scheduler.policy import Policy, parse_policy, systems
-from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.moments.values import copied, digest
+from rota.scheduler.policy import Policy, parse_policy, systems
+from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.snapshot import Snapshot
 from rota.testing import make_scene, subject_of
 from rota.worlds.simulated.run import Setting, prepare
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401  (registers the profile)
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Grant, Reservation, Role
 from rota.model.growing import GrowingTable
@@ -20,14 +21,13 @@ from rota.model.jobs import DEFAULTS, Job
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.scheduler.moments.replica import Mirror, TracedState, Whole, take_frame, take_whole, traced_state
-from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.scheduler.moments.packing import pack, pack_jobs
-from rota.scheduler.policy import parse_policy
+from rota.scheduler.moments.replica import Replica, TracedState, Whole, take_frame, take_whole, traced_state
 from rota.scheduler.moments.restore import fresh_state, refill, stored
+from rota.scheduler.moments.values import digest
+from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import Phase, State
-from rota.scheduler.moments.values import digest
 from rota.testing import make_scene
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder
@@ -72,10 +72,10 @@ class Twins:
         self.state: TracedState = traced_state(self.table, cluster)
         self.state.progress.steady = False
         self.mirror = self.begin()
-        self.later: list[Mirror] = []
+        self.later: list[Replica] = []
 
-    def begin(self) -> Mirror:
-        return Mirror(through_a_pipe(take_whole(self.state, self.table)))
+    def begin(self) -> Replica:
+        return Replica(through_a_pipe(take_whole(self.state, self.table)))
 
     def compare(self) -> None:
         frame = through_a_pipe(take_frame(self.state))
@@ -270,7 +270,7 @@ def test_a_whole_run_is_mirrored(policy: str, seed: int) -> None:
         pytest.skip("a table that grows has no dependencies: the controller holds jobs itself")
     state = TracedState(world.jobs, scene.cluster, world.progress)
     jobs = pack_jobs(world.jobs, len(world.jobs))
-    mirror = Mirror(through_a_pipe(Whole(len(world.jobs), scene.cluster, jobs, stored(state))))
+    mirror = Replica(through_a_pipe(Whole(len(world.jobs), scene.cluster, jobs, stored(state))))
     twin, seen = parse_policy(policy).make(), 0
 
     class Beside:

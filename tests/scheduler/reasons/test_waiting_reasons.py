@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from play import play
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Code, Constraint, Grant, Reservation, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Wake
-from rota.scheduler.reasons.waiting import explain
-from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.scheduler.policy import parse_policy
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import State
 from scripted import state_of

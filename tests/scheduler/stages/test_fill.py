@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.priority import ByPriority, last_items
 from rota.scheduler.stages.trial import admit_placed, running_set_placed
@@ -39,8 +39,8 @@ def naive_running_set(midway: Midway) -> set[int]:
     return rows
 
 
-def lineup_of(midway: Midway, **options: bool) -> Lineup:
-    lineup = Lineup(lambda snapshot, row: midway.keys[row], **options)
+def lineup_of(midway: Midway, **options: bool) -> JobOrder:
+    lineup = JobOrder(lambda snapshot, row: midway.keys[row], **options)
     lineup.sync(midway.snapshot)
     return lineup
 

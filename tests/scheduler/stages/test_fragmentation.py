@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rota.model.cluster import parse_cluster
-from rota.table.free import Free
 from rota.scheduler.stages.fragmentation import Expected, LeastFragmentation, fragmentation
 from rota.scheduler.stages.place import PLACEMENTS, Placement, consolidate
+from rota.table.free import Free
 
 HALVES = [Expected(1.0, 1, 0.5)]
 MIX = [Expected(0.5, 1, 0.5), Expected(0.3, 1), Expected(0.2, 2)]

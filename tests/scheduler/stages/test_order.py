@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.order import Lineup, SortedItems
+from rota.scheduler.stages.order import JobOrder, SortedItems
 from rota.scheduler.stages.place import consolidate
 from rota.table.state import Phase, State
 from strategies import Midway, midways
@@ -22,10 +22,10 @@ def test_a_kept_lineup_equals_one_built_anew(midway: Midway, data: st.DataObject
     def key(_: Snapshot, row: int) -> float:
         return float(midway.keys[row])
 
-    kept = Lineup(key, tracks_running=True)
+    kept = JobOrder(key, tracks_running=True)
     for _ in range(data.draw(st.integers(1, 8))):
         kept.sync(snapshot)
-        fresh = Lineup(key, tracks_running=True)
+        fresh = JobOrder(key, tracks_running=True)
         fresh.sync(snapshot)
         assert list(kept.in_order()) == list(fresh.in_order())
         waiting = [row for row in midway.order if row in state.waiting]
@@ -51,7 +51,7 @@ def _change(state: State, data: st.DataObject) -> None:
 @settings(max_examples=100)
 def test_a_moved_job_stands_where_its_new_key_says(midway: Midway, change: int) -> None:
     keys = midway.keys.copy()
-    lineup = Lineup(lambda _, row: float(keys[row]), tracks_running=True)
+    lineup = JobOrder(lambda _, row: float(keys[row]), tracks_running=True)
     lineup.sync(midway.snapshot)
     row = change % len(keys)
     keys[row] = change / 4

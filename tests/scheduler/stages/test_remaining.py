@@ -7,13 +7,13 @@ import pytest
 
 from play import trace_of
 from rota.errors import NeedError
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import parse_cluster
 from rota.model.columns import Floats
-from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.scheduler.moments.packing import pack, unpack
-from rota.table.progress import Progress
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
+from rota.table.progress import Progress
 from rota.table.state import State
 
 NEEDS = frozenset({Knowledge.DURATION})

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from play import play, trace_of
+from rota.knowledge.needs import Knowledge
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import parse_cluster
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.stages.rounds import Rounds, Turns
 from rota.traces import read
 from rota.worlds.simulated.faults import Fault

@@ -16,9 +16,9 @@ from rota.model.jobs import Job
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import traced_state
-from rota.table.state import Phase
 from rota.server.stepping import StepRecorder, word
 from rota.server.store.rows import IntervalRow
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
     Capability,
@@ -27,14 +27,14 @@ from rota.wire.sync import (
     Mechanism,
     NodeInfo,
     Part,
+    PartStatus,
     Report,
-    Status,
     SyncRequest,
     Wanted,
 )
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.endings import BackOff
-from rota.worlds.live.inbox import Arrived, Asked, Begun, Event, Inbox, Told
+from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.news import LiveNode, News
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
@@ -167,7 +167,7 @@ class Stage:
     def ask(self, kind: str, row: int | None = None, settle: bool = True, **args: Any) -> dict[str, object]:
         """A user's command, and what became of it."""
         self.seq = getattr(self, "seq", 0) + 1
-        self.inbox.put(Asked(self.seq, "ann", kind, row, args.pop("node", None), args))
+        self.inbox.put(CommandAsked(self.seq, "ann", kind, row, args.pop("node", None), args))
         if not settle:
             return {}
         self.settle()
@@ -181,7 +181,7 @@ class Stage:
         """The agent of `node` says so."""
         self.heard[node] = self.now
         said = SyncRequest(incarnation=node, seen=0, controller="", reports=list(reports), **request)
-        self.inbox.put(Told(node, said))
+        self.inbox.put(ReportTold(node, said))
         if settle:
             self.settle()
 
@@ -189,7 +189,7 @@ class Stage:
         """All parts of the newest attempt run."""
         for place in self.newest(row).places:
             report = {"started_s": EPOCH_S + self.now, **report}
-            self.tell(place.name, self.report(row, Status.RUNNING, **report))
+            self.tell(place.name, self.report(row, PartStatus.RUNNING, **report))
 
     def end(
         self, row: int, code: int | None = 0, *, number: int = 0, settle: bool = True, **end: Any
@@ -198,10 +198,10 @@ class Stage:
         attempt = self.job(row).attempts[number - 1] if number else self.newest(row)
         for place in attempt.places:
             said = Exit(ended_s=EPOCH_S + self.now, code=code, **end)
-            report = self.report(row, Status.ENDED, number=attempt.number, end=said)
+            report = self.report(row, PartStatus.ENDED, number=attempt.number, end=said)
             self.tell(place.name, report, settle=settle)
 
-    def report(self, row: int, status: Status, number: int = 0, **fields: Any) -> Report:
+    def report(self, row: int, status: PartStatus, number: int = 0, **fields: Any) -> Report:
         """What an agent says of a part of an attempt, the newest if not said."""
         number = number or self.newest(row).number
         return Report(row=row, attempt=number, status=status, since_s=EPOCH_S + self.now, **fields)

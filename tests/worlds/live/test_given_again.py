@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from live_stage import EPOCH_S, Stage
 
-from rota.wire.sync import Exit, Status, Wanted
+from rota.wire.sync import Exit, PartStatus, Wanted
 
 FORGOTTEN_S = EPOCH_S - 1000.0
 """When the job was submitted that the store does not know any more."""
@@ -13,9 +13,9 @@ FORGOTTEN_S = EPOCH_S - 1000.0
 
 @pytest.mark.parametrize(
     ("status", "end"),
-    [(Status.RUNNING, None), (Status.ENDED, Exit(ended_s=EPOCH_S, code=0))],
+    [(PartStatus.RUNNING, None), (PartStatus.ENDED, Exit(ended_s=EPOCH_S, code=0))],
 )
-def test_the_new_job_neither_runs_nor_ends_by_the_old_one(status: Status, end: Exit | None) -> None:
+def test_the_new_job_neither_runs_nor_ends_by_the_old_one(status: PartStatus, end: Exit | None) -> None:
     stage = Stage(n0=2)
     row = stage.submit()
     attempt = stage.grant(row, 0)
@@ -30,7 +30,7 @@ def test_what_runs_under_an_attempt_that_the_new_job_has_not_had_is_killed() -> 
     stage = Stage(n0=2)
     row = stage.submit()
     stage.start(row, 0)
-    stage.tell("n0", stage.report(row, Status.RUNNING, number=3, submit_s=FORGOTTEN_S))
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, number=3, submit_s=FORGOTTEN_S))
     orders = {(one.row, one.attempt): one.wanted for one in stage.desk.news("n0", 0)}
     assert orders == {(row, 1): Wanted.RUN, (row, 3): Wanted.KILL}
 
@@ -40,7 +40,7 @@ def test_a_complete_report_about_the_old_job_does_not_name_the_new_one() -> None
     stage = Stage(n0=2)
     row = stage.submit()
     attempt = stage.start(row, 0)
-    stage.tell("n0", stage.report(row, Status.RUNNING, submit_s=FORGOTTEN_S), complete=True)
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, submit_s=FORGOTTEN_S), complete=True)
     assert attempt.how == "lost"
 
 
@@ -49,5 +49,5 @@ def test_older_agents_are_heard_as_ever(submit_s: float) -> None:
     stage = Stage(n0=2)
     row = stage.submit()
     attempt = stage.grant(row, 0)
-    stage.tell("n0", stage.report(row, Status.RUNNING, submit_s=submit_s, started_s=EPOCH_S))
-    assert attempt.places[0].status is Status.RUNNING
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, submit_s=submit_s, started_s=EPOCH_S))
+    assert attempt.places[0].status is PartStatus.RUNNING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from live_stage import EPOCH_S, SUSPENDS, Stage
 
-from rota.wire.sync import Exit, Status
+from rota.wire.sync import Exit, PartStatus
 from rota.worlds.live.attempts import Attempt
 
 HEARD_S = 30.0
@@ -20,7 +20,7 @@ def ended(stage: Stage, row: int, *ended_s: float, code: int = 0) -> Attempt:
         stage.heard[name] = HEARD_S
     for place, at_s in zip(attempt.places, ended_s, strict=True):
         end = Exit(ended_s=EPOCH_S + at_s, code=code)
-        report = stage.report(row, Status.ENDED, number=attempt.number, end=end)
+        report = stage.report(row, PartStatus.ENDED, number=attempt.number, end=end)
         stage.tell(place.name, report, settle=False)
     stage.settle()
     return attempt
@@ -97,7 +97,7 @@ def test_what_is_lost_was_there_until_its_agent_missed_it() -> None:
     stage = Stage(n0=1)
     row = stage.submit()
     attempt = stage.start(row, 0)
-    report = stage.report(row, Status.LOST, why="its shim was killed")
+    report = stage.report(row, PartStatus.LOST, why="its shim was killed")
     stage.now = HEARD_S
     stage.tell("n0", report.model_copy(update={"since_s": EPOCH_S + 20.0}))
     assert (attempt.how, attempt.end_s) == ("lost", 20.0)
@@ -132,7 +132,7 @@ def test_one_that_had_ended_before_it_was_to_resume_elsewhere() -> None:
     attempt = stage.job(row).attempts[0]
     stage.now = HEARD_S
     end = Exit(ended_s=EPOCH_S + 5.0, code=0)
-    stage.tell("n0", stage.report(row, Status.ENDED, number=1, end=end))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, number=1, end=end))
     assert (stage.state(row), attempt.end_s) == ("COMPLETED", 5.0)
     assert stage.job(row).finish_s == 5.0
     assert stage.loop.state.ran_s(row) == 6.0, "until its devices were taken; nothing on the others"

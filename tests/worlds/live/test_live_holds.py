@@ -10,7 +10,7 @@ from live_stage import EPOCH_S, SUSPENDS, Stage
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision
 from rota.scheduler.reasons.waiting import explain
-from rota.wire.sync import Status
+from rota.wire.sync import PartStatus
 from rota.worlds.live.holds import (
     ARRAY,
     BACK_OFF,
@@ -347,7 +347,7 @@ def test_suspended_by_a_user_and_held_by_another() -> None:
     stage.start(row, 0)
     stage.run(row, capability=SUSPENDS)
     stage.ask("suspend", row)
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     stage.ask("hold", row)
     stage.ask("resume", row)
     assert stage.holds(row) == [USER]

@@ -10,7 +10,7 @@ from live_stage import SUSPENDS, Stage
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.world import How
-from rota.wire.sync import DeviceInfo, Status, Wanted
+from rota.wire.sync import DeviceInfo, PartStatus, Wanted
 from rota.worlds.live.attempts import WITHDRAWN
 from rota.worlds.live.inbox import Changed
 
@@ -59,7 +59,7 @@ def test_a_gang_on_two_nodes_waits_for_its_masters_port() -> None:
     assert [part.node_rank for part in parts] == [0, 1]
     assert [part.world_size for part in parts] == [2, 2]
     assert {part.master for part in parts} == {"10.0.0.0"}
-    stage.tell("n0", stage.report(row, Status.WAITING, port=4242))
+    stage.tell("n0", stage.report(row, PartStatus.WAITING, port=4242))
     assert stage.orders("n0")[row, 1].port is None
     assert stage.orders("n1")[row, 1].port == 4242
 
@@ -171,10 +171,10 @@ def test_part_of_a_gang_fails_first() -> None:
     stage.start(row, 0, 1)
     attempt = stage.newest(row)
     failed = {"code": 1, "tail": "KeyError: 'x'", "ended_s": stage.now}
-    stage.tell("n1", stage.report(row, Status.ENDED, end=failed))
+    stage.tell("n1", stage.report(row, PartStatus.ENDED, end=failed))
     assert stage.state(row) == "RUNNING"
     assert stage.wanted("n0", row, 1) is Wanted.STOP
-    stage.tell("n0", stage.report(row, Status.ENDED, end={"signal": 15, "ended_s": stage.now + 1}))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, end={"signal": 15, "ended_s": stage.now + 1}))
     assert stage.state(row) == "FAILED"
     assert attempt.exit is not None
     assert attempt.exit.code == 1
@@ -186,9 +186,9 @@ def test_part_of_a_gang_finishes_first() -> None:
     row = stage.submit(gpus=2)
     stage.start(row, 0, 1)
     done = {"code": 0, "ended_s": stage.now}
-    stage.tell("n1", stage.report(row, Status.ENDED, end=done))
+    stage.tell("n1", stage.report(row, PartStatus.ENDED, end=done))
     assert stage.wanted("n0", row, 1) is Wanted.RUN
-    stage.tell("n0", stage.report(row, Status.ENDED, end=done))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, end=done))
     assert stage.state(row) == "COMPLETED"
 
 
@@ -196,9 +196,9 @@ def test_part_of_a_gang_is_lost() -> None:
     stage = Stage(n0=1, n1=1)
     row = stage.submit(gpus=2)
     stage.start(row, 0, 1)
-    stage.tell("n1", stage.report(row, Status.LOST, why="its shim was killed"))
+    stage.tell("n1", stage.report(row, PartStatus.LOST, why="its shim was killed"))
     assert stage.wanted("n0", row, 1) is Wanted.STOP
-    stage.tell("n0", stage.report(row, Status.ENDED, end={"signal": 15, "ended_s": stage.now}))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, end={"signal": 15, "ended_s": stage.now}))
     assert (stage.holds(row), stage.job(row).infrastructure_failures) == (["back-off"], 1)
     assert "its shim was killed" in stage.job(row).cause
 
@@ -235,7 +235,7 @@ def test_a_job_that_can_be_suspended_resumes_as_the_same_attempt_on_other_slots(
     stage.run(first, capability=SUSPENDS)
     stage.decide(preempt=[first], grants=[Grant(second, (0,))])
     assert stage.wanted("n0", first, 1) is Wanted.SUSPEND
-    stage.tell("n0", stage.report(first, Status.SUSPENDED, suspended_gib=1.5))
+    stage.tell("n0", stage.report(first, PartStatus.SUSPENDED, suspended_gib=1.5))
     assert stage.state(first) == "SUSPENDED"
     stage.grant(first, 1)
     part = stage.orders("n0")[first, 1]
@@ -254,7 +254,7 @@ def suspended(stage: Stage, holds_gib: float, **spec: Any) -> int:
     stage.start(row, 0)
     stage.run(row, capability=SUSPENDS)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED, suspended_gib=holds_gib))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED, suspended_gib=holds_gib))
     return row
 
 
@@ -308,7 +308,7 @@ def test_a_suspended_job_on_another_gpu_is_a_new_attempt() -> None:
     first, second = stage.submit(), stage.submit()
     stage.start(first, 0)
     stage.decide(preempt=[first], grants=[Grant(second, (0,))], leave=Leave.IN_MEMORY)
-    stage.tell("n0", stage.report(first, Status.SUSPENDED))
+    stage.tell("n0", stage.report(first, PartStatus.SUSPENDED))
     stage.grant(first, 1)
     assert stage.wanted("n0", first, 1) is Wanted.LEAVE
     assert stage.job(first).attempts[0].told is How.MIGRATED
@@ -325,13 +325,13 @@ def test_devices_come_back_while_it_is_still_being_suspended() -> None:
     stage.decide(preempt=[first], grants=[Grant(second, (0,))])
     stage.grant(first, 1)
     assert [a.number for a in stage.job(first).attempts] == [1, 2]
-    stage.tell("n0", stage.report(first, Status.SUSPENDED, number=1))
+    stage.tell("n0", stage.report(first, PartStatus.SUSPENDED, number=1))
     job = stage.job(first)
     assert (job.attempts[1].how, job.attempt) == (WITHDRAWN, job.attempts[0])
     assert stage.orders("n0")[first, 1].wanted is Wanted.RUN
     assert (first, 2) not in stage.orders("n0")
     stage.decide(preempt=[first])
-    stage.tell("n0", stage.report(first, Status.SUSPENDED))
+    stage.tell("n0", stage.report(first, PartStatus.SUSPENDED))
     stage.decide(preempt=[second])
     third = stage.grant(first, 0)
     assert third is job.attempts[0]
@@ -346,7 +346,7 @@ def test_preempted_twice_before_it_resumed() -> None:
     stage.start(row, 0)
     stage.run(row, capability=SUSPENDS)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     stage.grant(row, 1)
     stage.decide(preempt=[row])
     assert stage.wanted("n0", row, 1) is Wanted.SUSPEND
@@ -392,8 +392,8 @@ def test_killed_while_suspended_it_begins_anew() -> None:
     stage.start(row, 0)
     stage.run(row, capability=SUSPENDS)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
-    stage.tell("n0", stage.report(row, Status.LOST, why="its shim was killed"))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.LOST, why="its shim was killed"))
     assert (stage.state(row), stage.holds(row)) == ("PENDING", [])
     assert stage.start(row, 0).number == 2
 
@@ -483,7 +483,7 @@ def test_cancelled_before_anybody_heard_of_it() -> None:
     row = stage.submit()
     stage.grant(row, 0)
     stage.ask("cancel", row)
-    stage.tell("n0", stage.report(row, Status.LOST, why="never began"))
+    stage.tell("n0", stage.report(row, PartStatus.LOST, why="never began"))
     assert stage.state(row) == "CANCELLED"
     assert row not in stage.world.live
 
@@ -494,7 +494,7 @@ def test_cancelled_while_it_is_suspended() -> None:
     stage.start(row, 0)
     stage.run(row, capability=SUSPENDS)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     stage.ask("cancel", row)
     assert stage.wanted("n0", row, 1) is Wanted.STOP
     stage.end(row, None, signal=9)
@@ -554,7 +554,7 @@ def test_suspend_and_resume() -> None:
     stage.ask("suspend", row)
     assert (stage.holds(row), stage.free()) == (["suspended"], [0, 1])
     assert stage.wanted("n0", row, 1) is Wanted.SUSPEND
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     assert stage.state(row) == "SUSPENDED"
     stage.ask("resume", row)
     assert stage.holds(row) == []
@@ -637,7 +637,7 @@ def test_the_time_limit_counts_running_only() -> None:
     stage.run(row, capability=SUSPENDS)
     stage.wait(6)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     stage.wait(100)
     stage.grant(row, 0)
     stage.run(row)
@@ -698,7 +698,7 @@ def test_a_lost_node_is_fenced_and_may_come_back() -> None:
     stage.grant(row, 1)
     assert stage.orders("n1")[row, 2].void == [1]
     stage.run(row)
-    stage.tell("n0", stage.report(row, Status.RUNNING, number=1), complete=True)
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, number=1), complete=True)
     assert stage.nodes[0].state == "up"
     assert stage.wanted("n0", row, 1) is Wanted.KILL
     assert stage.newest(row).number == 2
@@ -739,7 +739,7 @@ def test_a_gang_with_one_node_lost() -> None:
     stage.wait(60)
     assert (stage.state(row), stage.free()) == ("PENDING", [0])
     assert stage.wanted("n0", row, 1) is Wanted.KILL
-    stage.tell("n0", stage.report(row, Status.ENDED, number=1, end={"signal": 9, "ended_s": 0}))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, number=1, end={"signal": 9, "ended_s": 0}))
     assert stage.wanted("n0", row, 1) is Wanted.FORGET
 
 
@@ -790,7 +790,7 @@ def test_a_node_whose_agent_was_stopped_takes_no_jobs_until_it_is_back() -> None
     stage.tell("n0", leaving=True)
     assert (stage.nodes[0].state, stage.free()) == ("away", [])
     assert stage.state(row) == "RUNNING"
-    stage.tell("n0", stage.report(row, Status.RUNNING), leaving=True)
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING), leaving=True)
     assert stage.nodes[0].state == "away", "said before the goodbye, and heard after it"
     stage.tell("n0")
     assert (stage.nodes[0].state, stage.free()) == ("up", [1])
@@ -919,11 +919,11 @@ def test_reports_of_a_node_keep_their_order() -> None:
     stage = Stage(n0=1, n1=1)
     row = stage.submit(gpus=2)
     stage.grant(row, 0, 1)
-    stage.tell("n1", stage.report(row, Status.RUNNING))
+    stage.tell("n1", stage.report(row, PartStatus.RUNNING))
     stage.ask("suspend", row, settle=False)
-    stage.tell("n0", stage.report(row, Status.RUNNING), settle=False)
-    stage.tell("n0", stage.report(row, Status.SUSPENDED), settle=False)
-    stage.tell("n1", stage.report(row, Status.SUSPENDED), settle=False)
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING), settle=False)
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED), settle=False)
+    stage.tell("n1", stage.report(row, PartStatus.SUSPENDED), settle=False)
     stage.settle()
     assert stage.state(row) == "SUSPENDED"
 
@@ -934,8 +934,8 @@ def test_a_complete_report_that_waits_does_not_hide_what_began_since() -> None:
     stage.start(held, 0)
     stage.grant(fresh, 1)
     stage.ask("suspend", held, settle=False)
-    stage.tell("n0", stage.report(held, Status.RUNNING), complete=True, settle=False)
-    stage.tell("n0", stage.report(fresh, Status.RUNNING), settle=False)
+    stage.tell("n0", stage.report(held, PartStatus.RUNNING), complete=True, settle=False)
+    stage.tell("n0", stage.report(fresh, PartStatus.RUNNING), settle=False)
     stage.settle()
     assert stage.state(fresh) == "RUNNING"
 
@@ -946,10 +946,12 @@ def test_stale_and_strange_reports() -> None:
     stage.start(row, 0)
     stage.end(row, 85)
     second = stage.start(row, 1)
-    stage.tell("n0", stage.report(row, Status.ENDED, number=1, end={"code": 0, "ended_s": 0}))
+    stage.tell("n0", stage.report(row, PartStatus.ENDED, number=1, end={"code": 0, "ended_s": 0}))
     assert stage.state(row) == "RUNNING"
     assert stage.wanted("n0", row, 1) is Wanted.FORGET
-    stage.tell("n0", stage.report(row, Status.RUNNING, number=7), stage.report(40, Status.LOST, number=1))
+    stage.tell(
+        "n0", stage.report(row, PartStatus.RUNNING, number=7), stage.report(40, PartStatus.LOST, number=1)
+    )
     assert stage.wanted("n0", row, 7) is Wanted.KILL
     assert stage.wanted("n0", 40, 1) is Wanted.FORGET
     assert stage.newest(row) is second
@@ -975,7 +977,7 @@ def test_progress_usage_and_costs_change_nobodys_plans() -> None:
         "costs": [{"kind": "start", "seconds": 0.25}],
     }
     for _ in range(2):
-        stage.tell("n0", stage.report(row, Status.RUNNING, **said))
+        stage.tell("n0", stage.report(row, PartStatus.RUNNING, **said))
     assert attempt.progress is not None
     assert (attempt.progress.steps, attempt.costs) == (5, {"start": 0.25})
     assert sum(len(news.costs) for news in stage.news) == 1
@@ -989,7 +991,7 @@ def test_only_what_a_checkpoint_holds_is_kept() -> None:
     stage.start(row, 0)
     stage.wait(10)
     saved: dict[str, Any] = {"progress": {"steps": 100, "checkpoint_step": 50}}
-    stage.tell("n0", stage.report(row, Status.RUNNING, **saved))
+    stage.tell("n0", stage.report(row, PartStatus.RUNNING, **saved))
     stage.end(row, None, signal=9)
     assert stage.world.progress.base[row] == pytest.approx(5.0, abs=0.1)
 

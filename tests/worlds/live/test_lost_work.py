@@ -10,7 +10,7 @@ from live_stage import SUSPENDS, Stage
 
 from rota.model.grants import Grant, Leave
 from rota.scheduler.guard.live_rules import Redo
-from rota.wire.sync import Progress, Status, Wanted
+from rota.wire.sync import PartStatus, ProgressReport, Wanted
 from rota.worlds.live.leaving import to_redo
 
 RAN_S = 20.0
@@ -29,7 +29,7 @@ def suspended(stage: Stage, **spec: Any) -> int:
     """Likewise, then preempted into host memory."""
     row = running(stage, **spec)
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED, suspended_gib=1.0))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED, suspended_gib=1.0))
     return row
 
 
@@ -79,7 +79,7 @@ def suspended_by_its_user_and_put_out(stage: Stage) -> int:
     """That it waits is its user's wish, not that it waits outside of memory."""
     row = running(stage, memory_gib=6.0)
     stage.ask("suspend", row)
-    stage.tell("n0", stage.report(row, Status.SUSPENDED, suspended_gib=1.0))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED, suspended_gib=1.0))
     stage.start(stage.submit(memory_gib=6.0), 1)
     killed(stage, row)
     return row
@@ -150,13 +150,13 @@ def failed_after_it_had_been_suspended(stage: Stage) -> int:
 
 def lost_with_its_shim(stage: Stage) -> int:
     row = running(stage)
-    stage.tell("n0", stage.report(row, Status.LOST, why="its shim was killed"))
+    stage.tell("n0", stage.report(row, PartStatus.LOST, why="its shim was killed"))
     return row
 
 
 def lost_while_it_was_suspended(stage: Stage) -> int:
     row = suspended(stage)
-    stage.tell("n0", stage.report(row, Status.LOST, why="the machine was booted anew"))
+    stage.tell("n0", stage.report(row, PartStatus.LOST, why="the machine was booted anew"))
     return row
 
 
@@ -204,12 +204,12 @@ def test_work_that_is_lost_for_nobody_else(lose: Callable[[Stage], int]) -> None
     [
         ({}, None, 85, 0.0),
         ({"checkpoint": "own"}, None, 143, 0.0),
-        ({}, Progress(steps=100, checkpoint_step=75), 143, RAN_S / 4),
+        ({}, ProgressReport(steps=100, checkpoint_step=75), 143, RAN_S / 4),
     ],
     ids=["it left a checkpoint", "it keeps its own", "it saves now and then"],
 )
 def test_who_saves_loses_what_was_not_saved(
-    spec: dict[str, Any], progress: Progress | None, code: int, lost_s: float
+    spec: dict[str, Any], progress: ProgressReport | None, code: int, lost_s: float
 ) -> None:
     stage = Stage(n0=1)
     row = running(stage, **spec)
@@ -229,7 +229,7 @@ def test_what_is_done_again_is_less_to_be_done_again() -> None:
     stage.wait(5.0)
     assert redo(stage, row) == pytest.approx((20.0, 15.0))
     stage.ask("suspend", row)
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     stage.wait(100.0)
     assert redo(stage, row) == pytest.approx((20.0, 15.0))
     stage.ask("resume", row)

@@ -14,7 +14,7 @@ from rota.model.jobs import JobTable
 from rota.wire.job import JobSpec
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.knowledge import LiveScaling, LiveUtilisation, speed_on
-from rota.worlds.live.observed import LOOKED_ENOUGH_S, Observed, rate_of
+from rota.worlds.live.observed import LOOKED_ENOUGH_S, JobObservations, rate_of
 
 LOOKS = [
     # looks (busy, seconds)                          told   why
@@ -30,7 +30,7 @@ LOOKS = [
 
 @pytest.mark.parametrize(("looks", "told", "why"), LOOKS, ids=[look[-1] for look in LOOKS])
 def test_utilisation(looks: list[tuple[float, float]], told: float, why: str) -> None:
-    observed = Observed()
+    observed = JobObservations()
     for busy, seconds in looks:
         observed.look(busy, seconds)
         observed.take_news()
@@ -39,7 +39,7 @@ def test_utilisation(looks: list[tuple[float, float]], told: float, why: str) ->
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0.1, 100)), min_size=1))
 def test_utilisation_stays_within_what_was_seen(looks: list[tuple[float, float]]) -> None:
-    observed = Observed()
+    observed = JobObservations()
     for busy, seconds in looks:
         observed.look(busy, seconds)
     seen = [min(busy, 1.0) for busy, _ in looks]
@@ -48,14 +48,14 @@ def test_utilisation_stays_within_what_was_seen(looks: list[tuple[float, float]]
 
 
 def test_it_survives_as_json() -> None:
-    observed = Observed()
+    observed = JobObservations()
     observed.look(0.25, 2 * LOOKED_ENOUGH_S)
     observed.time(2, 30.0)
-    again = Observed.of(observed.plain())
+    again = JobObservations.of(observed.plain())
     assert again.take_news()
     assert (again.told, again.told_speeds) == (0.25, {2: 30.0})
     assert not again.take_news()
-    assert not Observed.of(None).take_news()
+    assert not JobObservations.of(None).take_news()
 
 
 CURVES = [
@@ -86,7 +86,7 @@ def test_scaling_is_measured_from_two_sizes_on() -> None:
     for row in (0, 1):
         scaling.submitted(row)
     assumed = scaling.known()[0].copy()
-    one = Observed(speeds={2: 20.0})
+    one = JobObservations(speeds={2: 20.0})
     assert one.take_news()
     scaling.observe(0, one)
     assert scaling.known()[0].tolist() == assumed.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
@@ -100,7 +100,7 @@ def test_scaling_is_measured_from_two_sizes_on() -> None:
 def test_utilisation_column() -> None:
     column = LiveUtilisation(elastic())
     assert column.known().tolist() == [1.0, 1.0]
-    seen = Observed(utilisation=0.3, looked_s=LOOKED_ENOUGH_S)
+    seen = JobObservations(utilisation=0.3, looked_s=LOOKED_ENOUGH_S)
     assert seen.take_news()
     column.observe(1, seen)
     assert column.known().tolist() == [1.0, 0.3]
@@ -119,5 +119,5 @@ def test_utilisation_column() -> None:
     ids=["as asked", "assumed", "measured", "no measure to hold it against", "its own measure", "packed"],
 )
 def test_rates(speeds: dict[int, float], grant: Grant, rate: float) -> None:
-    job = LiveJob(0, "1", "u", JobSpec(command=["x"], gpus=2), observed=Observed(speeds=speeds))
+    job = LiveJob(0, "1", "u", JobSpec(command=["x"], gpus=2), observed=JobObservations(speeds=speeds))
     assert rate_of(job, grant) == rate

@@ -8,7 +8,7 @@ import pytest
 from live_stage import SUSPENDS, Stage
 
 from rota.wire.job import JobSpec
-from rota.wire.sync import Capability, Status, Wanted
+from rota.wire.sync import Capability, PartStatus, Wanted
 from rota.worlds.live.resizing import changed
 
 SAVES = Capability(training="1", checkpoint=True)
@@ -79,7 +79,7 @@ def test_who_saves_nothing_is_refused_while_it_runs_and_while_it_is_suspended() 
     )
     assert update(stage, row, gpus=2) == sentence
     stage.decide(preempt=[row])
-    stage.tell("n0", stage.report(row, Status.SUSPENDED))
+    stage.tell("n0", stage.report(row, PartStatus.SUSPENDED))
     assert update(stage, row, gpus=2) == sentence
 
 

@@ -5,28 +5,30 @@ from __future__ import annotations
 import pytest
 
 from rota.errors import InputError
-from rota.worlds.simulated.costs import Cost, Costs, parse_costs
+from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
 
 PRICES = [
     # cost                                                          workload gpus  seconds  why
-    (Cost(), "bert", 4, 0.0, "nothing by default"),
-    (Cost(5.0), "bert", 4, 5.0, "a constant"),
-    (Cost(5.0, per_gpu_s=0.5), "bert", 4, 7.0, "and so much per GPU"),
-    (Cost(5.0, 0.5, {"bert": 20.0}), "bert", 4, 22.0, "another constant for some workloads"),
-    (Cost(5.0, 0.5, {"bert": 20.0}), "lstm", 4, 7.0, "the constant for all others"),
-    (Cost(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 1, 5.0, "small jobs"),
-    (Cost(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 4, 8.0, "from two GPUs on"),
-    (Cost(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 8, 30.0, "from eight on"),
+    (CostModel(), "bert", 4, 0.0, "nothing by default"),
+    (CostModel(5.0), "bert", 4, 5.0, "a constant"),
+    (CostModel(5.0, per_gpu_s=0.5), "bert", 4, 7.0, "and so much per GPU"),
+    (CostModel(5.0, 0.5, {"bert": 20.0}), "bert", 4, 22.0, "another constant for some workloads"),
+    (CostModel(5.0, 0.5, {"bert": 20.0}), "lstm", 4, 7.0, "the constant for all others"),
+    (CostModel(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 1, 5.0, "small jobs"),
+    (CostModel(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 4, 8.0, "from two GPUs on"),
+    (CostModel(5.0, from_gpus={2: 8.0, 8: 30.0}), "", 8, 30.0, "from eight on"),
 ]
 
 
 @pytest.mark.parametrize(("cost", "workload", "gpus", "seconds", "why"), PRICES, ids=[p[4] for p in PRICES])
-def test_prices(cost: Cost, workload: str, gpus: int, seconds: float, why: str) -> None:
+def test_prices(cost: CostModel, workload: str, gpus: int, seconds: float, why: str) -> None:
     assert cost.of(workload, gpus) == seconds, why
 
 
 def test_events_add_up_prices() -> None:
-    costs = Costs(start=Cost(1.0), checkpoint=Cost(2.0), restore=Cost(4.0), migrate=Cost(8.0))
+    costs = Costs(
+        start=CostModel(1.0), checkpoint=CostModel(2.0), restore=CostModel(4.0), migrate=CostModel(8.0)
+    )
     assert costs.first_start("", 1) == 1.0
     assert costs.resume("", 1) == 6.0
     assert costs.move("", 1) == 14.0
@@ -36,10 +38,10 @@ def test_events_add_up_prices() -> None:
     ("costs", "free", "keeps"),
     [
         (Costs(), True, True),
-        (Costs(start=Cost(1.0)), False, True),
-        (Costs(switch=Cost(per_gpu_s=1.0)), False, True),
+        (Costs(start=CostModel(1.0)), False, True),
+        (Costs(switch=CostModel(per_gpu_s=1.0)), False, True),
         (Costs(checkpoint_every_s=60.0), True, False),
-        (Costs(preempt=Cost(1.0)), True, False),
+        (Costs(preempt=CostModel(1.0)), True, False),
     ],
 )
 def test_what_costs_nothing(costs: Costs, free: bool, keeps: bool) -> None:
@@ -58,7 +60,7 @@ def test_a_size_that_is_none_is_refused() -> None:
 
 def test_people_write_costs() -> None:
     costs = parse_costs("start=20s,restore=30s+1s/gpu,checkpoint_every=30m")
-    assert costs == Costs(start=Cost(20.0), restore=Cost(30.0, 1.0), checkpoint_every_s=1800.0)
+    assert costs == Costs(start=CostModel(20.0), restore=CostModel(30.0, 1.0), checkpoint_every_s=1800.0)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 
 from play import finishes, play, trace_of
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant, Role
-from rota.knowledge.needs import Knowledge
-from rota.worlds.simulated.interference import Company
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed import FixedDuration, Slowdowns
 
@@ -18,24 +18,30 @@ from rota.worlds.simulated.speed import FixedDuration, Slowdowns
 @pytest.mark.parametrize(
     ("company", "workload", "others", "expected", "why"),
     [
-        (Company({("a", "b"): (0.8, 0.7)}), "a", ["b"], 0.8, "measured"),
-        (Company({("a", "b"): (0.8, 0.7)}), "b", ["a"], 0.7, "measured, seen from the other side"),
-        (Company({("a", "b"): (0.8, 0.7)}), "a", ["c"], None, "nobody knows c"),
-        (Company({("a", "b"): (0.8, 0.7)}, {"*": 0.5}), "a", ["b"], 0.8, "a measurement comes first"),
-        (Company(utilisation={"a": 0.3, "b": 0.4}), "a", ["b"], 0.95, "both fit: only sharing itself costs"),
+        (Interference({("a", "b"): (0.8, 0.7)}), "a", ["b"], 0.8, "measured"),
+        (Interference({("a", "b"): (0.8, 0.7)}), "b", ["a"], 0.7, "measured, seen from the other side"),
+        (Interference({("a", "b"): (0.8, 0.7)}), "a", ["c"], None, "nobody knows c"),
+        (Interference({("a", "b"): (0.8, 0.7)}, {"*": 0.5}), "a", ["b"], 0.8, "a measurement comes first"),
         (
-            Company(utilisation={"a": 0.8, "b": 0.8}),
+            Interference(utilisation={"a": 0.3, "b": 0.4}),
+            "a",
+            ["b"],
+            0.95,
+            "both fit: only sharing itself costs",
+        ),
+        (
+            Interference(utilisation={"a": 0.8, "b": 0.8}),
             "a",
             ["b"],
             0.95 / 1.6,
             "more than there is",
         ),
-        (Company(utilisation={"*": 1.0}), "a", ["b", "c"], 0.95 / 3, "three in company"),
-        (Company(), "a", [], 1.0, "nobody beside"),
+        (Interference(utilisation={"*": 1.0}), "a", ["b", "c"], 0.95 / 3, "three in company"),
+        (Interference(), "a", [], 1.0, "nobody beside"),
     ],
 )
 def test_rates_in_company(
-    company: Company, workload: str, others: list[str], expected: float | None, why: str
+    company: Interference, workload: str, others: list[str], expected: float | None, why: str
 ) -> None:
     assert company.rate(workload, others) == pytest.approx(expected), why
 
@@ -43,7 +49,7 @@ def test_rates_in_company(
 def test_the_speed_model_asks_the_company_and_tells_what_jobs_leave_of_a_device() -> None:
     """Packed jobs run as measured, whatever their shares; utilisation is there for policies that need it."""
     trace = trace_of("A 1x10 B 1x10 C 1x10", workload=(0, 1, -1), workload_names=("a", "b"))
-    company = Company({("a", "b"): (0.8, 0.7)}, {"a": 0.3})
+    company = Interference({("a", "b"): (0.8, 0.7)}, {"a": 0.3})
     model = FixedDuration(trace.jobs, parse_cluster("1x1"), Slowdowns(company=company))
     first, second, third = (Grant(row, (0,), 0.5, Role.PACKED) for row in range(3))
     assert model.pace(0, first, [second], 0.0).rate == 0.8
@@ -63,19 +69,23 @@ def test_the_speed_model_asks_the_company_and_tells_what_jobs_leave_of_a_device(
 )
 def test_impossible_company_is_refused(company: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        Company(**company)  # type: ignore[arg-type]
+        Interference(**company)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("costs", "expected", "why"),
     [
-        (Costs(switch=Cost(2.0)), {"A": 184, "B": 122}, "B pays at 60, A at 122"),
+        (Costs(switch=CostModel(2.0)), {"A": 184, "B": 122}, "B pays at 60, A at 122"),
         (
-            Costs(restore=Cost(9.0), checkpoint=Cost(9.0)),
+            Costs(restore=CostModel(9.0), checkpoint=CostModel(9.0)),
             {"A": 180, "B": 120},
             "nothing is restored",
         ),
-        (Costs(start=Cost(5.0), switch=Cost(2.0)), {"A": 194, "B": 127}, "first starts cost as ever"),
+        (
+            Costs(start=CostModel(5.0), switch=CostModel(2.0)),
+            {"A": 194, "B": 127},
+            "first starts cost as ever",
+        ),
     ],
 )
 def test_handing_a_device_on(costs: Costs, expected: dict[str, float], why: str) -> None:

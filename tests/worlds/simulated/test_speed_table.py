@@ -9,12 +9,12 @@ import pytest
 
 from play import finishes, play, trace_of
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import ScalingCurves
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
-from rota.knowledge.needs import Knowledge
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting

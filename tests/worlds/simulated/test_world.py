@@ -27,7 +27,7 @@ from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
 from rota.table.state import Phase
 from rota.worlds.simulated.checks import recount
-from rota.worlds.simulated.costs import Cost, Costs, parse_costs
+from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting
@@ -37,7 +37,12 @@ from rota.worlds.simulated.world import SimulatedWorld
 from scripted import Scripted
 from strategies import clusters, traces
 
-COSTS = Costs(start=Cost(2.0), checkpoint=Cost(1.0), restore=Cost(3.0, per_gpu_s=0.5), migrate=Cost(10.0))
+COSTS = Costs(
+    start=CostModel(2.0),
+    checkpoint=CostModel(1.0),
+    restore=CostModel(3.0, per_gpu_s=0.5),
+    migrate=CostModel(10.0),
+)
 
 
 def truth(trace: Trace, **columns: Any) -> Trace:
@@ -230,13 +235,13 @@ def test_lost_work_is_in_the_record() -> None:
 
 def test_a_preemption_may_add_more_work_than_was_done() -> None:
     """A has done 1 s of 10 when B comes; 5 s of saving and loading are added to the 9 that are left."""
-    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    setting = Setting(costs=Costs(preempt=CostModel(5.0)))
     assert finishes(play("srtf", "A 4x10 B 4x1@1", "1x4", setting)) == {"A": 16, "B": 2}
 
 
 def test_added_work_counts_in_orders_by_remaining_work() -> None:
     """After B, A has 14 s left and gives way to C with 12 of its own; start-up costs would not do that."""
-    setting = Setting(costs=Costs(preempt=Cost(5.0)))
+    setting = Setting(costs=Costs(preempt=CostModel(5.0)))
     assert finishes(play("srtf", "A 4x10 B 4x1@1 C 4x12@2", "1x4", setting)) == {"A": 28, "B": 2, "C": 14}
 
 

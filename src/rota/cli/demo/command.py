@@ -9,7 +9,7 @@ import typer
 
 from rota.cli.demo import incidents, tables
 from rota.cli.demo.cluster import SETTINGS, DemoCluster, demo_cluster
-from rota.cli.demo.plan import JOBS, Plan, planned, put_program
+from rota.cli.demo.plan import JOBS, DemoPlan, planned, put_program
 from rota.cli.demo.screen import screen
 from rota.cli.demo.watch import Round, play
 from rota.model.units import plural
@@ -43,10 +43,12 @@ def demo(
     typer.echo(f"\nNothing is left of the cluster.  The demo took {time.monotonic() - began:.0f} s.")
 
 
-def _perform(cluster: DemoCluster, plan: Plan) -> tuple[list[Round], incidents.Forecast, incidents.Crash]:
+def _perform(
+    cluster: DemoCluster, plan: DemoPlan
+) -> tuple[list[Round], incidents.WhatIfAnswer, incidents.Crash]:
     """Both rounds, with what happened in the middle of each."""
     _opening(cluster, plan)
-    forecasts: list[incidents.Forecast] = []
+    forecasts: list[incidents.WhatIfAnswer] = []
     crashes: list[incidents.Crash] = []
 
     def halfway(played: Round) -> None:
@@ -72,7 +74,7 @@ def _perform(cluster: DemoCluster, plan: Plan) -> tuple[list[Round], incidents.F
     return [first, second], forecasts[0], crashes[0]
 
 
-def _opening(cluster: DemoCluster, plan: Plan) -> None:
+def _opening(cluster: DemoCluster, plan: DemoPlan) -> None:
     library = "PyTorch; the short ones NumPy" if "torch" in plan.start_s else "NumPy"
     _say(
         f"A cluster of four CPU slots in {cluster.folder}; {len(plan.jobs)} small training jobs ({library})."
@@ -82,7 +84,7 @@ def _opening(cluster: DemoCluster, plan: Plan) -> None:
     put_program(cluster.folder)
 
 
-def _sum_up(rounds: list[Round], forecast: incidents.Forecast, crash: incidents.Crash) -> None:
+def _sum_up(rounds: list[Round], forecast: incidents.WhatIfAnswer, crash: incidents.Crash) -> None:
     _say(
         f"\nWhat `rota whatif` said in second {forecast.at_s:.0f} of the first round, and what came of it "
         "(seconds from submission to end)"

@@ -18,7 +18,7 @@ FOUND_S = 60.0
 
 
 @dataclass(frozen=True)
-class Forecast:
+class WhatIfAnswer:
     """What `rota whatif` said at a moment of a round."""
 
     at_s: float
@@ -32,12 +32,12 @@ class Forecast:
     took_s: float
 
 
-def ask(cluster: DemoCluster, played: Round, policy: str) -> Forecast:
+def ask(cluster: DemoCluster, played: Round, policy: str) -> WhatIfAnswer:
     """Ask what would become of the jobs under `policy` from now on."""
     question = {"policies": [policy], "duration": "user"}
     answer = cluster.client.call("POST", "/v1/whatif", question, timeout_s=60.0, idempotent=True)
     label = next(line["policy"] for line in answer["summary"] if line["policy"] != "now")
-    return Forecast(
+    return WhatIfAnswer(
         at_s=time.time() - played.began_s,
         policy=policy,
         stayed_s=_ends(answer["rows"], "now"),

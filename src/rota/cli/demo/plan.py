@@ -48,7 +48,7 @@ JOBS = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What is submitted under each policy."""
 
     jobs: tuple[Planned, ...]
@@ -84,13 +84,13 @@ class Plan:
         }
 
 
-def planned(jobs: int = len(JOBS), work: float = 1.0) -> Plan:
+def planned(jobs: int = len(JOBS), work: float = 1.0) -> DemoPlan:
     """The first `jobs` jobs with `work` times the work, for the libraries that this Python has."""
     chosen = [Planned(j.name, j.at_s * work, j.slots, j.work_s * work) for j in JOBS[:jobs]]
     took = {name: took_s for name in ("numpy", "torch") if (took_s := _import_s(name)) is not None}
     if "numpy" not in took:
         raise WorldError(f"{sys.executable} cannot import NumPy, which the demo's jobs need")
-    return Plan(tuple(chosen), took)
+    return DemoPlan(tuple(chosen), took)
 
 
 def _import_s(module: str) -> float | None:

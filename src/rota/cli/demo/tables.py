@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from rota.cli.demo.incidents import Forecast
+from rota.cli.demo.incidents import WhatIfAnswer
 from rota.cli.demo.watch import Round
 from rota.cli.live.tables import NONE, table_text
 
 
-def forecast_text(forecast: Forecast, played: Round) -> str:
+def forecast_text(forecast: WhatIfAnswer, played: Round) -> str:
     """Seconds from submission to end of the jobs that lived at the moment of asking, with their means."""
     own, other = _word(played.policy), _word(forecast.policy)
     rows, columns = [], []

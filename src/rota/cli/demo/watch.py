@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota.cli.demo.cluster import DemoCluster
-from rota.cli.demo.plan import Plan
+from rota.cli.demo.plan import DemoPlan
 from rota.errors import WorldError
 
 LOOK_S = 0.3
@@ -22,7 +22,7 @@ class Round:
     """The jobs of one policy, as they were last seen."""
 
     policy: str
-    plan: Plan
+    plan: DemoPlan
     began_s: float = 0.0
     """Unix time."""
     ids: list[str] = field(default_factory=list)
@@ -69,7 +69,11 @@ Show = Callable[[Round, list[str]], None]
 
 
 def play(
-    cluster: DemoCluster, plan: Plan, policy: str, show: Show, incident: Callable[[Round], None] | None = None
+    cluster: DemoCluster,
+    plan: DemoPlan,
+    policy: str,
+    show: Show,
+    incident: Callable[[Round], None] | None = None,
 ) -> Round:
     """Submit the plan's jobs and follow them; `incident` comes once, when all are submitted and some run."""
     played = Round(policy, plan, time.time())

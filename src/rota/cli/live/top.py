@@ -15,7 +15,7 @@ from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
     from rota.client import Client
-    from rota.wire.views import JobView, NodeView, Status
+    from rota.wire.views import ClusterStatus, JobView, NodeView
 
 SOONEST_S = 0.2
 MOST_JOBS = 40
@@ -48,15 +48,15 @@ def top(
 
 
 def _frame(client: Client) -> str:
-    from rota.wire.views import JobView, NodeView, Status
+    from rota.wire.views import ClusterStatus, JobView, NodeView
 
-    status = Status.model_validate(client.call("GET", "/v1/status"))
+    status = ClusterStatus.model_validate(client.call("GET", "/v1/status"))
     nodes = [NodeView.model_validate(row) for row in client.call("GET", "/v1/nodes")]
     answer = client.call("GET", "/v1/jobs", query={"state": LIVE_STATES})
     return frame_text(status, nodes, [JobView.model_validate(row) for row in answer])
 
 
-def frame_text(status: Status, nodes: list[NodeView], jobs: list[JobView]) -> str:
+def frame_text(status: ClusterStatus, nodes: list[NodeView], jobs: list[JobView]) -> str:
     """Head, troubles, devices, memory of suspended jobs, jobs: those that run first."""
     head = wrapped(
         f"{status.name}: {status.policy}, {plural(status.nodes, 'node')}, "

@@ -26,20 +26,20 @@ from fractions import Fraction
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
+from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import Occupancy
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.shapes import shapes
-from rota.policies.drf.placing import Counting, Placing
 from rota.solvers.filling import DominantShare
+from rota.table.occupancy import Occupancy
 
 _MILLI = 1000
 """Amounts are counted in whole thousandths."""

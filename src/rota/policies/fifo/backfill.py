@@ -21,20 +21,20 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.table.free import Free
-from rota.table.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.shapes import shapes
 from rota.scheduler.stages.trial import Fit, admit_placed
+from rota.table.free import Free
+from rota.table.occupancy import Occupancy
 
 SAME_S = 1e-6
 """Moments closer than this are one: sums of floats do not decide who may pass."""
 
 
-class Shadow(NamedTuple):
+class HeadReservation(NamedTuple):
     """What is promised to the first job."""
 
     at_s: float
@@ -43,19 +43,19 @@ class Shadow(NamedTuple):
     """GPUs that are free then beyond those it needs."""
 
 
-def shadow_of(gpus: int, free: int, held: Ints, ends_s: Floats) -> Shadow:
+def shadow_of(gpus: int, free: int, held: Ints, ends_s: Floats) -> HeadReservation:
     """When a job of `gpus` GPUs can start if `free` are, and jobs holding `held` end at `ends_s`."""
     order = np.argsort(ends_s, kind="stable")
     ends_s, room = ends_s[order], free + np.cumsum(held[order])
     enough = int(np.searchsorted(room, gpus))
     if enough == len(room):
-        return Shadow(math.inf, 0)
+        return HeadReservation(math.inf, 0)
     at_s = float(ends_s[enough])
     last = int(np.searchsorted(ends_s, at_s + SAME_S, side="right")) - 1
-    return Shadow(at_s, int(room[last]) - gpus)
+    return HeadReservation(at_s, int(room[last]) - gpus)
 
 
-def fill_under(shadow: Shadow, gpus: Ints, ends_s: Floats, free: int) -> tuple[list[int], int]:
+def fill_under(shadow: HeadReservation, gpus: Ints, ends_s: Floats, free: int) -> tuple[list[int], int]:
     """Which jobs start under the shadow, and the spare GPUs they leave.
 
     `gpus` and `ends_s` (when each would end if it started now) are in the order of the queue; the answer

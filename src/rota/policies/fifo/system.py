@@ -19,11 +19,11 @@ from enum import StrEnum
 from typing import Any
 
 from rota.errors import InputError
-from rota.scheduler.decision import Decision, Memory
 from rota.knowledge.needs import Knowledge
+from rota.policies.fifo.backfill import EasyBackfill
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.policies.fifo.backfill import EasyBackfill
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
 

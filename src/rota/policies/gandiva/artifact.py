@@ -23,12 +23,12 @@ from typing import Any
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
-from rota.scheduler.decision import Decision, Memory, Wake
-from rota.table.free import mask_of
-from rota.scheduler.snapshot import Snapshot
 from rota.policies.gandiva.node_sets import NodeSet, NodeSets
+from rota.policies.gandiva.placement import GroupFitter
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate
-from rota.policies.gandiva.seating import HomeFitter
+from rota.table.free import mask_of
 from rota.table.state import Phase, plain_rows
 
 STEP_S = 10.0
@@ -178,7 +178,7 @@ class SetTurns:
         if not others:
             return []
         node_of = snapshot.state.occupancy.free.node_of
-        fit = HomeFitter(snapshot, consolidate)
+        fit = GroupFitter(snapshot, consolidate)
         scratch, grants = fit.scratch(snapshot), []
         for row in others:
             fit.within = mask_of([*memory["free"], *memory["lent"]])

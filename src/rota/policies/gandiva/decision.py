@@ -17,24 +17,23 @@ from __future__ import annotations
 import math
 
 from rota.model.grants import Grant, Leave, Role
-from rota.model.jobs import Counts
-from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.table.free import mask_of
-from rota.scheduler.snapshot import Snapshot
-from rota.policies.gandiva.homes import Grounds, Home, Homes, members
+from rota.model.jobs import AllowedCounts
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.news import News
 from rota.policies.gandiva.pairing import Trials
-from rota.policies.gandiva.seating import Seat, Seating, demand_of
-from rota.policies.gandiva.turns import join_turn, take_turn
-from rota.table.state import Phase
-
 from rota.policies.gandiva.parameters import GandivaParameters
+from rota.policies.gandiva.placement import Placement, Seat, demand_of
+from rota.policies.gandiva.server_groups import Grounds, ServerGroup, ServerGroups, members
+from rota.policies.gandiva.turns import join_turn, take_turn
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.snapshot import Snapshot
+from rota.table.free import mask_of
+from rota.table.state import Phase
 
 _PENDING, _RUNNING, _ALONE = int(Phase.PENDING), int(Phase.RUNNING), int(Role.ALONE)
 
 
-class Moment:
+class GandivaDecision:
     """What Gandiva does at one moment."""
 
     def __init__(
@@ -58,7 +57,7 @@ class Moment:
         if is_new:
             memory.update(homes={}, home_of={}, queue=[], refused=0, down=[], gpus=[])
             memory.update(alone={}, bad={}, moves={}, barred={})
-        self.homes = Homes(memory["homes"], memory["home_of"], demand_of(snapshot))
+        self.homes = ServerGroups(memory["homes"], memory["home_of"], demand_of(snapshot))
         self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters.pack_gain)
         self.queue: list[int] = memory["queue"]
         self.due: set[int] = set()
@@ -281,12 +280,12 @@ class Moment:
         rows = [row for key in due for row in members(self.homes.homes[key])]
         for row in rows:
             self._note_rate(row)
-        seating = Seating(self.snapshot, rows)
+        seating = Placement(self.snapshot, rows)
         seats = [seat for key in due for seat in self._seats(key, self.homes.homes[key], seating)]
         seats += [Seat(row, -1, 0) for row in self.snapshot.waiting.tolist() if not self.sizes[row]]
         return seating.seat(seats)
 
-    def _seats(self, key: int, home: Home, seating: Seating) -> list[Seat]:
+    def _seats(self, key: int, home: ServerGroup, seating: Placement) -> list[Seat]:
         """The jobs of a home that run from now on."""
         is_over = home["turn_ends_s"] <= self.now or key in self.left
         is_new = is_over or home["turn_ends_s"] == math.inf
@@ -306,10 +305,10 @@ class Moment:
 
     # -- growing -----------------------------------------------------------------------------------
 
-    def _may_grow(self, home: Home) -> bool:
+    def _may_grow(self, home: ServerGroup) -> bool:
         return self.now >= home["idle_since_s"] + self.p.grow_after and not self.queue
 
-    def _grown(self, home: Home, rows: list[int]) -> dict[int, int]:
+    def _grown(self, home: ServerGroup, rows: list[int]) -> dict[int, int]:
         """GPUs of each job: elastic ones keep what is idle, and get more if that was idle for long."""
         sizes = {row: self.sizes[row] for row in rows}
         may_grow, room = self._may_grow(home), self.homes.room(home)
@@ -324,7 +323,7 @@ class Moment:
         home["idle_since_s"] = self.now if can_grow else math.inf
         return sizes
 
-    def _elastic(self, home: Home, rows: list[int]) -> list[int]:
+    def _elastic(self, home: ServerGroup, rows: list[int]) -> list[int]:
         """Jobs that could use more GPUs; none where they take turns, or where quotas count every GPU."""
         if not self.p.grow or home["turn_ends_s"] < math.inf or self.snapshot.cluster.tenants:
             return []
@@ -335,7 +334,7 @@ class Moment:
     def _most(self, row: int, limit: int) -> int:
         """The most GPUs, up to `limit`, that the job can use; at least those it asked for."""
         most = min(limit, self.jobs.gpus_max.item(row))
-        if self.jobs.counts.item(row) == Counts.POWERS_OF_TWO and most > 0:
+        if self.jobs.counts.item(row) == AllowedCounts.POWERS_OF_TWO and most > 0:
             most = 1 << (most.bit_length() - 1)
         return int(max(most, self.sizes[row]))
 

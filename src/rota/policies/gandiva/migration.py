@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rota.policies.gandiva.homes import EPSILON, Home, Homes, members
+from rota.policies.gandiva.server_groups import EPSILON, ServerGroup, ServerGroups, members
 
 Move = tuple[int, int, int]
 MayMove = Callable[[int, int], bool]
 """Whether a job may go to a home: it can run there, and was not sent back from there."""
 
 
-def relieve(homes: Homes, sizes: list[int], may_move: MayMove) -> list[Move]:
+def relieve(homes: ServerGroups, sizes: list[int], may_move: MayMove) -> list[Move]:
     """Send jobs that take turns to homes with room, from the most loaded home, next in turn first."""
     moves: list[Move] = []
     crowded = [key for key, home in homes.homes.items() if homes.room(home) < -EPSILON]
@@ -28,7 +28,7 @@ def relieve(homes: Homes, sizes: list[int], may_move: MayMove) -> list[Move]:
     return moves
 
 
-def defragment(homes: Homes, sizes: list[int], may_move: MayMove, threshold: float) -> list[Move]:
+def defragment(homes: ServerGroups, sizes: list[int], may_move: MayMove, threshold: float) -> list[Move]:
     """Empty servers that have at least `threshold` of their GPUs free, the one with most free first.
 
     A job goes to the server with the fewest free GPUs on which it fits, and never to one with as many free
@@ -49,17 +49,17 @@ def defragment(homes: Homes, sizes: list[int], may_move: MayMove, threshold: flo
     return moves
 
 
-def _move(homes: Homes, row: int, target: int, sizes: list[int]) -> Move:
+def _move(homes: ServerGroups, row: int, target: int, sizes: list[int]) -> Move:
     source = homes.remove(row)
     homes.add(row, target, sizes[row])
     return row, source, target
 
 
-def _load(home: Home) -> float:
+def _load(home: ServerGroup) -> float:
     return home["demand"] / home["gpus"]
 
 
-def _emptiest(homes: Homes, threshold: float, settled: set[int]) -> int:
+def _emptiest(homes: ServerGroups, threshold: float, settled: set[int]) -> int:
     """The server in use with the most free GPUs, if they are enough to act; -1 otherwise."""
     found = [
         (-homes.room(home), key)
@@ -72,7 +72,7 @@ def _emptiest(homes: Homes, threshold: float, settled: set[int]) -> int:
     return min(found, default=(0.0, -1))[1]
 
 
-def _fullest(homes: Homes, row: int, may_move: MayMove, among: Iterable[int]) -> int:
+def _fullest(homes: ServerGroups, row: int, may_move: MayMove, among: Iterable[int]) -> int:
     """The home with the fewest free GPUs on which `row` fits; -1 if none."""
     demand = homes.demand_of(row)
     found = [

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
 
-from rota.model.grants import Role
 from rota.knowledge.needs import Knowledge
+from rota.model.grants import Role
+from rota.policies.gandiva.server_groups import EPSILON, ServerGroup, ServerGroups, device_memory_gib, holds
 from rota.scheduler.snapshot import Snapshot
-from rota.policies.gandiva.homes import EPSILON, Home, Homes, device_memory_gib, holds
 
 Pair = tuple[int, int]
 
@@ -42,7 +42,7 @@ class Trials:
     def __init__(
         self,
         snapshot: Snapshot,
-        homes: Homes,
+        homes: ServerGroups,
         alone: dict[int, float],
         bad: dict[int, list[int]],
         least_gain: float,
@@ -53,7 +53,7 @@ class Trials:
         self.bad = bad
         self.least_gain = least_gain
 
-    def review(self, home: Home) -> None:
+    def review(self, home: ServerGroup) -> None:
         """Judge the pair on trial, part pairs that need not share, and try the next pair."""
         if home["trial"] >= 0:
             self._judge(home)
@@ -63,7 +63,7 @@ class Trials:
         if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
             self._try_next(home)
 
-    def _judge(self, home: Home) -> None:
+    def _judge(self, home: ServerGroup) -> None:
         """Keep the pair on trial if it does more than in turns; one that did not run stays on trial."""
         pair = (home["trial"], home["pairs"][home["trial"]])
         held, jobs = self.snapshot.grants, self.snapshot.jobs
@@ -78,7 +78,7 @@ class Trials:
             self.homes.part(home, pair[0])
             self.bad.setdefault(pair[0], []).append(pair[1])
 
-    def _try_next(self, home: Home) -> None:
+    def _try_next(self, home: ServerGroup) -> None:
         """Jobs that have run alone and leave something of a GPU, least utilised first."""
         use = self.snapshot.know(Knowledge.UTILISATION)
         rows = [
@@ -91,7 +91,7 @@ class Trials:
             self.homes.pair(home, pair)
             home["trial"] = pair[0]
 
-    def _may_share(self, home: Home, pair: Pair) -> bool:
+    def _may_share(self, home: ServerGroup, pair: Pair) -> bool:
         """True for equal gangs of whole GPUs whose memory fits, not yet parted.
 
         Whoever is next keeps its turn: it is one of the two, or fits beside them.

@@ -8,7 +8,7 @@ from enum import StrEnum
 from rota.errors import InputError
 
 
-class Mode(StrEnum):
+class GandivaMode(StrEnum):
     """Whose Gandiva."""
 
     PAPER = "paper"
@@ -38,7 +38,7 @@ class GandivaParameters:
     """Let elastic jobs use idle GPUs of their server."""
     grow_after: float = 60.0
     """Seconds for which GPUs must have been idle."""
-    mode: Mode = Mode.PAPER
+    mode: GandivaMode = GandivaMode.PAPER
     """The paper's Gandiva, or the one in a simulator of a later paper."""
 
     def __post_init__(self) -> None:

@@ -22,16 +22,15 @@ Checked   systems/gandiva.md, examples 1 to 7; Tiresias' simulator (2,396 and 60
 
 from __future__ import annotations
 
-
-from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
-from rota.policies.gandiva.decision import Moment
-from rota.scheduler.decision import Decision, Memory
 from rota.knowledge.needs import Knowledge
+from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
+from rota.policies.gandiva.decision import GandivaDecision
+from rota.policies.gandiva.news import News
+from rota.policies.gandiva.parameters import GandivaMode, GandivaParameters
+from rota.policies.gandiva.server_groups import Grounds
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.policies.gandiva.homes import Grounds
-from rota.policies.gandiva.news import News
-from rota.policies.gandiva.parameters import GandivaParameters, Mode
 
 
 @register(
@@ -48,16 +47,16 @@ class Gandiva:
 
     def __init__(self, parameters: GandivaParameters | None = None) -> None:
         self.parameters = p = parameters or GandivaParameters()
-        packs = p.packing and p.mode is Mode.PAPER
+        packs = p.packing and p.mode is GandivaMode.PAPER
         self.needs = frozenset({Knowledge.UTILISATION} if packs else ())
-        self._sets = SetTurns(TIRESIAS_ORDER if p.mode is Mode.TIRESIAS else ELASTICFLOW_ORDER)
+        self._sets = SetTurns(TIRESIAS_ORDER if p.mode is GandivaMode.TIRESIAS else ELASTICFLOW_ORDER)
         self._news = News()
         self._grounds: Grounds | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if self.parameters.mode is not Mode.PAPER:
+        if self.parameters.mode is not GandivaMode.PAPER:
             return self._sets.decide(snapshot, memory)
         jobs, cluster = snapshot.state.jobs, snapshot.cluster
         if self._grounds is None or self._grounds.jobs is not jobs or self._grounds.cluster is not cluster:
             self._grounds = Grounds(cluster, jobs)
-        return Moment(snapshot, memory, self.parameters, self._grounds, self._news).decide()
+        return GandivaDecision(snapshot, memory, self.parameters, self._grounds, self._news).decide()

@@ -27,16 +27,16 @@ from enum import StrEnum
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats
 from rota.scheduler.decision import Decision, Memory
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.rounds import Demand, Rounds, Turns
+from rota.scheduler.stages.rounds import RoundDemand, Rounds, Turns
 from rota.solvers.max_min import Tie, max_min
 
 
-class Mode(StrEnum):
+class GavelMode(StrEnum):
     """Whose rules hold where the two differ."""
 
     PAPER = "paper"
@@ -53,7 +53,7 @@ class MaxMinParameters:
     """Use throughputs by GPU type; `no` takes all types for equally fast (the agnostic baseline)."""
     tie: Tie = Tie.SUM
     """Which of many optimal allocations: the one with the largest sum of shares, or the solver's."""
-    mode: Mode = Mode.PAPER
+    mode: GavelMode = GavelMode.PAPER
     """Rules for new jobs and recomputations."""
 
 
@@ -82,7 +82,7 @@ class GavelMaxMin:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
 
-    def _fractions(self, snapshot: Snapshot, demand: Demand) -> Floats:
+    def _fractions(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
         rates = demand.rates if self.parameters.aware else (demand.rates > 0.0).astype(np.float64)
         fractions = np.zeros_like(rates)
         able = rates.any(axis=1)
@@ -106,7 +106,7 @@ def shares(rates: Floats, gpus: Floats, capacity: Floats) -> Floats:
 
 def turns(parameters: MaxMinParameters) -> Turns:
     """The rules of the rounds."""
-    artifact = parameters.mode is Mode.ARTIFACT
+    artifact = parameters.mode is GavelMode.ARTIFACT
     return Turns(
         round_s=parameters.round_s,
         recompute_s=RECOMPUTE_S if artifact else 0.0,

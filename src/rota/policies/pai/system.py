@@ -23,18 +23,18 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rota.policies.pai.recurrence import Recurrence
-from rota.model.grants import Grant, Role
-from rota.scheduler.decision import Decision, Memory, Wake
-from rota.table.free import nodes_in
 from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.model.grants import Grant, Role
+from rota.policies.pai.recurrence import Recurrence
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter, alike, host_room
-from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_lined_up
+from rota.table.free import nodes_in
+from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
 
 POWER = ("MISC", "T4", "P100", "V100", "V100M32")
@@ -44,7 +44,7 @@ STRONG = frozenset({"V100", "V100M32"})
 _COMPLETED = int(Phase.COMPLETED)
 
 
-class Estimate(StrEnum):
+class EstimateSource(StrEnum):
     """What a job's duration is estimated from; the names in brackets are the authors'."""
 
     GROUP_GPU = "group_gpu"  # completed jobs of the group, user and size (SJGG)
@@ -66,7 +66,7 @@ class Machines(StrEnum):
 class PaiParameters:
     """Parameters of `pai`."""
 
-    estimate: Estimate = Estimate.GROUP_GPU
+    estimate: EstimateSource = EstimateSource.GROUP_GPU
     """What the order goes by (section 5.1)."""
     machines: Machines = Machines.RESERVE
     """Which machines come first (section 5.2)."""
@@ -85,10 +85,10 @@ class Pai:
 
     def __init__(self, parameters: PaiParameters | None = None) -> None:
         self.p = parameters or PaiParameters()
-        self.needs = frozenset({Knowledge.DURATION} if self.p.estimate is Estimate.KNOWN else ())
-        self.learns = self.p.estimate in (Estimate.GROUP_GPU, Estimate.GROUP, Estimate.USER)
+        self.needs = frozenset({Knowledge.DURATION} if self.p.estimate is EstimateSource.KNOWN else ())
+        self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
         self.history = Recurrence()
-        self.lineup = Lineup(self._key, sizes=alike)
+        self.lineup = JobOrder(self._key, sizes=alike)
         self._log: list[int] | None = None
         self._read = 0
 
@@ -108,9 +108,9 @@ class Pai:
 
     def _key(self, snapshot: Snapshot, row: int) -> float:
         """Expected duration in seconds."""
-        if self.p.estimate is Estimate.NONE:
+        if self.p.estimate is EstimateSource.NONE:
             return 0.0
-        if self.p.estimate is Estimate.KNOWN:
+        if self.p.estimate is EstimateSource.KNOWN:
             return float(snapshot.know(Knowledge.DURATION)[row])
         return self.history.estimate(self._keys(snapshot, row))
 
@@ -119,9 +119,9 @@ class Pai:
         jobs = snapshot.state.jobs
         user, group = jobs.tenant.item(row), jobs.group.item(row)
         keys: list[Hashable] = [user]
-        if self.p.estimate is not Estimate.USER and group >= 0:
+        if self.p.estimate is not EstimateSource.USER and group >= 0:
             keys.insert(0, (user, group))
-            if self.p.estimate is Estimate.GROUP_GPU:
+            if self.p.estimate is EstimateSource.GROUP_GPU:
                 percent = round(100 * jobs.gpus.item(row) * jobs.gpu_share.item(row))
                 keys.insert(0, (user, group, percent))
         return keys

@@ -21,10 +21,10 @@ from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.table.occupancy import EPSILON, Occupancy
 from rota.scheduler.policy import Policy
-from rota.table.rows import RowSet
 from rota.scheduler.snapshot import Snapshot
+from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.rows import RowSet
 from rota.table.state import Phase, State, plain_rows
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)

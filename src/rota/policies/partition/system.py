@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rota.scheduler.decision import Decision, Memory
 from rota.knowledge.needs import Knowledge
 from rota.policies.partition.parts import Partition
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, parse_inner, register
 from rota.scheduler.snapshot import Snapshot
 

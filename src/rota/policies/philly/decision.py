@@ -13,30 +13,29 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 
-from rota.model.grants import Grant
-from rota.table.free import Free, mask_of
 from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import EPSILON
-from rota.scheduler.snapshot import Snapshot
+from rota.model.grants import Grant
 from rota.policies.philly.delays import Class
-from rota.scheduler.stages.fit import Fitter
 from rota.policies.philly.gang import Attempts
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
-from rota.scheduler.stages.place import consolidate
-from rota.policies.philly.queues import Queues
-from rota.policies.philly.quota import Shares, reclaim
-
 from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.queues import AttemptQueues
+from rota.policies.philly.quota import Shares, reclaim
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.table.free import Free, mask_of
+from rota.table.occupancy import EPSILON
 
 
-class Turn:
+class PhillyDecision:
     """One call; `sleeps` is False where an attempt may find other nodes although no GPU is free."""
 
     def __init__(
         self,
         p: PhillyParameters,
         snapshot: Snapshot,
-        queues: Queues,
+        queues: AttemptQueues,
         domains: Domains,
         shares: Shares,
         sleeps: bool,

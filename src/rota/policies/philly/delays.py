@@ -18,9 +18,9 @@ import numpy as np
 
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint
-from rota.scheduler.decision import Memory
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.quota import Shares
+from rota.scheduler.decision import Memory
 
 FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
 
@@ -28,7 +28,7 @@ Class = tuple[str, int]
 """Virtual cluster and GPUs of a job."""
 
 
-class History(TypedDict):
+class ReasonHistory(TypedDict):
     """Reasons of one class, in order of time; the arrays have room to grow."""
 
     changes: int
@@ -53,7 +53,7 @@ class Delays:
     """Reads and writes the attribution in a policy's memory, under `labels` and `delay_s`."""
 
     def __init__(self, memory: Memory, cycle: Cycle) -> None:
-        self.labels: dict[str, dict[int, History]] = memory.setdefault("labels", {})
+        self.labels: dict[str, dict[int, ReasonHistory]] = memory.setdefault("labels", {})
         """By virtual cluster and GPUs, for classes of which jobs wait."""
         self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
         """Seconds of the waits that are over, by class of size and label."""
@@ -61,7 +61,7 @@ class Delays:
 
     def label(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
         """From `now` on, jobs of `classes` wait for the reason `label`; other classes have none waiting."""
-        kept: dict[str, dict[int, History]] = {}
+        kept: dict[str, dict[int, ReasonHistory]] = {}
         for name, gpus in classes:
             history = self.labels.get(name, {}).get(gpus) or _history()
             _note(history, LABELS.index(label(name, gpus)), now)
@@ -92,11 +92,11 @@ class Delays:
         return LABELS[history["label"].item(place)]
 
 
-def _history() -> History:
-    return History(changes=0, at_s=np.zeros(8), label=np.zeros(8, dtype=np.int64))
+def _history() -> ReasonHistory:
+    return ReasonHistory(changes=0, at_s=np.zeros(8), label=np.zeros(8, dtype=np.int64))
 
 
-def _note(history: History, label: int, now: float) -> None:
+def _note(history: ReasonHistory, label: int, now: float) -> None:
     """`label` holds from `now` on."""
     n = history["changes"]
     if n and history["label"].item(n - 1) == label:
@@ -108,7 +108,7 @@ def _note(history: History, label: int, now: float) -> None:
     history["changes"] = n + 1
 
 
-def _last(history: History, moment_s: float, side: str) -> int:
+def _last(history: ReasonHistory, moment_s: float, side: str) -> int:
     """Place of the label that held at the moment ("right"), or just before it ("left")."""
     at_s = history["at_s"][: history["changes"]]
     return max(0, int(np.searchsorted(at_s, moment_s, side=side)) - 1)  # type: ignore[call-overload]

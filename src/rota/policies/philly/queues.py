@@ -1,7 +1,8 @@
 """Queues of virtual clusters whose waiting jobs try again and again: who may get further now, and when next.
 
 A job can get further at few of its many moments: when an attempt opens while GPUs are free, or when GPUs
-become free where an attempt is open.  `Queues` finds those jobs in order without looking at the others.
+become free where an attempt is open.  `AttemptQueues` finds those jobs in order without
+looking at the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, Calendar, Cycle
 
 
-class Queues:
+class AttemptQueues:
     """Waiting rows by virtual cluster, in order of arrival: a cache of the attempts in a policy's memory."""
 
     def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:

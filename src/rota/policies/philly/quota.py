@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rota.table.occupancy import EPSILON
 from rota.scheduler.snapshot import Snapshot
+from rota.table.occupancy import EPSILON
 
 NOBODY = ""
 """Name of the virtual cluster of all whose tenant is not configured."""

@@ -22,21 +22,20 @@ Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated
 
 from __future__ import annotations
 
-
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.grants import Reservation
 from rota.model.jobs import JobTable
-from rota.policies.philly.decision import Turn
-from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
-from rota.scheduler.policy import Lever, register
-from rota.scheduler.snapshot import Snapshot
+from rota.policies.philly.decision import PhillyDecision
 from rota.policies.philly.delays import Delays, Reasons, label_of
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.locality import Domains
-from rota.policies.philly.queues import Queues
-from rota.policies.philly.quota import Shares
 from rota.policies.philly.parameters import PhillyParameters
+from rota.policies.philly.queues import AttemptQueues
+from rota.policies.philly.quota import Shares
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
 
 
 @register(
@@ -54,7 +53,7 @@ class Philly:
         self.p = parameters or PhillyParameters()
         self.needs = frozenset({Knowledge.DURATION} if self.p.patience_per_h else ())
         self.cycle = Cycle(self.p.acquire_timeout_s, self.p.backoff_s)
-        self.queues = Queues({}, self.cycle)
+        self.queues = AttemptQueues({}, self.cycle)
         self._log: list[int] | None = None
         self._read = 0
         self._place: _Place | None = None
@@ -64,7 +63,7 @@ class Philly:
         delays, shares = Delays(memory, self.cycle), Shares(snapshot)
         gone, come = self._changes(snapshot, attempts, shares)
         queues, place = self.queues, self._place_of(snapshot)
-        turn = Turn(self.p, snapshot, queues, place.domains, shares, place.sleeps)
+        turn = PhillyDecision(self.p, snapshot, queues, place.domains, shares, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -91,7 +90,7 @@ class Philly:
         if self.queues.attempts is attempts and self._log is log and not snapshot.refused:
             rows = sorted(set(log[self._read :]))
         else:
-            self.queues = Queues(attempts, self.cycle)
+            self.queues = AttemptQueues(attempts, self.cycle)
             for row in attempts:
                 self.queues.add(row, (shares.of(row), gpus_of[row]))
             rows = sorted({*attempts, *snapshot.waiting.tolist()})

@@ -21,14 +21,14 @@ import math
 from itertools import groupby
 from typing import Any
 
-from rota.scheduler.decision import Decision, Memory, Wake
 from rota.knowledge.needs import Knowledge
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.levels import Metric
+from rota.scheduler.stages.levels import ServiceMetric
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority
-from rota.table.state import Phase
 from rota.solvers.gittins import SimulatorGittins
+from rota.table.state import Phase
 
 _RUNNING = int(Phase.RUNNING)
 _AHEAD, _BEHIND = 0, 1
@@ -47,7 +47,7 @@ class Seats(ByPriority):
     def __init__(
         self,
         limits: tuple[float, ...],
-        metric: Metric,
+        metric: ServiceMetric,
         knob: float,
         quantum: float | None,
         placement: Placement,
@@ -57,7 +57,7 @@ class Seats(ByPriority):
         super().__init__(self.rank, preemptive=True, placement=placement)
         self.elasticflow = elasticflow
         self.limits = limits
-        self.by_gpus = metric is Metric.GPU_TIME
+        self.by_gpus = metric is ServiceMetric.GPU_TIME
         self.knob = knob
         self.quantum = quantum
         self.seats: dict[int, list[int]] = {}

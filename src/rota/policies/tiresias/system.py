@@ -27,20 +27,20 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Array
 from rota.model.grants import Grant
 from rota.policies.tiresias.artifact import Seats
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import Occupancy
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.levels import Levels, Metric
-from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.levels import Levels, ServiceMetric
+from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Placement, fill_fragments, packed
 from rota.scheduler.stages.priority import ByPriority
 from rota.solvers.gittins import Gittins
+from rota.table.occupancy import Occupancy
 
 
 class Order(StrEnum):
@@ -50,7 +50,7 @@ class Order(StrEnum):
     GITTINS = "gittins"  # largest Gittins index first
 
 
-class Mode(StrEnum):
+class TiresiasMode(StrEnum):
     """Whose rules hold where paper and published simulator differ."""
 
     PAPER = "paper"
@@ -66,7 +66,7 @@ class TiresiasParameters:
     """Service at which a job leaves each queue but the last (GPU-seconds, or seconds with `metric=time`)."""
     order: Order = Order.LAS
     """2D-LAS or 2D-Gittins."""
-    metric: Metric = Metric.GPU_TIME
+    metric: ServiceMetric = ServiceMetric.GPU_TIME
     """Service in GPU-seconds, or in seconds run."""
     promote: float = 0.0
     """PROMOTEKNOB: waiting time over run time at which a job returns to the first queue; 0 is never."""
@@ -76,7 +76,7 @@ class TiresiasParameters:
     """PACKLIMIT: largest tensor over all tensors of a model."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster, without `skew`."""
-    mode: Mode = Mode.PAPER
+    mode: TiresiasMode = TiresiasMode.PAPER
     """The paper's rules, or those of the authors' simulator."""
     quantum: float = 3250.0
     """Service ahead that the index looks at with `mode=artifact`; in the paper it is the queue's limit."""
@@ -90,7 +90,7 @@ class TiresiasParameters:
                 raise InputError(
                     f"policy 'tiresias': {name}={getattr(self, name):g}; expected {least:g} or more"
                 )
-        if self.skew and self.mode is not Mode.PAPER:
+        if self.skew and self.mode is not TiresiasMode.PAPER:
             raise InputError(
                 "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
             )
@@ -112,18 +112,18 @@ class Tiresias:
         gittins = p.order is Order.GITTINS
         wanted = {Knowledge.SERVICE_HISTORY: gittins, Knowledge.SKEW: p.skew}
         self.needs = frozenset(kind for kind, is_wanted in wanted.items() if is_wanted)
-        self.inner: Queues | Seats
-        if p.mode is not Mode.PAPER:
-            quantum, elasticflow = p.quantum if gittins else None, p.mode is Mode.ELASTICFLOW
+        self.inner: DiscretisedQueues | Seats
+        if p.mode is not TiresiasMode.PAPER:
+            quantum, elasticflow = p.quantum if gittins else None, p.mode is TiresiasMode.ELASTICFLOW
             self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
         else:
-            self.inner = (GittinsQueues if gittins else Queues)(p)
+            self.inner = (GittinsQueues if gittins else DiscretisedQueues)(p)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
 
 
-class Queues(ByPriority):
+class DiscretisedQueues(ByPriority):
     """Discretised 2D-LAS: queue by queue, in each whoever started first."""
 
     def __init__(self, p: TiresiasParameters, *, drifts: bool = False) -> None:
@@ -152,7 +152,7 @@ class Queues(ByPriority):
         return SkewFitter(snapshot, self.pack_limit)
 
 
-class GittinsQueues(Queues):
+class GittinsQueues(DiscretisedQueues):
     """Discretised 2D-Gittins: queue by queue, in each whoever is likeliest to end within its limit.
 
     The index of a running job changes as it runs; that of a waiting one when the history does.
@@ -168,7 +168,7 @@ class GittinsQueues(Queues):
         if history is not self._history:
             self._history = history
             self._gittins = Gittins(history["gpu_s"])
-            self.lineup = Lineup(self.rank)
+            self.lineup = JobOrder(self.rank)
         return super().decide(snapshot, memory, wake)
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

@@ -12,8 +12,8 @@ from rota.model.grants import Grant, Reservation, Role
 from rota.model.units import plural
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.rules import Breach, breach
-from rota.table.occupancy import EPSILON, Occupancy
 from rota.scheduler.stages.fit import quota_left
+from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
 

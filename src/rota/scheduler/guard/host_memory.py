@@ -28,7 +28,7 @@ class Resident(NamedTuple):
     """Seconds of work it would have to do again if it left memory now."""
 
 
-class Keeper(Protocol):
+class SuspendedJobs(Protocol):
     """The part of a world that knows what is suspended where."""
 
     def suspended(self) -> Iterable[Resident]:
@@ -40,7 +40,7 @@ class Keeper(Protocol):
         ...
 
 
-def put_out(state: State, decision: Decision, keeper: Keeper) -> frozenset[int]:
+def put_out(state: State, decision: Decision, keeper: SuspendedJobs) -> frozenset[int]:
     """Suspended jobs, and victims of `decision`, that must leave host memory for its grants.
 
     Afterwards running and suspended jobs together hold no more of a node's memory than it has, on every node

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rota.model.jobs import Kind
+from rota.model.jobs import JobKind
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.rules import Breach
@@ -67,7 +67,7 @@ class MinimumRun:
         for row, how in disturbed(state, decision):
             began_s = self.began(state, row)
             ran_s, until_s = state.now - began_s, began_s + self.min_run_s
-            if until_s <= state.now or state.jobs.kind[row] == Kind.OPPORTUNISTIC:
+            if until_s <= state.now or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
                 continue
             if math.isnan(began_s):
                 message = f"has not begun on the devices it was given and would be {how}"
@@ -108,7 +108,7 @@ class LostWork:
         for row, how in disturbed(state, decision):
             lost_s, left_s = self.redo(state, row)
             rate = state.progress.rate.item(row)
-            if how == CHANGED or left_s < _HARDLY_S or state.jobs.kind[row] == Kind.OPPORTUNISTIC:
+            if how == CHANGED or left_s < _HARDLY_S or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
                 continue
             if rate <= 0.0:  # it has not begun: that is the minimum run's to protect
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.grants import Grant, Role
-from rota.model.jobs import Counts
+from rota.model.jobs import AllowedCounts
 from rota.model.units import plural
 from rota.scheduler.guard.rules import Breach, breach
 from rota.table.state import State
@@ -53,7 +53,7 @@ def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
         ]
     if not jobs.gang[row]:
         least, most = min(wanted, 1), max(wanted, most)  # whatever part of it can be had
-    powers = jobs.counts[row] == Counts.POWERS_OF_TWO
+    powers = jobs.counts[row] == AllowedCounts.POWERS_OF_TWO
     if least <= count <= most and not (powers and count & (count - 1)):
         return []
     among = " in powers of two" if powers else ""

@@ -23,14 +23,14 @@ import numpy as np
 
 from rota import __version__
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
 from rota.model.atomic import replacing
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.moments.packing import Packed, pack, pack_grant, pack_reservation, unpack
+from rota.scheduler.moments.values import copied, decode, encode
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.moments.values import copied, decode, encode
 
 FORMAT = 1
 

@@ -2,8 +2,8 @@
 
 Everything a policy may see is in it, to the bit, and nothing else: jobs not yet submitted, their truth and
 knowledge the policy did not declare stay out.  What can be derived (the index of free devices, which jobs
-are plain) is derived again.  `rota.scheduler.moments.frozen` writes the value to a file; the contract suite hashes
-it to see that nobody has touched a snapshot.
+are plain) is derived again.  `frozen` writes the value to a file; the contract suite hashes it
+to see that nobody has touched a snapshot.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Purpose, Reservation, Role
-from rota.model.jobs import JOB_COLUMNS, JobTable, Part
+from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable
 from rota.model.tenants import Tenant, Tenants
-from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
-from rota.scheduler.snapshot import Snapshot
 from rota.table.state import State
 
 Packed = dict[str, Any]
@@ -139,7 +139,7 @@ def unpack_jobs(packed: Packed) -> JobTable:
         ids=packed["ids"],
         **columns,
         after={row: tuple(rows) for row, rows in packed["after"].items()},
-        parts={row: tuple(Part(*fields) for fields in parts) for row, parts in packed["parts"].items()},
+        parts={row: tuple(JobPart(*fields) for fields in parts) for row, parts in packed["parts"].items()},
     )
 
 

@@ -1,6 +1,6 @@
 """A twin of the loop's table in another process, kept in step by telling it what was done to the table.
 
-The loop changes its table through a handful of verbs only.  `TracedState` notes each of them; a `Mirror`
+The loop changes its table through a handful of verbs only.  `TracedState` notes each of them; a `Replica`
 repeats them in order and arrives at the same table, caches of the policy included, at the cost of what has
 changed: ten thousand waiting jobs cost nothing as long as nothing happens to them.
 
@@ -19,8 +19,8 @@ from rota.model.grants import Grant, Reservation
 from rota.model.growing import NAMED, GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.moments.packing import Packed, pack_jobs
-from rota.table.progress import Progress
 from rota.scheduler.moments.restore import Stored, fresh_state, own, refill, stored
+from rota.table.progress import Progress
 from rota.table.state import Phase, State
 
 Trace = list[tuple[Any, ...]]
@@ -175,7 +175,7 @@ def take_whole(state: State, table: GrowingTable) -> Whole:
     return Whole(table.capacity, state.cluster, pack_jobs(table.jobs, table.filled), stored(state))
 
 
-class Mirror:
+class Replica:
     """The twin: `state` is as the traced one was when the last frame was taken."""
 
     def __init__(self, whole: Whole) -> None:
@@ -224,19 +224,19 @@ class Mirror:
 def _plain(verb: str) -> Callable[..., None]:
     """Repeats a verb of the table as it was said."""
 
-    def repeat(mirror: Mirror, *said: Any) -> None:
+    def repeat(mirror: Replica, *said: Any) -> None:
         getattr(mirror.state, verb)(*said)
 
     return repeat
 
 
 _REPEAT: dict[str, Callable[..., None]] = {
-    "enter": Mirror.enter,
-    "update": Mirror.update,
-    "start": Mirror.start,
-    "change": Mirror.change,
-    "stop": Mirror.stop,
-    "take_back": Mirror.take_back,
+    "enter": Replica.enter,
+    "update": Replica.update,
+    "start": Replica.start,
+    "change": Replica.change,
+    "stop": Replica.stop,
+    "take_back": Replica.take_back,
     "withdraw": lambda mirror, row, phase: mirror.state.withdraw(row, Phase(phase)),
     **{
         verb: _plain(verb)

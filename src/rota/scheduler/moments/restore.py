@@ -10,9 +10,9 @@ from rota.model.columns import Array
 from rota.model.grants import Grant, Reservation
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.packing import Packed, fill_occupancy, pack_grant, pack_occupancy, unpack_grant
+from rota.scheduler.moments.values import copied
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.scheduler.moments.values import copied
 
 COLUMNS = (
     "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rota.model.columns import Floats
 from rota.model.feasible import host_need, host_shortfalls
 from rota.model.reasons import Code, Constraint
-from rota.table.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
+from rota.table.occupancy import EPSILON, Occupancy
 
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:

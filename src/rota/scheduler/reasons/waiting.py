@@ -14,10 +14,10 @@ from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Standing
 from rota.scheduler.reasons.host import acceptable, never_fed, not_fed
-from rota.table.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
 from rota.scheduler.stages.priority import ByPriority
+from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
 
 _BY_SUBMISSION: Standing = ByPriority(lambda snapshot, row: row)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from rota.scheduler.stages.order import Item, Lineup
+from rota.scheduler.stages.order import Item, JobOrder
 
 
-def admit(lineup: Lineup, free: int, *, strict: bool = False) -> list[int]:
+def admit(lineup: JobOrder, free: int, *, strict: bool = False) -> list[int]:
     """Rows to start, in order, on `free` GPUs; `strict` stops at the first job that does not fit."""
     rows: list[int] = []
     fronts, passed = lineup.fronts(), dict[int, int]()
@@ -42,7 +42,7 @@ class RunningSet(NamedTuple):
 
 
 def running_set(
-    lineup: Lineup, running: list[Item], free: int, gpus_of: list[int], ahead: float | None = None
+    lineup: JobOrder, running: list[Item], free: int, gpus_of: list[int], ahead: float | None = None
 ) -> RunningSet:
     """The changes that make the running set what a walk from an empty cluster admits.
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
-from rota.table.free import mask_of
-from rota.table.occupancy import EPSILON, Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
+from rota.table.free import mask_of
+from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 
 

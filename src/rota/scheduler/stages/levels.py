@@ -27,7 +27,7 @@ from rota.table.state import Phase, State
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
-class Metric(StrEnum):
+class ServiceMetric(StrEnum):
     """What service is measured in."""
 
     GPU_TIME = "gpu-time"  # GPU-seconds
@@ -38,10 +38,10 @@ class Levels:
     """Keeps the level of every live job in a policy's memory."""
 
     def __init__(
-        self, limits: tuple[float, ...], metric: Metric = Metric.GPU_TIME, knob: float = 0.0
+        self, limits: tuple[float, ...], metric: ServiceMetric = ServiceMetric.GPU_TIME, knob: float = 0.0
     ) -> None:
         self.limits = (*limits, math.inf)
-        self.by_gpus = metric is Metric.GPU_TIME
+        self.by_gpus = metric is ServiceMetric.GPU_TIME
         self.knob = knob
         self.alarms = Alarms()
         self.levels: dict[int, int] = {}

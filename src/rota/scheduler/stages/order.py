@@ -5,7 +5,7 @@ later job of g GPUs is skipped too, since room only shrinks along the walk.  So 
 a few lists instead of the queue.  Where more than GPUs is asked for, jobs with equal requests form the
 lists (`sizes`).
 
-A `Lineup` is a cache: built from the snapshot when new, brought up to date from the rows that changed
+A `JobOrder` is a cache: built from the snapshot when new, brought up to date from the rows that changed
 phase since.  Dropping it changes no decision.  The key of a job may not change while it waits (or, with
 `tracks_running`, while it runs) unless its owner says so with `move`.
 """
@@ -61,7 +61,7 @@ class SortedItems:
         del items[bisect_left(items, item, head)]
 
 
-class Lineup:
+class JobOrder:
     """Waiting jobs by key; running ones too if `tracks_running`."""
 
     def __init__(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from rota.table.free import Free, nodes_in
 from rota.scheduler.stages.fragmentation import PHILLY_SIZES, LeastFragmentation
+from rota.table.free import Free, nodes_in
 
 
 class Place(Protocol):

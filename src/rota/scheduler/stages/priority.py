@@ -15,13 +15,13 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.table.occupancy import Occupancy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, alike
-from rota.scheduler.stages.order import Item, Lineup, plain
+from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
+from rota.table.occupancy import Occupancy
 from rota.table.state import State
 
 Key = Callable[[Snapshot, Any], Any]
@@ -61,8 +61,8 @@ class ByPriority:
         self.spreads = placement in COUNT_ONLY
         self.by_count = by_count
         self.finish = finish
-        self.lineup = Lineup(key, tracks_running=preemptive and not drifts, running_key=finish)
-        self.alike = Lineup(key, sizes=alike)
+        self.lineup = JobOrder(key, tracks_running=preemptive and not drifts, running_key=finish)
+        self.alike = JobOrder(key, sizes=alike)
         self._numbered: JobTable | None = None  # the table that the numbers are of
         self._number_of: list[int] = []
 

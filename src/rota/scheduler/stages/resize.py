@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from rota.model.jobs import Counts, JobTable
-from rota.table.free import Free, mask_of
+from rota.model.jobs import AllowedCounts, JobTable
 from rota.scheduler.stages.place import Place, consolidate
+from rota.table.free import Free, mask_of
 
 
 def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> tuple[int, ...]:
@@ -16,7 +16,7 @@ def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> tuple[
     if most is not None:
         largest = max(least, min(largest, most))
     counts: Iterable[int] = range(least, largest + 1)
-    if jobs.counts[row] == Counts.POWERS_OF_TWO and least < largest:
+    if jobs.counts[row] == AllowedCounts.POWERS_OF_TWO and least < largest:
         counts = (count for count in counts if count & (count - 1) == 0)
     return tuple(counts) or (least,)
 

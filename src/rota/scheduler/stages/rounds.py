@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.knowledge.needs import Knowledge
-from rota.table.occupancy import EPSILON
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_placed
+from rota.table.occupancy import EPSILON
 
 ROUND = Event.ROUND
 
 
 @dataclass(frozen=True)
-class Demand:
+class RoundDemand:
     """What is to be divided, and among whom."""
 
     rows: Ints
@@ -43,7 +43,7 @@ class Demand:
     """Healthy GPUs of each type."""
 
 
-Fractions = Callable[[Snapshot, Demand], Floats]
+Fractions = Callable[[Snapshot, RoundDemand], Floats]
 """Fraction of time each of at least one job should spend on each type, [job, type]."""
 
 
@@ -209,7 +209,7 @@ class Rounds:
 
     # -- who runs where ----------------------------------------------------------------------------
 
-    def _walk(self, snapshot: Snapshot, books: Books, demand: Demand) -> dict[int, int]:
+    def _walk(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> dict[int, int]:
         """Type on which each chosen row runs in this round."""
         priority = books.priority()
         left = demand.capacity.tolist()
@@ -259,7 +259,7 @@ class Rounds:
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
 
-def _demand(snapshot: Snapshot, rows: Ints) -> Demand:
+def _demand(snapshot: Snapshot, rows: Ints) -> RoundDemand:
     jobs, occupancy = snapshot.jobs, snapshot.occupancy
     kinds = snapshot.cluster.device_type
     gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
@@ -267,7 +267,7 @@ def _demand(snapshot: Snapshot, rows: Ints) -> Demand:
     for device in occupancy.down:
         capacity[kinds[device]] -= 1.0
     rates = np.where(gpus[:, None] <= capacity, snapshot.know(Knowledge.THROUGHPUT)[rows], 0.0)
-    return Demand(rows, gpus, rates, capacity)
+    return RoundDemand(rows, gpus, rates, capacity)
 
 
 def _place(snapshot: Snapshot, picks: dict[int, int], rows: Ints) -> Decision:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 
 from rota.model.grants import Grant
-from rota.table.occupancy import Occupancy
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.order import Lineup
+from rota.scheduler.stages.order import JobOrder
+from rota.table.occupancy import Occupancy
 
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
@@ -32,7 +32,7 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_lined_up(lineup: Lineup, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+def admit_lined_up(lineup: JobOrder, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
     """As `admit_placed`, on a lineup of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
     fronts, passed = lineup.fronts(), dict[int, int]()

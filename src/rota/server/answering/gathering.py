@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from rota.forecast.held import Wait
 from rota.model.columns import Floats
-from rota.server.answering.questions import Moment
-from rota.server.facade import Busy
+from rota.server.answering.questions import PresentMoment
 from rota.server.costs import cost_views
+from rota.server.facade import Busy
 from rota.server.store.rows import CostRow
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.dependencies import Names
@@ -16,7 +17,6 @@ from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USE
 from rota.worlds.live.leaving import to_redo
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import measured_costs
-from rota.forecast.held import Wait
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
@@ -27,7 +27,7 @@ MEASURED = 5_000
 """Measured costs that are looked at."""
 
 
-def gather(scheduler: Scheduler) -> Moment:
+def gather(scheduler: Scheduler) -> PresentMoment:
     """The moment after the last step of the loop.  Raises Busy if the policy is computing a decision."""
     loop, world = scheduler.loop, scheduler.world
     if loop is None or world is None:
@@ -35,7 +35,7 @@ def gather(scheduler: Scheduler) -> Moment:
     frozen = scheduler.freeze()
     live = list(world.live.values())
     past: dict[tuple[str, str], Floats] = scheduler.store.past(PAST)
-    return Moment(
+    return PresentMoment(
         frozen=frozen,
         past=past,
         costs=costs_of(scheduler.store.costs(limit=MEASURED)),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rota.forecast.held import Wait
 from rota.model.columns import Floats
 from rota.model.jobs import Job
 from rota.scheduler.decision import Wake
 from rota.scheduler.guard.live_rules import Redo
 from rota.worlds.simulated.costs import Costs
-from rota.forecast.held import Wait
 
 
 @dataclass(frozen=True)
-class Moment:
+class PresentMoment:
     """The present moment, as the scheduler has it."""
 
     frozen: bytes
@@ -39,7 +39,7 @@ class Moment:
 class Looking:
     """How to look ahead from a moment."""
 
-    moment: Moment
+    moment: PresentMoment
     source: str = "user"
     """Who says how long jobs take."""
     budget_s: float = 2.0

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
 from rota.model.units import plural
-from rota.table.state import Phase
 from rota.server.store.rows import JobRow
+from rota.table.state import Phase
 from rota.wire.job import After
 from rota.wire.views import ReasonView
 from rota.worlds.live.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Hold

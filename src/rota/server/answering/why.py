@@ -17,7 +17,7 @@ from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.views import is_over
-from rota.wire.sync import Progress, Status
+from rota.wire.sync import PartStatus, ProgressReport
 from rota.wire.views import ReasonView, Why
 from rota.worlds.live.resizing import RESIZED_BY
 
@@ -125,7 +125,7 @@ class Asking:
         leavers = names_of(self._leavers(attempt))
         view = words.view(Constraint(Code.STARTING, provided=len(attempt.grant[1]), detail=leavers))
         if not leavers:
-            places = [place for place in attempt.parts["places"] if place["status"] == Status.WAITING]
+            places = [place for place in attempt.parts["places"] if place["status"] == PartStatus.WAITING]
             view.detail = "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
         return view
 
@@ -228,5 +228,5 @@ def _ended(row: JobRow) -> str:
 
 def _step_s(attempt: AttemptRow) -> float:
     """Seconds of a step, as the program reports them; NaN if it does not."""
-    said = None if attempt.progress is None else Progress(**attempt.progress).step_s
+    said = None if attempt.progress is None else ProgressReport(**attempt.progress).step_s
     return math.nan if said is None else said

@@ -16,24 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from rota.forecast.estimate import StartEstimate, estimate_start
-from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
-from rota.forecast.futures import Asked, Case, make_case
 from rota.errors import PolicyError, RotaError
+from rota.forecast.altered import with_job
+from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
+from rota.forecast.estimate import StartEstimate, estimate_start
+from rota.forecast.fork import fork, work_s
+from rota.forecast.futures import Case, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, Past, parse_source
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.moments.frozen import Frozen, load
-from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
 from rota.knowledge.needs import Knowledge
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
+from rota.scheduler.moments.frozen import Frozen, load
 from rota.scheduler.policy import Policy, parse_policy
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase, State
-from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, Moment
+from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, PresentMoment
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
-from rota.forecast.fork import fork, work_s
-from rota.forecast.altered import with_job
+from rota.table.state import Phase, State
 
 AHEAD = 3
 
@@ -108,7 +108,7 @@ def trial(ask: AskTrial) -> Reply:
 # -- what is asked ---------------------------------------------------------------------------------
 
 
-def prepared(looking: Looking) -> tuple[Frozen, Asked]:
+def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
     """The moment, and how to look ahead from it."""
     moment = looking.moment
     frozen = load(BytesIO(moment.frozen))
@@ -118,7 +118,7 @@ def prepared(looking: Looking) -> tuple[Frozen, Asked]:
         MinimumRun(moment.min_run_s),
         NoPreemption(partial(frozenset, moment.fixed)),
     )
-    return frozen, Asked(
+    return frozen, ForecastRequest(
         durations=durations,
         extra_gpus=looking.extra_gpus,
         costs=moment.costs,
@@ -130,7 +130,7 @@ def prepared(looking: Looking) -> tuple[Frozen, Asked]:
     )
 
 
-def _redo(frozen: Frozen, moment: Moment) -> Callable[[State, int], Redo]:
+def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]:
     """What is left to do again in a fork: less, by what a job has done since the moment."""
     before = _done(frozen, moment.redo)
 
@@ -143,7 +143,7 @@ def _redo(frozen: Frozen, moment: Moment) -> Callable[[State, int], Redo]:
     return redo
 
 
-def past_of(moment: Moment) -> Past:
+def past_of(moment: PresentMoment) -> Past:
     """The completed jobs; how many GPUs each had is not on record here, and taken to be one."""
     runs = list(moment.past.items())
     lengths = [len(values) for _, values in runs]
@@ -155,7 +155,7 @@ def past_of(moment: Moment) -> Past:
     )
 
 
-def _given(frozen: Frozen, moment: Moment) -> dict[int, float]:
+def _given(frozen: Frozen, moment: PresentMoment) -> dict[int, float]:
     """Whole durations of the jobs that tell what is left."""
     return {row: did + moment.left_s[row] for row, did in _done(frozen, moment.left_s).items()}
 

@@ -21,7 +21,7 @@ from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, users
 from rota.server.api.calling import Waiting
 from rota.server.api.problems import handle_errors, problem
-from rota.server.auth import Directory, Gate
+from rota.server.auth import AuthenticationGate, Directory
 from rota.server.facade import Controller
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ApiSettings:
     """What can be configured of the API."""
 
     metrics_open: bool = False
@@ -50,10 +50,10 @@ def create_app(
     controller: Controller,
     directory: Directory,
     metrics: Metrics | None = None,
-    settings: Settings | None = None,
+    settings: ApiSettings | None = None,
 ) -> FastAPI:
     """The API of `controller` for those whom `directory` knows, as an ASGI application."""
-    chosen, kept = settings or Settings(), metrics or Metrics()
+    chosen, kept = settings or ApiSettings(), metrics or Metrics()
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
     @asynccontextmanager
@@ -73,8 +73,8 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=_operation,
         middleware=[
-            Middleware(Watch, metrics=kept),
-            Middleware(Gate, directory=directory, open_paths=open_paths),
+            Middleware(CallWatch, metrics=kept),
+            Middleware(AuthenticationGate, directory=directory, open_paths=open_paths),
             Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
         ],
@@ -87,7 +87,7 @@ def create_app(
     return app
 
 
-class Watch:
+class CallWatch:
     """ASGI middleware: counts and times the answers; logs the bugs that got through, answered with 500."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

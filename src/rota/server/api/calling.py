@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from rota.server.facade import Busy, Controller, Forbidden, Identity, NotFound
+from rota.server.facade import Busy, Caller, Controller, Forbidden, NotFound
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
@@ -25,20 +25,20 @@ async def _controller(request: Request) -> Controller:
     return controller
 
 
-async def _anybody(request: Request) -> Identity:
+async def _anybody(request: Request) -> Caller:
     """Whom the gate let in."""
-    who: Identity = request.scope["identity"]
+    who: Caller = request.scope["identity"]
     return who
 
 
-async def _person(who: Annotated[Identity, Depends(_anybody)]) -> Identity:
+async def _person(who: Annotated[Caller, Depends(_anybody)]) -> Caller:
     if not who.user:
         holder = f"the agent of node {who.node!r}" if who.node else "a join token"
         raise Forbidden(f"this call is for people; {holder} may not make it")
     return who
 
 
-async def _admin(who: Annotated[Identity, Depends(_person)]) -> Identity:
+async def _admin(who: Annotated[Caller, Depends(_person)]) -> Caller:
     if not who.admin:
         raise Forbidden(f"this call is for admins; {who.user!r} is none")
     return who
@@ -53,9 +53,9 @@ async def _job_id(
 
 
 Asked = Annotated[Controller, Depends(_controller)]
-Anybody = Annotated[Identity, Depends(_anybody)]
-Person = Annotated[Identity, Depends(_person)]
-Admin = Annotated[Identity, Depends(_admin)]
+Anybody = Annotated[Caller, Depends(_anybody)]
+Person = Annotated[Caller, Depends(_person)]
+Admin = Annotated[Caller, Depends(_admin)]
 JobId = Annotated[str, Depends(_job_id)]
 NodeName = Annotated[str, Path(max_length=253, description="name of a node", examples=["gpu-1"])]
 

@@ -12,7 +12,7 @@ from rota.server.api.calling import Admin, Asked, NodeName, Person, answer
 from rota.server.api.forms import Reason
 from rota.server.api.problems import refusals
 from rota.wire.job import Unix
-from rota.wire.views import CostView, EventView, JobView, NodeView, Status
+from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeView
 
 router = APIRouter(prefix="/v1", tags=["cluster"], responses=refusals())
 NO_REASON = Reason()
@@ -27,7 +27,7 @@ class NodeVerb(StrEnum):
     FORGET = "forget"
 
 
-class Format(StrEnum):
+class HistoryFormat(StrEnum):
     """How the history is written."""
 
     JSON = "json"
@@ -50,7 +50,7 @@ def act_on_node(
     return answer(controller.drain(who, node, verb is NodeVerb.DRAIN, body.reason))
 
 
-@router.get("/status", response_model=Status)
+@router.get("/status", response_model=ClusterStatus)
 def status(controller: Asked, who: Person) -> Response:
     """Say how the cluster stands, and what an operator should know now."""
     return answer(controller.status(who))
@@ -66,10 +66,10 @@ def history(
     who: Person,
     since: Annotated[Unix | None, Query(description="ended at this Unix time or later")] = None,
     until: Annotated[Unix | None, Query(description="ended before this Unix time")] = None,
-    format: Format = Format.JSON,
+    format: HistoryFormat = HistoryFormat.JSON,
 ) -> Response:
     """List the jobs that ended in a time, oldest first; as CSV, a trace that `rota simulate` reads."""
-    if format is Format.CSV:
+    if format is HistoryFormat.CSV:
         return Response(controller.history_csv(who, since, until), media_type="text/csv")
     return answer(controller.history(who, since, until))
 

@@ -18,7 +18,7 @@ Account = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.@+-]*$")]
 UserName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$")]
 
 
-class Form(BaseModel):
+class RequestForm(BaseModel):
     """Base of what callers send."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,7 +35,7 @@ class Verb(StrEnum):
     REQUEUE = "requeue"
 
 
-class Submission(Form):
+class Submission(RequestForm):
     """One job, or an array of them."""
 
     spec: JobSpec
@@ -51,7 +51,7 @@ class Submitted(BaseModel):
     """What of it has no effect, as sentences."""
 
 
-class Act(Form):
+class Act(RequestForm):
     """Why, for the record."""
 
     reason: Plain = ""
@@ -59,7 +59,7 @@ class Act(Form):
     """Without grace: SIGKILL at once."""
 
 
-class JobChange(Form):
+class JobChange(RequestForm):
     """New values of a job that has not ended; fields left out stay, `null` takes a limit away."""
 
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
@@ -79,19 +79,19 @@ class JobChange(Form):
         return self.model_dump(exclude_unset=True)
 
 
-class Reason(Form):
+class Reason(RequestForm):
     """Why, for the record."""
 
     reason: Plain = ""
 
 
-class PolicyChoice(Form):
+class PolicyChoice(RequestForm):
     """A policy by name, with its parameters."""
 
     policy: PolicyText
 
 
-class Question(Form):
+class Question(RequestForm):
     """What if these policies ran from now on, on as many more devices."""
 
     policies: Annotated[list[PolicyText], Field(min_length=1, max_length=8)]
@@ -102,7 +102,7 @@ class Question(Form):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
-class NewUser(Form):
+class NewUser(RequestForm):
     """A user to be, with the tenant whose jobs are theirs too."""
 
     name: UserName
@@ -120,7 +120,7 @@ class UserToken(BaseModel):
     token: str
 
 
-class JoinRequest(Form):
+class JoinRequest(RequestForm):
     """How long machines may join with a token."""
 
     lifetime_s: Annotated[float, Field(gt=0, le=366 * 86400.0, allow_inf_nan=False)] = 3600.0

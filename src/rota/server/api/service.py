@@ -9,7 +9,7 @@ from rota import __version__
 from rota.server.api.calling import Asked, answer
 from rota.server.api.forms import Health
 from rota.server.api.problems import refusals
-from rota.server.facade import Forbidden, Identity
+from rota.server.facade import Caller, Forbidden
 from rota.server.metrics import CONTENT_TYPE, Metrics
 
 router = APIRouter(tags=["service"])
@@ -29,7 +29,7 @@ def health(controller: Asked) -> Response:
 )
 def metrics(request: Request, controller: Asked) -> Response:
     """Answer Prometheus; takes a user's token unless configured to be open."""
-    who: Identity | None = request.scope.get("identity")
+    who: Caller | None = request.scope.get("identity")
     if who is not None and not who.user:
         raise Forbidden("this call is for people; an agent's token does not do")
     kept: Metrics = request.app.state.metrics

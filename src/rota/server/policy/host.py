@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.replica import TracedState
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.messages import Why
+from rota.server.policy.messages import WhyAnswer
 from rota.server.policy.remote import Costs, Feed, Limits, RemotePolicy
 from rota.server.policy.shadow import Shadow, ShadowMoment
 
@@ -115,7 +115,7 @@ class PolicyHost:
         """True if the process of the real policy has died or is behind; see `RemotePolicy.is_away`."""
         return self.real.is_away
 
-    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
+    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         """Why `rows` wait; see `RemotePolicy.explain`."""
         return self.real.explain(rows, timeout_s)
 

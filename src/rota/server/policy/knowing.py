@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rota.model.columns import Array, Bools
 from rota.knowledge.needs import Knowledge, Known
+from rota.model.columns import Array, Bools
 from rota.server.policy.messages import Rows
 
 
-class Told:
+class KnowledgeTold:
     """The knowledge as the other side has it.
 
     Columns are compared row by row.  Of anything else (a table, a sample) the identity is compared first, so

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError, PolicyError
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Array
 from rota.model.grants import Code, Constraint, Leave, Reservation
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.moments.replica import Frame, Whole
-from rota.knowledge.needs import Knowledge, Provenance
 from rota.scheduler.moments.packing import unpack_grant
-from rota.scheduler.policy import PolicySpec, parse_policy
+from rota.scheduler.moments.replica import Frame, Whole
 from rota.scheduler.moments.values import decode, encode
+from rota.scheduler.policy import PolicySpec, parse_policy
 
 MODULES = "ROTA_POLICY_MODULES"
 """Environment variable: modules to import before a policy is looked up, separated by commas.
@@ -105,7 +105,7 @@ class Freeze:
 
 
 @dataclass(frozen=True)
-class Why:
+class WhyAnswer:
     """Why a job waits."""
 
     constraints: tuple[Constraint, ...]

@@ -21,17 +21,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from rota.errors import PolicyError, RotaError
+from rota.knowledge.needs import Knowledge, Known
 from rota.model.columns import Array, read_only
 from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
-from rota.scheduler.moments.replica import Frame, Mirror
-from rota.knowledge.needs import Knowledge, Known
+from rota.scheduler.moments.replica import Frame, Replica
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.scheduler.reasons.running import explain_running
+from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import (
     Begin,
@@ -48,6 +47,7 @@ from rota.server.policy.messages import (
     send,
     unseal,
 )
+from rota.table.state import Phase
 
 Reply = dict[str, Any]
 AHEAD = 3
@@ -82,7 +82,7 @@ class Child:
         self.known: dict[Knowledge, Known] = {}
         self.columns: dict[Knowledge, Array] = {}
         self.displaced: dict[int, Constraint] = {}
-        self.mirror = Mirror(request.whole)
+        self.mirror = Replica(request.whole)
         self.sealed = request.memory
         self._new_policy()
         self.is_in_step = True

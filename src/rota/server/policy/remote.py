@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import PolicyError
+from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.facade import Busy
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import Told
+from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import (
     Begin,
     Decide,
@@ -35,7 +35,7 @@ from rota.server.policy.messages import (
     Freeze,
     NotTakenError,
     PipeError,
-    Why,
+    WhyAnswer,
     import_policies,
     sealed_memory,
     unpack_constraint,
@@ -132,7 +132,7 @@ class RemotePolicy:
         self._child = process
         self._is_in_step = False
         """True if the child has begun and gets every frame."""
-        self._told = Told()
+        self._told = KnowledgeTold()
         self._left = memory or None  # what the last decision left
         self._rest_until = 0.0
         feed.followers.append(self._push)
@@ -219,7 +219,7 @@ class RemotePolicy:
         with self._box:
             self._frames.clear()
             self._is_in_step = True  # from here on frames are kept for it
-        self._told, self._left = Told(), sealed
+        self._told, self._left = KnowledgeTold(), sealed
         try:
             self._asked(child, self._feed.begin(self.name, sealed, self.seed), self.limits.begin_s)
         except TimeoutError:
@@ -280,7 +280,7 @@ class RemotePolicy:
         child = self._child
         return child is None or not self._is_in_step or not child.is_alive()
 
-    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, Why]:
+    def explain(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         """Why `rows` wait, as of the last decision and the last `note`.
 
         Raises Busy if a decision is being computed, or the process has to start; PolicyError if it fails.
@@ -289,7 +289,7 @@ class RemotePolicy:
         found = {}
         for row, why in reply["rows"].items():
             constraints = tuple(unpack_constraint(fields) for fields in why["constraints"])
-            found[row] = Why(constraints, why["position"], why["ahead"])
+            found[row] = WhyAnswer(constraints, why["position"], why["ahead"])
         return found
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:

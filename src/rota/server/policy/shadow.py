@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import PolicyError
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
 from rota.scheduler.moments.replica import Frame
-from rota.knowledge.needs import Knowledge
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
-from rota.server.policy.knowing import Told
+from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import Begin, Decide, Rows, import_policies, unpack_decision
 from rota.server.policy.remote import MOST_FRAMES, Feed, Limits
 
@@ -76,7 +76,7 @@ class Shadow:
         self._feed, self._seed, self._lag = feed, seed, lag
         self._ids: Sequence[str] = feed.state.jobs.ids
         self._cluster: Cluster = feed.state.cluster
-        self._told = Told()
+        self._told = KnowledgeTold()
         self._memory: bytes | None = None
         self._queue: list[Frame | _Moment | Begin] = []
         self._has_work = threading.Condition()
@@ -97,7 +97,7 @@ class Shadow:
         with self._has_work:
             if self._must_begin:
                 self._must_begin = False
-                self._told = Told()
+                self._told = KnowledgeTold()
                 self.skipped += sum(isinstance(item, _Moment) for item in self._queue)
                 self._queue = [self._feed.begin(self.name, self._memory, self._seed)]
             news = self._told.news(known, self.needs, submitted)

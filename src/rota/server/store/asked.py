@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rota.errors import InputError
-from rota.model.jobs import Counts, Kind
+from rota.model.jobs import AllowedCounts, JobKind
 from rota.server.store.rows import JobAsked, NewJob
 from rota.wire.job import JobSpec, array_indexes
 
-_KINDS = {"train": Kind.TRAIN, "opportunistic": Kind.OPPORTUNISTIC, "service": Kind.SERVICE}
-_COUNTS = {"any": Counts.ANY, "powers of two": Counts.POWERS_OF_TWO}
+_KINDS = {"train": JobKind.TRAIN, "opportunistic": JobKind.OPPORTUNISTIC, "service": JobKind.SERVICE}
+_COUNTS = {"any": AllowedCounts.ANY, "powers of two": AllowedCounts.POWERS_OF_TWO}
 
 
 def asked(spec: JobSpec, user: str, tenant: str, epoch_s: float) -> JobAsked:

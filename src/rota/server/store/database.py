@@ -14,8 +14,8 @@ from sqlalchemy.engine import CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from rota.errors import InputError
 from rota.crash import crash_point
+from rota.errors import InputError
 from rota.server.store.failures import FAILURES, StoreError, failure
 from rota.server.store.forms import Params
 from rota.server.store.locks import FileLock, advisory_lock

@@ -87,7 +87,7 @@ _LISTS = (
 """Any `Sequence[…]`: it comes back as a tuple, and most are empty."""
 
 
-class Form(Generic[R]):
+class RowForm(Generic[R]):
     """How the rows of one dataclass are stored; fields in `without` are left to others."""
 
     def __init__(self, kind: Callable[..., R], *, without: Iterable[str] = ()) -> None:

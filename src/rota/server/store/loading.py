@@ -10,7 +10,6 @@ import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
-from rota.table.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
 from rota.server.store.stored import (
@@ -24,6 +23,7 @@ from rota.server.store.stored import (
     job_row,
     selected,
 )
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 _FLOATS = (

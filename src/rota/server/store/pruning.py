@@ -30,10 +30,10 @@ from sqlalchemy import (
     tuple_,
 )
 
-from rota.table.state import Phase
 from rota.server.store import tables as t
 from rota.server.store.database import Writing
 from rota.server.store.forms import bounded
+from rota.table.state import Phase
 from rota.wire.job import array_of
 
 MOST_JOBS = 10

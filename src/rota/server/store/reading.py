@@ -9,12 +9,12 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, literal_column, or_, select
 
 from rota.model.columns import Floats
-from rota.table.state import Phase
 from rota.server.store import tables as t
-from rota.server.store.forms import Form, bounded, clean
+from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import History, JobFilter, JobRow
+from rota.server.store.rows import HistoryWindow, JobRow, JobQuery
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 R = TypeVar("R")
@@ -35,14 +35,14 @@ def one_job(connection: Connection, where: ColumnElement[bool]) -> JobRow | None
     return None if values is None else job_row(values)
 
 
-def jobs(connection: Connection, which: JobFilter) -> list[JobRow]:
+def jobs(connection: Connection, which: JobQuery) -> list[JobRow]:
     """See `Store.jobs`."""
     limit = None if which.limit is None else bounded(which.limit)
     newest = _JOBS.where(*_conditions(which)).order_by(t.jobs.c.row.desc()).limit(limit)
     return [job_row(values) for values in connection.execute(newest)][::-1]
 
 
-def _conditions(which: JobFilter) -> list[ColumnElement[bool]]:
+def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     c = t.jobs.c
     wanted: list[ColumnElement[bool]] = []
     if which.states:
@@ -87,7 +87,7 @@ def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
 
 
 def listed(
-    connection: Connection, table: Table, form: Form[R], *where: ColumnElement[bool], order: str = "seq"
+    connection: Connection, table: Table, form: RowForm[R], *where: ColumnElement[bool], order: str = "seq"
 ) -> list[R]:
     """All rows of `table` for which `where` holds, ascending by `order`."""
     found = connection.execute(selected(table, form).where(*where).order_by(table.c[order]))
@@ -95,14 +95,14 @@ def listed(
 
 
 def newest(
-    connection: Connection, table: Table, form: Form[R], limit: int, *where: ColumnElement[bool]
+    connection: Connection, table: Table, form: RowForm[R], limit: int, *where: ColumnElement[bool]
 ) -> list[R]:
     """The newest `limit` rows of a numbered table, oldest first."""
     statement = selected(table, form).where(*where).order_by(table.c.seq.desc()).limit(bounded(limit))
     return [form.row(values) for values in connection.execute(statement)][::-1]
 
 
-def history(connection: Connection, since_s: float, until_s: float) -> History:
+def history(connection: Connection, since_s: float, until_s: float) -> HistoryWindow:
     """See `Store.history`."""
     c = t.jobs.c
     lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
@@ -113,7 +113,7 @@ def history(connection: Connection, since_s: float, until_s: float) -> History:
         .where(lived)
         .order_by(t.intervals.c.row, t.intervals.c.seq)
     )
-    return History(found, [INTERVAL.row(values) for values in connection.execute(held)])
+    return HistoryWindow(found, [INTERVAL.row(values) for values in connection.execute(held)])
 
 
 def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:

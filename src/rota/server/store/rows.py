@@ -331,7 +331,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFilter:
+class JobQuery:
     """Which jobs to list; fields left alone let everything pass."""
 
     states: Sequence[str] = ()
@@ -390,7 +390,7 @@ class Everything:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryWindow:
     """The jobs that lived in a window of time, and what they held in all their life."""
 
     jobs: Sequence[JobRow]

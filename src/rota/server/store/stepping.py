@@ -10,7 +10,7 @@ from sqlalchemy import Table, bindparam, func, select
 from rota.server.store import tables as t
 from rota.server.store.asked import asked
 from rota.server.store.database import Writing
-from rota.server.store.forms import Form, Params, to_text
+from rota.server.store.forms import Params, RowForm, to_text
 from rota.server.store.rows import NodeRow, Step
 from rota.server.store.stored import (
     ASKED,
@@ -81,7 +81,7 @@ class Stepping:
         self._insert(writing, t.costs, COST, step.costs)
         self._insert(writing, t.shadow, SHADOW, step.shadow)
 
-    def _insert(self, writing: Writing, table: Table, form: Form[Any], rows: Sequence[Any]) -> None:
+    def _insert(self, writing: Writing, table: Table, form: RowForm[Any], rows: Sequence[Any]) -> None:
         if not rows:
             return
         params = [form.params(row) for row in rows]

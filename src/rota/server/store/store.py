@@ -37,9 +37,8 @@ from rota.server.store.rows import (
     DecisionRow,
     EventRow,
     Everything,
-    History,
+    HistoryWindow,
     IntervalRow,
-    JobFilter,
     JobRow,
     Json,
     NewJob,
@@ -48,6 +47,7 @@ from rota.server.store.rows import (
     SampleRow,
     ShadowRow,
     Step,
+    JobQuery,
     TokenRow,
     UserRow,
 )
@@ -229,10 +229,10 @@ class Store:
         with self._db.reading() as connection:
             return reading.one_job(connection, t.jobs.c.id == clean(job_id))
 
-    def jobs(self, which: JobFilter | None = None) -> list[JobRow]:
+    def jobs(self, which: JobQuery | None = None) -> list[JobRow]:
         """Jobs by row; the newest ones if `which` has a limit."""
         with self._db.reading() as connection:
-            return reading.jobs(connection, which or JobFilter())
+            return reading.jobs(connection, which or JobQuery())
 
     def phases(self, name: str) -> Mapping[int, int]:
         """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
@@ -268,7 +268,7 @@ class Store:
             found = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
             return [EVENT.row(values) for values in found]
 
-    def history(self, since_s: float, until_s: float) -> History:
+    def history(self, since_s: float, until_s: float) -> HistoryWindow:
         """Jobs that were submitted before `until_s` and not over before `since_s`."""
         with self._db.reading(one_moment=True) as connection:
             return reading.history(connection, since_s, until_s)

@@ -10,7 +10,7 @@ from sqlalchemy import Insert, Select, Table, Update, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from rota.server.store import tables
-from rota.server.store.forms import Form, Params
+from rota.server.store.forms import Params, RowForm
 from rota.server.store.rows import (
     AttemptRow,
     CommandRow,
@@ -29,13 +29,18 @@ from rota.server.store.rows import (
     UserRow,
 )
 
-WHO = Form(JobRow, without=("asked", "now"))
-ASKED = Form(JobAsked)
-NOW = Form(JobState)
-ATTEMPT, INTERVAL, NODE, POLICY = Form(AttemptRow), Form(IntervalRow), Form(NodeRow), Form(PolicyRow)
-COMMAND, SAMPLE, COST = Form(CommandRow), Form(SampleRow), Form(CostRow)
-USER, TOKEN = Form(UserRow), Form(TokenRow)
-DECISION, EVENT, SHADOW = Form(DecisionRow), Form(EventRow), Form(ShadowRow)
+WHO = RowForm(JobRow, without=("asked", "now"))
+ASKED = RowForm(JobAsked)
+NOW = RowForm(JobState)
+ATTEMPT, INTERVAL, NODE, POLICY = (
+    RowForm(AttemptRow),
+    RowForm(IntervalRow),
+    RowForm(NodeRow),
+    RowForm(PolicyRow),
+)
+COMMAND, SAMPLE, COST = RowForm(CommandRow), RowForm(SampleRow), RowForm(CostRow)
+USER, TOKEN = RowForm(UserRow), RowForm(TokenRow)
+DECISION, EVENT, SHADOW = RowForm(DecisionRow), RowForm(EventRow), RowForm(ShadowRow)
 
 JOB_NAMES = (*WHO.names, *ASKED.names, *NOW.names)
 _ASKED_AT, _NOW_AT = len(WHO.names), len(WHO.names) + len(ASKED.names)
@@ -59,7 +64,7 @@ def columns(table: Table, names: tuple[str, ...]) -> Select[Any]:
     return select(*(table.c[name] for name in names))
 
 
-def selected(table: Table, form: Form[Any]) -> Select[Any]:
+def selected(table: Table, form: RowForm[Any]) -> Select[Any]:
     """SELECT of what `form` reads."""
     return columns(table, form.names)
 

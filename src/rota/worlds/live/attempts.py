@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from rota.model.grants import Grant
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
-from rota.wire.sync import Capability, Exit, Notice, Progress, Rank, Status, Usage, Wanted
+from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.holds import Hold
-from rota.worlds.live.observed import Observed
+from rota.worlds.live.observed import JobObservations
 
 WITHDRAWN = "withdrawn"
 """`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""
 
 
 @dataclass(slots=True)
-class Place:
+class NodePart:
     """What one node does for an attempt."""
 
     node: int
@@ -25,7 +25,7 @@ class Place:
     devices: tuple[int, ...]
     """Local indexes."""
     ranks: list[Rank] = field(default_factory=list)
-    status: Status | None = None
+    status: PartStatus | None = None
     """As its agent last said; None before it said anything."""
     end: Exit | None = None
     why: str = ""
@@ -39,12 +39,12 @@ class Place:
 
     @property
     def is_over(self) -> bool:
-        return self.status in (Status.ENDED, Status.LOST)
+        return self.status in (PartStatus.ENDED, PartStatus.LOST)
 
     @property
     def has_begun(self) -> bool:
         """True if a process may be there, or was."""
-        return self.status not in (None, Status.WAITING)
+        return self.status not in (None, PartStatus.WAITING)
 
     @property
     def has_finished(self) -> bool:
@@ -59,7 +59,7 @@ class Attempt:
     row: int
     number: int
     grant: Grant
-    places: list[Place]
+    places: list[NodePart]
     wanted: Wanted
     wanted_s: float
     """Moment at which it was decided, seconds since the epoch, as all moments here."""
@@ -80,7 +80,7 @@ class Attempt:
     cause: str = ""
     mechanism: str = ""
     costs: dict[str, float] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     usage: Usage | None = None
     is_trial: bool = False
     saved_base: float = 0.0
@@ -108,7 +108,7 @@ class Attempt:
     @property
     def is_suspended(self) -> bool:
         """True if all of it that has not finished is in host memory."""
-        held = [place.status is Status.SUSPENDED for place in self.places if not place.has_finished]
+        held = [place.status is PartStatus.SUSPENDED for place in self.places if not place.has_finished]
         return not self.is_over and bool(held) and all(held)
 
     @property
@@ -134,7 +134,7 @@ class LiveJob:
     infrastructure_failures: int = 0
     user_failures: int = 0
     passed_trial: bool = False
-    observed: Observed = field(default_factory=Observed)
+    observed: JobObservations = field(default_factory=JobObservations)
     state: str = "PENDING"
     """Slurm's word once it is over or on its way; the table says the rest."""
     cause: str = ""

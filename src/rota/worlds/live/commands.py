@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rota.scheduler.decision import Event
-from rota.table.state import Phase
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import SUSPENDED, USER, Hold
-from rota.worlds.live.inbox import Asked
-from rota.worlds.live.moment import Moment
+from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.resizing import DEVICES, resize
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _FOR_CONTROLLER = {"policy", "shadow", "update"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
-def has_to_wait(world: LiveWorld, asked: Asked, moment: Moment) -> bool:
+def has_to_wait(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> bool:
     """True if it is about a job to which something has happened at this moment already."""
     if asked.row is not None or "array" not in asked.args:
         return asked.row in moment.touched
@@ -31,7 +31,7 @@ def has_to_wait(world: LiveWorld, asked: Asked, moment: Moment) -> bool:
     return any(job.array_first == asked.args["array"] for job in touched)
 
 
-def obey(world: LiveWorld, asked: Asked, moment: Moment) -> None:
+def obey(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> None:
     """Carry out `asked`; its outcome is `{"error": sentence}`, `{"refused": {sentence: ids}}` or `{}`."""
     moment.notable = True
     if asked.kind in _FOR_CONTROLLER:
@@ -49,7 +49,7 @@ def obey(world: LiveWorld, asked: Asked, moment: Moment) -> None:
     world.news.done.append((asked.seq, outcome))
 
 
-def _prepare(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+def _prepare(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
     """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
     job = world.live.get(-1 if asked.row is None else asked.row)
     if job is None or job.is_over or asked.kind != "update" or not DEVICES & asked.args.keys():
@@ -57,7 +57,7 @@ def _prepare(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return resize(world, job, asked, moment)
 
 
-def _obey(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+def _obey(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
     """Carry out what concerns one node or one job; returns why not, or nothing."""
     if asked.kind in _OF_NODES:
         return _OF_NODES[asked.kind](world, asked, moment)
@@ -68,7 +68,7 @@ def _obey(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return _obey_for(world, job, asked, moment)
 
 
-def _obey_for_all(world: LiveWorld, asked: Asked, moment: Moment) -> dict[str, Any]:
+def _obey_for_all(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> dict[str, Any]:
     """Carry it out for each job of an array that is not over; the outcome names those that refuse."""
     refused: dict[str, list[str]] = {}
     members = [job for job in world.live.values() if job.array_first == asked.args["array"]]
@@ -80,7 +80,7 @@ def _obey_for_all(world: LiveWorld, asked: Asked, moment: Moment) -> dict[str, A
     return {"refused": refused} if refused else {}
 
 
-def _obey_for(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _obey_for(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     error = _OF_JOBS[asked.kind](world, job, asked, moment)
     if not error:
         reason = str(asked.args.get("reason") or "")
@@ -88,7 +88,7 @@ def _obey_for(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> s
     return error
 
 
-def _cancel(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _cancel(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     """End the job: its processes get their grace, or none if forced."""
     reason = str(asked.args.get("reason") or "")
     text = f"cancelled by {asked.user}" + (f": {reason}" if reason else "")
@@ -105,7 +105,7 @@ def _cancel(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str
     return ""
 
 
-def _kill_if_forced(world: LiveWorld, job: LiveJob | None, asked: Asked) -> None:
+def _kill_if_forced(world: LiveWorld, job: LiveJob | None, asked: CommandAsked) -> None:
     """A job that is over, and whose processes take their time: no more patience."""
     if job is None or asked.kind != "cancel" or not asked.args.get("force"):
         return
@@ -113,21 +113,21 @@ def _kill_if_forced(world: LiveWorld, job: LiveJob | None, asked: Asked) -> None
         world.send_away(job, attempt, attempt.told or How.CANCELLED, "cancelled", job.cause, Wanted.KILL)
 
 
-def _hold(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _hold(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     if job.row in world.state.running:
         return "it is running; suspend it to take its devices away and keep it"
     world.hold(job, Hold(USER, asked.user), moment)
     return ""
 
 
-def _release(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _release(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     if USER not in job.holds:
         return "" if not job.holds else "no person holds it; it waits for something else"
     world.unhold(job, USER, moment)
     return ""
 
 
-def _suspend(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _suspend(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     """Its devices go to others until somebody resumes it."""
     hold = Hold(SUSPENDED, asked.user)
     if job.row in world.state.running:
@@ -140,14 +140,14 @@ def _suspend(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
     return ""
 
 
-def _resume(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _resume(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     if SUSPENDED not in job.holds:
         return "it is not suspended"
     world.unhold(job, SUSPENDED, moment)
     return ""
 
 
-def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def _requeue(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     """Let it leave, by a checkpoint if it can, and start again."""
     attempt = job.attempt
     if job.row in world.state.running and attempt is not None and not attempt.is_over:
@@ -158,14 +158,14 @@ def _requeue(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> st
     return "it is not running"
 
 
-def _node(world: LiveWorld, asked: Asked) -> LiveNode | None:
+def _node(world: LiveWorld, asked: CommandAsked) -> LiveNode | None:
     """The node a command is about; None if there is none of that name, or no longer."""
     position = world.position.get(asked.node or "")
     node = None if position is None else world.nodes[position]
     return None if node is None or node.is_forgotten else node
 
 
-def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+def _drain(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
     """No new jobs on a node; those that run there run on."""
     node = _node(world, asked)
     if node is None:
@@ -181,7 +181,7 @@ def _drain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return ""
 
 
-def _undrain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+def _undrain(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
     node = _node(world, asked)
     if node is None:
         return f"there is no node {asked.node}"
@@ -196,7 +196,7 @@ def _undrain(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return ""
 
 
-def _forget(world: LiveWorld, asked: Asked, moment: Moment) -> str:
+def _forget(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
     """A lost node is no part of the cluster any more; it keeps its place, and its devices their numbers."""
     node = _node(world, asked)
     if node is None:
@@ -212,7 +212,7 @@ def _forget(world: LiveWorld, asked: Asked, moment: Moment) -> str:
     return ""
 
 
-_OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, Asked, Moment], str]] = {
+_OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, CommandAsked, BatchBuilder], str]] = {
     "cancel": _cancel,
     "hold": _hold,
     "release": _release,
@@ -220,7 +220,7 @@ _OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, Asked, Moment], str]] = {
     "resume": _resume,
     "requeue": _requeue,
 }
-_OF_NODES: dict[str, Callable[[LiveWorld, Asked, Moment], str]] = {
+_OF_NODES: dict[str, Callable[[LiveWorld, CommandAsked, BatchBuilder], str]] = {
     "drain": _drain,
     "undrain": _undrain,
     "forget": _forget,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from rota.model.feasible import HostNeed, host_shortfalls
 from rota.model.reasons import Code
-from rota.table.state import Phase
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.wire.job import JobSpec, array_of
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import ARRAY, BEGIN, DEPENDENCY, INFEASIBLE, USER, Hold
-from rota.worlds.live.moment import Moment
 
 if TYPE_CHECKING:
     from rota.worlds.live.world import LiveWorld
@@ -161,7 +161,7 @@ def wake_array(world: LiveWorld, job: LiveJob) -> None:
         world.timers.soon(row, world.state.now)
 
 
-def look(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
+def look(world: LiveWorld, job: LiveJob, moment: BatchBuilder) -> None:
     """See whether what the held `job` waits for has come, or never will."""
     if DEPENDENCY in job.holds:
         are_met = []
@@ -184,7 +184,7 @@ def look(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
         world.unhold(job, ARRAY, moment)
 
 
-def _give_up(world: LiveWorld, job: LiveJob, why: str, moment: Moment) -> None:
+def _give_up(world: LiveWorld, job: LiveJob, why: str, moment: BatchBuilder) -> None:
     """What the held `job` waits for will never come."""
     world.over(job, Phase.CANCELLED, "CANCELLED", why)
     moment.settle(job.row, Phase.CANCELLED)

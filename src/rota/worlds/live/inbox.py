@@ -20,7 +20,7 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CommandAsked:
     """Somebody wants something done; it is on record as command `seq`."""
 
     seq: int
@@ -32,7 +32,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportTold:
     """An agent has said something."""
 
     node: str
@@ -51,7 +51,7 @@ class Begun:
     """The scheduler goes on after a pause: the policy is to look at everything."""
 
 
-Event = Arrived | Asked | Told | Changed | Begun
+Event = Arrived | CommandAsked | ReportTold | Changed | Begun
 
 
 class Inbox:

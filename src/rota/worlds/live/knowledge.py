@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.service import CompletedService
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
-from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.table.state import State
-from rota.worlds.live.observed import Observed
+from rota.worlds.live.observed import JobObservations
 
 FIRST_GUESS_S = 3600.0
 """Duration of a job about which nobody knows anything."""
@@ -108,7 +108,7 @@ class LiveUtilisation(LiveColumn):
     def __init__(self, jobs: JobTable) -> None:
         super().__init__(Knowledge.UTILISATION, np.ones(len(jobs)), Provenance.MEASURED)
 
-    def observe(self, row: int, observed: Observed) -> None:
+    def observe(self, row: int, observed: JobObservations) -> None:
         self.values[row] = observed.told
 
 
@@ -133,7 +133,7 @@ class LiveScaling(LiveColumn):
         asked, most = max(1, self.jobs.gpus.item(row)), self.jobs.gpus_max.item(row)
         self.values[row] = np.minimum(counts, most) / asked
 
-    def observe(self, row: int, observed: Observed) -> None:
+    def observe(self, row: int, observed: JobObservations) -> None:
         if len(observed.told_speeds) >= 2:
             counts = np.minimum(np.arange(self.values.shape[1]), self.jobs.gpus_max.item(row))
             speeds = speed_on(counts, observed.told_speeds)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rota.model.grants import Grant
 from rota.model.units import plural
-from rota.table.state import Phase
 from rota.scheduler.world import Change, How
+from rota.table.state import Phase
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.leaving import way_out

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rota.wire.sync import Cost, NodeInfo, Usage
 from rota.worlds.live.attempts import Attempt, LiveJob
-from rota.worlds.live.inbox import Asked
+from rota.worlds.live.inbox import CommandAsked
 
 
 @dataclass
@@ -45,7 +45,7 @@ class News:
     """Who, kind, job, text."""
     usage: list[tuple[int, int, Usage]] = field(default_factory=list)
     costs: list[tuple[int, Cost]] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[CommandAsked] = field(default_factory=list)
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
     started: list[tuple[float, float]] = field(default_factory=list)
     """Moments of submission and of the first process, of jobs that have just begun."""

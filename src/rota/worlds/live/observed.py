@@ -33,7 +33,7 @@ FRESH = 0.3
 
 
 @dataclass(slots=True)
-class Observed:
+class JobObservations:
     """What was seen of one job, over all its attempts."""
 
     utilisation: float = 1.0
@@ -78,7 +78,7 @@ class Observed:
         }
 
     @classmethod
-    def of(cls, plain: dict[str, Any] | None) -> Observed:
+    def of(cls, plain: dict[str, Any] | None) -> JobObservations:
         """From JSON."""
         if not plain:
             return cls()
@@ -90,7 +90,7 @@ class Observed:
 class Observer(Protocol):
     """Who wants to know what is seen of jobs."""
 
-    def observe(self, row: int, observed: Observed) -> None:
+    def observe(self, row: int, observed: JobObservations) -> None:
         """Something new about `row`."""
         ...
 

@@ -9,14 +9,14 @@ from rota.model.grants import Grant, Role
 from rota.scheduler.world import How
 from rota.wire.job import array_of
 from rota.wire.sync import Part
-from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.orders import ranks_of
 
 if TYPE_CHECKING:
     from rota.worlds.live.world import LiveWorld
 
 
-def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[Place]:
+def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[NodePart]:
     """The nodes of a grant, with local device indexes and ranks."""
     first = world.cluster.first_device
     by_node: dict[int, list[int]] = {}
@@ -27,7 +27,7 @@ def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[Place]:
         by_node[grant.node if grant.node >= 0 else 0] = []
     ranks = ranks_of(job.spec.ranks, list(by_node.values()))
     return [
-        Place(node, world.nodes[node].name, tuple(devices), ranks[i])
+        NodePart(node, world.nodes[node].name, tuple(devices), ranks[i])
         for i, (node, devices) in enumerate(by_node.items())
     ]
 
@@ -47,13 +47,13 @@ def can_resume(world: LiveWorld, attempt: Attempt, grant: Grant) -> bool:
     )
 
 
-def stated_gib(job: LiveJob, attempt: Attempt, place: Place) -> float:
+def stated_gib(job: LiveJob, attempt: Attempt, place: NodePart) -> float:
     """Host memory that `job` states, as much of it as falls to `place`: it follows the devices."""
     devices = sum(len(other.devices) for other in attempt.places)
     return job.spec.memory_gib * len(place.devices) / devices if devices else job.spec.memory_gib
 
 
-def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place) -> Part:
+def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
     """What the node of `place` is told to do for `attempt`."""
     spec, first = job.spec, attempt.places[0]
     env = dict(spec.env)

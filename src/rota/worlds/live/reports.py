@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduler.decision import Event
-from rota.table.state import Phase
 from rota.scheduler.world import How
-from rota.wire.sync import Capability, Cost, Exit, Report, Status, SyncRequest, Usage, Wanted, are_two
+from rota.table.state import Phase
+from rota.wire.sync import Capability, Cost, Exit, PartStatus, Report, SyncRequest, Usage, Wanted, are_two
 from rota.worlds.live import timers
-from rota.worlds.live.attempts import Attempt, LiveJob, Place
+from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, Verdict, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
-from rota.worlds.live.inbox import Told
-from rota.worlds.live.moment import Moment
+from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.observed import hear_speed, look
 from rota.worlds.live.parts import can_resume
 
@@ -28,7 +28,7 @@ _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
 """Slurm's words for jobs that have failed for good."""
 
 
-def hear(world: LiveWorld, told: Told, moment: Moment) -> Told | None:
+def hear(world: LiveWorld, told: ReportTold, moment: BatchBuilder) -> ReportTold | None:
     """Take in one request of an agent; what is about rows that this moment changes is left for the next."""
     node = world.nodes[world.position[told.node]]
     request = told.request
@@ -50,10 +50,10 @@ def hear(world: LiveWorld, told: Told, moment: Moment) -> Told | None:
     if request.complete and is_complete:
         _meet(world, node.name)
     if not is_complete:
-        return Told(told.node, request.model_copy(update={"devices": None}))
+        return ReportTold(told.node, request.model_copy(update={"devices": None}))
     if later:
         rest = request.model_copy(update={"reports": later, "complete": False, "devices": None})
-        return Told(told.node, rest)
+        return ReportTold(told.node, rest)
     return None
 
 
@@ -65,7 +65,7 @@ def _meet(world: LiveWorld, name: str) -> None:
             world.timers.set_for(world, job)
 
 
-def _look_at_devices(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: Moment) -> None:
+def _look_at_devices(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: BatchBuilder) -> None:
     """Devices that have become unhealthy take no new jobs; those that are well again do."""
     first = int(world.cluster.first_device[node.position])
     for device in request.devices or ():
@@ -85,7 +85,7 @@ def _look_at_devices(world: LiveWorld, node: LiveNode, request: SyncRequest, mom
         world.news.events.append(("rota", "device", "", text))
 
 
-def _miss(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: Moment) -> bool:
+def _miss(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: BatchBuilder) -> bool:
     """A complete report that does not name a part which had begun there: its folder is gone, it is lost.
 
     False if that has to be looked at again, since this moment changes the job.
@@ -103,7 +103,7 @@ def _miss(world: LiveWorld, node: LiveNode, request: SyncRequest, moment: Moment
                 gone = Report(
                     row=job.row,
                     attempt=attempt.number,
-                    status=Status.LOST,
+                    status=PartStatus.LOST,
                     since_s=world.epoch_unix_s + moment.now,
                     why=f"node {node.name} does not know it any more",
                 )
@@ -118,7 +118,7 @@ def _is_of_another(world: LiveWorld, report: Report) -> bool:
     return are_two(report.submit_s, world.epoch_unix_s + world.jobs.submit_s.item(report.row))
 
 
-def _hear_one(world: LiveWorld, node: str, report: Report, moment: Moment) -> None:
+def _hear_one(world: LiveWorld, node: str, report: Report, moment: BatchBuilder) -> None:
     job = world.live.get(report.row)
     attempts = job.attempts if job is not None else []
     attempt = attempts[report.attempt - 1] if 0 < report.attempt <= len(attempts) else None
@@ -127,13 +127,13 @@ def _hear_one(world: LiveWorld, node: str, report: Report, moment: Moment) -> No
     if is_known and _is_of_another(world, report):
         return  # the order for this attempt says whose it is: the agent gets rid of the other one's processes
     if job is None or attempt is None or place is None or attempt.is_over:
-        alive = report.status not in (Status.ENDED, Status.LOST)
+        alive = report.status not in (PartStatus.ENDED, PartStatus.LOST)
         world.dismiss(node, report.row, job.id if job else "", report.attempt, alive=alive)
         moment.notable = True
         return
     _note(world, node, job, attempt, report)
     moment.notable = True
-    if report.status is Status.WAITING:
+    if report.status is PartStatus.WAITING:
         place.why = report.why  # what it waits for changes
     if place.status is not report.status or report.end is not None:
         _change(world, job, attempt, place, report, moment)
@@ -189,7 +189,7 @@ def _is_news(world: LiveWorld, attempt: Attempt, node: str, usage: Usage) -> boo
 
 
 def _change(
-    world: LiveWorld, job: LiveJob, attempt: Attempt, place: Place, report: Report, moment: Moment
+    world: LiveWorld, job: LiveJob, attempt: Attempt, place: NodePart, report: Report, moment: BatchBuilder
 ) -> None:
     """The status of a part is another one."""
     place.status, place.end, place.why = report.status, report.end or place.end, report.why or place.why
@@ -197,7 +197,7 @@ def _change(
     if place.is_over:
         over_s = report.since_s if place.end is None else place.end.ended_s
         place.over_s = over_s - world.epoch_unix_s
-    if report.status is Status.RUNNING and all(p.status is Status.RUNNING for p in attempt.places):
+    if report.status is PartStatus.RUNNING and all(p.status is PartStatus.RUNNING for p in attempt.places):
         if attempt.ready_s is None:
             attempt.ready_s = moment.now
             if job.row in world.state.running and attempt is job.attempt:
@@ -210,7 +210,7 @@ def _change(
             end_attempt(world, job, attempt, moment)
         else:
             _go_with_the_others(world, job, attempt)
-    elif place.status is Status.SUSPENDED:
+    elif place.status is PartStatus.SUSPENDED:
         _go_with_the_others(world, job, attempt)
 
 
@@ -239,10 +239,10 @@ def _suspended(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
         world.order(job, attempt)
 
 
-def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment) -> None:
+def end_attempt(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: BatchBuilder) -> None:
     """No process of the attempt is left: what that means for the job."""
     end = first_end(attempt)
-    lost = next((p.why for p in attempt.places if p.status is Status.LOST), "")
+    lost = next((p.why for p in attempt.places if p.status is PartStatus.LOST), "")
     if end is None and not attempt.has_begun:
         lost = _NEVER_BEGAN
     _measure_step(world, job, attempt)
@@ -303,7 +303,7 @@ def first_end(attempt: Attempt) -> Exit | None:
     return bad[0] if bad else ends[0]
 
 
-def _finish(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: Moment) -> None:
+def _finish(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: BatchBuilder) -> None:
     """The program has come to its end, even if it was told to go meanwhile."""
     attempt.how = How.FINISHED.value
     job.exit = attempt.exit
@@ -317,7 +317,9 @@ def _finish(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, 
         moment.settle(job.row, Phase.COMPLETED)
 
 
-def _gone_as_told(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: Moment) -> None:
+def _gone_as_told(
+    world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: BatchBuilder
+) -> None:
     """It has given its devices back as it was told to: the next attempt may begin."""
     assert attempt.told is not None
     attempt.how = attempt.told.value
@@ -337,13 +339,13 @@ def _as_told(attempt: Attempt, verdict: Verdict) -> str:
     return f"{attempt.notice.text}; {how}" if attempt.notice is not None and attempt.has_begun else how
 
 
-def _wait_again(world: LiveWorld, job: LiveJob, attempt: Attempt, how: How, moment: Moment) -> None:
+def _wait_again(world: LiveWorld, job: LiveJob, attempt: Attempt, how: How, moment: BatchBuilder) -> None:
     """The job waits for devices again, if it did not do so already."""
     if job.row in world.state.running and job.attempt is attempt:
         moment.end(job.row, how, Phase.PENDING, attempt.end_s)
 
 
-def _slow_down(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment) -> None:
+def _slow_down(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: BatchBuilder) -> None:
     """A program that asks again and again to be run again, as soon as it runs, gets a pause."""
     began_s = attempt.wanted_s if attempt.start_s is None else attempt.start_s
     pause_s = world.settings.back_off.first_s
@@ -355,7 +357,7 @@ def _slow_down(world: LiveWorld, job: LiveJob, attempt: Attempt, moment: Moment)
         world.hold(job, Hold(BACK_OFF, text, moment.now + pause_s), moment)
 
 
-def _fail(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: Moment) -> None:
+def _fail(world: LiveWorld, job: LiveJob, attempt: Attempt, verdict: Verdict, moment: BatchBuilder) -> None:
     """A failure nobody asked for: tried again after a pause, or for good."""
     is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
     how = How.LOST if is_infrastructure else How.FAILED

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from rota.model.units import plural
-from rota.table.state import Phase
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import impossible
 from rota.worlds.live.holds import BACK_OFF, Hold
-from rota.worlds.live.inbox import Asked
+from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.leaving import saves
-from rota.worlds.live.moment import Moment
 
 if TYPE_CHECKING:
     from rota.worlds.live.world import LiveWorld
@@ -40,7 +40,7 @@ def changed(spec: JobSpec, args: Mapping[str, Any]) -> JobSpec:
     return JobSpec.model_validate({**spec.model_dump(), **args, **more})
 
 
-def resize(world: LiveWorld, job: LiveJob, asked: Asked, moment: Moment) -> str:
+def resize(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
     """Let `job` leave if it runs on another number of devices than it asks for from now on.
 
     Returns why not, or nothing.  What it asks for changes after the step; until then it is held.

@@ -7,12 +7,12 @@ import math
 from typing import TYPE_CHECKING
 
 from rota.scheduler.decision import Event
-from rota.table.state import Phase
 from rota.scheduler.world import How
+from rota.table.state import Phase
 from rota.worlds.live import dependencies
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import BACK_OFF, Hold
-from rota.worlds.live.moment import Moment
 
 if TYPE_CHECKING:
     from rota.worlds.live.world import LiveWorld
@@ -72,7 +72,7 @@ def limit_s(world: LiveWorld, job: LiveJob) -> float:
     return ends
 
 
-def ring(world: LiveWorld, moment: Moment) -> None:
+def ring(world: LiveWorld, moment: BatchBuilder) -> None:
     """Whatever is due at this moment."""
     for row in world.timers.due(moment.now):
         if row == _WATCH:
@@ -87,7 +87,7 @@ def ring(world: LiveWorld, moment: Moment) -> None:
         _look_at(world, job, moment)
 
 
-def _look_at(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
+def _look_at(world: LiveWorld, job: LiveJob, moment: BatchBuilder) -> None:
     """Ends of holds, dependencies, limits."""
     if job.row in world.state.held:
         dependencies.look(world, job, moment)
@@ -113,7 +113,7 @@ def _look_at(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
         world.timers.set_for(world, job)
 
 
-def _pass_trial(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
+def _pass_trial(world: LiveWorld, job: LiveJob, moment: BatchBuilder) -> None:
     """The program has lived through its trial: now it may have what it asked for."""
     attempt = job.attempt
     assert attempt is not None
@@ -125,7 +125,7 @@ def _pass_trial(world: LiveWorld, job: LiveJob, moment: Moment) -> None:
     world.news.events.append(("rota", "trial", job.id, "passed"))
 
 
-def _look_at_nodes(world: LiveWorld, moment: Moment) -> None:
+def _look_at_nodes(world: LiveWorld, moment: BatchBuilder) -> None:
     """Nodes whose agent is silent for too long are lost; those heard of again are back."""
     for node in world.nodes:
         silent_s = moment.now - world.heard.get(node.name, moment.now)
@@ -134,7 +134,7 @@ def _look_at_nodes(world: LiveWorld, moment: Moment) -> None:
     world.timers.watch(moment.now + world.settings.lost_after_s / 4)
 
 
-def lose(world: LiveWorld, position: int, moment: Moment, why: str) -> None:
+def lose(world: LiveWorld, position: int, moment: BatchBuilder, why: str) -> None:
     """The node is fenced: its attempts are void."""
     node = world.nodes[position]
     rows = {
@@ -167,7 +167,7 @@ def _void_leavers(world: LiveWorld, position: int) -> None:
             world.order(job, following[0])
 
 
-def leave(world: LiveWorld, position: int, moment: Moment) -> None:
+def leave(world: LiveWorld, position: int, moment: BatchBuilder) -> None:
     """The agent of a node was stopped: no new jobs there until it is back; those that run there run on."""
     node = world.nodes[position]
     if node.state not in ("up", "drained"):
@@ -180,7 +180,7 @@ def leave(world: LiveWorld, position: int, moment: Moment) -> None:
     world.news.events.append(("rota", "away", "", f"node {node.name}: its agent was stopped"))
 
 
-def regain(world: LiveWorld, position: int, moment: Moment) -> None:
+def regain(world: LiveWorld, position: int, moment: BatchBuilder) -> None:
     """A node that was lost, or whose agent was stopped, is heard of again."""
     node = world.nodes[position]
     drained = bool(node.drained_by)

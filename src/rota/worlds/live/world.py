@@ -18,23 +18,23 @@ from rota.model.jobs import Job
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.moments.replica import TracedState
+from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
-from rota.scheduler.world import Batch, Change, How, Lost, Refusal
-from rota.wire.sync import Notice, Part, Status, Wanted
+from rota.wire.sync import Notice, Part, PartStatus, Wanted
 from rota.worlds.live import leaving
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.commands import has_to_wait, obey
 from rota.worlds.live.dependencies import Names, array_is_full, derived_holds, expect, wake_array
 from rota.worlds.live.holds import ARRAY, DEPENDENCY, Hold, note_of
-from rota.worlds.live.inbox import Arrived, Asked, Begun, Changed, Event, Inbox, Told
-from rota.worlds.live.measured import Measured
-from rota.worlds.live.moment import Moment
+from rota.worlds.live.inbox import Arrived, Begun, Changed, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.moving import carry_out
 from rota.worlds.live.news import LiveNode, News
 from rota.worlds.live.observed import Observer, rate_of, settle
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.parts import part_of, places_of
+from rota.worlds.live.recent_costs import Measured
 from rota.worlds.live.reports import hear
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.timers import AFTERWARDS_S, Timers, ring
@@ -108,7 +108,7 @@ class LiveWorld:
             if self.inbox.closed:
                 self.inbox.put_back(events)
                 return None
-            moment = Moment(max(self.clock(), self.state.now))
+            moment = BatchBuilder(max(self.clock(), self.state.now))
             self.state.now = moment.now
             self._absorb(events, moment)
             ring(self, moment)
@@ -147,7 +147,7 @@ class LiveWorld:
 
     # -- what happens ----------------------------------------------------------------------------
 
-    def _absorb(self, events: list[Event], moment: Moment) -> None:
+    def _absorb(self, events: list[Event], moment: BatchBuilder) -> None:
         """Note events until one has to wait, since it is about a row that has been touched already.
 
         What an agent says waits by itself, and then everything else it says: its words keep their order.
@@ -155,7 +155,7 @@ class LiveWorld:
         later: list[Event] = []
         late: set[str] = set()
         for place, event in enumerate(events):
-            if isinstance(event, Asked) and has_to_wait(self, event, moment):
+            if isinstance(event, CommandAsked) and has_to_wait(self, event, moment):
                 later += events[place:]
                 break
             if isinstance(event, Arrived):
@@ -167,12 +167,12 @@ class LiveWorld:
                     break
                 for job, asked, types in fresh:  # others were read from the store already
                     self._arrive(job, asked, types, moment)
-            elif isinstance(event, Told):
+            elif isinstance(event, ReportTold):
                 rest = event if event.node in late else hear(self, event, moment)
                 if rest is not None:
                     later.append(rest)
                     late.add(event.node)
-            elif isinstance(event, Asked):
+            elif isinstance(event, CommandAsked):
                 if event.seq not in self._obeyed:
                     self._obeyed.add(event.seq)
                     obey(self, event, moment)
@@ -187,7 +187,7 @@ class LiveWorld:
         if later:
             self.inbox.put_back(later)
 
-    def _arrive(self, job: LiveJob, asked: Job, types: tuple[str, ...], moment: Moment) -> None:
+    def _arrive(self, job: LiveJob, asked: Job, types: tuple[str, ...], moment: BatchBuilder) -> None:
         row = self.enter(asked, types)
         self.live[row] = job
         self.names.add(job.id, row)
@@ -220,7 +220,7 @@ class LiveWorld:
         for hold in derived_holds(self, job, now):
             job.holds[hold.kind] = hold
 
-    def hold(self, job: LiveJob, hold: Hold, moment: Moment) -> None:
+    def hold(self, job: LiveJob, hold: Hold, moment: BatchBuilder) -> None:
         """Hide `job`, which waits, is held or stops at this moment."""
         job.holds[hold.kind] = hold
         self.news.jobs[job.row] = job
@@ -228,7 +228,7 @@ class LiveWorld:
         self.timers.set_for(self, job)
         wake_array(self, job)
 
-    def unhold(self, job: LiveJob, kind: str, moment: Moment) -> None:
+    def unhold(self, job: LiveJob, kind: str, moment: BatchBuilder) -> None:
         """One hold of a held job is over; without any it waits for devices."""
         if job.holds.pop(kind, None) is None:
             return
@@ -329,7 +329,7 @@ class LiveWorld:
             place.devices, place.ranks = new.devices, new.ranks
         attempt.grant, attempt.wanted, attempt.told = grant, Wanted.RUN, None
         attempt.is_for_others = False
-        is_running = all(place.status is Status.RUNNING for place in attempt.places)
+        is_running = all(place.status is PartStatus.RUNNING for place in attempt.places)
         attempt.notice, attempt.wanted_s = None, self.state.now
         attempt.ready_s = self.state.now if is_running else None
         self.order(job, attempt)
@@ -385,6 +385,6 @@ class LiveWorld:
         return news
 
 
-def _timer(moment: Moment) -> Batch:
+def _timer(moment: BatchBuilder) -> Batch:
     moment.cause |= Cause.TIMER
     return moment.batch()

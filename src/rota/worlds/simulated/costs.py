@@ -13,7 +13,7 @@ _PER_GPU = "/gpu"
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostModel:
     """Seconds: a constant, plus so much per GPU, with other constants for some workloads."""
 
     constant_s: float = 0.0
@@ -39,12 +39,12 @@ class Costs:
     a device that another job used last pays `switch`.
     """
 
-    start: Cost = Cost()
-    checkpoint: Cost = Cost()
-    restore: Cost = Cost()
-    migrate: Cost = Cost()
-    switch: Cost = Cost()
-    preempt: Cost = Cost()
+    start: CostModel = CostModel()
+    checkpoint: CostModel = CostModel()
+    restore: CostModel = CostModel()
+    migrate: CostModel = CostModel()
+    switch: CostModel = CostModel()
+    preempt: CostModel = CostModel()
     """Work that each preemption adds to a job, where saving and loading count as work to be done, which
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
     checkpoint_every_s: float = 0.0
@@ -54,12 +54,12 @@ class Costs:
     def free(self) -> bool:
         """True if no start, stop or move takes time."""
         costs = (self.start, self.checkpoint, self.restore, self.migrate, self.switch)
-        return all(cost == Cost() for cost in costs)
+        return all(cost == CostModel() for cost in costs)
 
     @property
     def keep_work(self) -> bool:
         """True if nothing but a failure undoes or adds work."""
-        return not self.checkpoint_every_s and self.preempt == Cost()
+        return not self.checkpoint_every_s and self.preempt == CostModel()
 
     def first_start(self, workload: str, gpus: int) -> float:
         return self.start.of(workload, gpus)
@@ -80,7 +80,7 @@ def parse_costs(text: str) -> Costs:
     return Costs(**costs, checkpoint_every_s=every_s)
 
 
-def _parse_cost(name: str, text: str) -> Cost:
+def _parse_cost(name: str, text: str) -> CostModel:
     """`30s`, `1s/gpu`, `30s+1s/gpu`, or `7s|2:30s|9:60s`: 30 s from 2 GPUs on, 60 s from 9 on."""
     base, *larger = text.split("|")
     terms = [term.strip() for term in base.split("+")]
@@ -88,7 +88,7 @@ def _parse_cost(name: str, text: str) -> Cost:
     constant = [term for term in terms if not term.endswith(_PER_GPU)]
     if len(per_gpu) > 1 or len(constant) > 1:
         raise InputError.at(f"{name}={text} has too many terms", field="--costs", expected="30s+1s/gpu")
-    return Cost(
+    return CostModel(
         constant_s=sum(parse_duration(term, field=f"--costs {name}") for term in constant),
         per_gpu_s=sum(parse_duration(term, field=f"--costs {name}") for term in per_gpu),
         from_gpus=dict(_parse_larger(name, text, part) for part in larger),

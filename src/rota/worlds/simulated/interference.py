@@ -9,7 +9,7 @@ from rota.errors import InputError
 
 
 @dataclass(frozen=True)
-class Company:
+class Interference:
     """Rates of workloads that share a device, each relative to the workload alone.
 
     Measured pairs come first.  Without a measurement, jobs share what the device can do: if together they

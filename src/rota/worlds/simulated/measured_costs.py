@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rota.errors import InputError
 from rota.model.units import format_duration, plural
-from rota.worlds.simulated.costs import Cost, Costs
+from rota.worlds.simulated.costs import CostModel, Costs
 
 if TYPE_CHECKING:
     from rota.wire.views import CostView
@@ -58,8 +58,8 @@ def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
         if view.workload is not None and view.count >= ENOUGH:
             own.setdefault(view.workload, {})[view.kind] = view.seconds
 
-    def cost(rule: Callable[[Medians], float]) -> Cost:
-        return Cost(
+    def cost(rule: Callable[[Medians], float]) -> CostModel:
+        return CostModel(
             round(rule(overall), 6),
             by_workload={name: round(rule(overall | found), 6) for name, found in sorted(own.items())},
         )

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rota.errors import InputError
 from rota.knowledge.duration import OracleDuration, PredictedDuration, UserDuration
-from rota.knowledge.service import CompletedService
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.scaling import linear_scaling
+from rota.knowledge.service import CompletedService
 from rota.knowledge.skew import ModelSkew
 from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
 from rota.model.trace import Trace
-from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
 _DURATION: dict[Provenance, Callable[[Trace], Provider]] = {

@@ -13,11 +13,11 @@ from rota.model.grants import Constraint, Grant
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
-from rota.scheduler.reasons.waiting import first_reason
 from rota.scheduler.loop import Loop
+from rota.scheduler.reasons.waiting import first_reason
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase
 from rota.scheduler.world import How, Lost
+from rota.table.state import Phase
 
 _Interval = tuple[Grant, float, float, How, Lost]
 

@@ -21,8 +21,8 @@ import numpy as np
 from rota.errors import InputError, WorldError
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.decision import Event
-from rota.table.state import Phase
 from rota.scheduler.world import Batch, Ended
+from rota.table.state import Phase
 from rota.worlds.simulated.semantics import Arrivals, Finish, RoundEnds, Semantics, Work
 from rota.worlds.simulated.world import SimulatedWorld
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from rota import __version__
+from rota.knowledge.needs import Provider
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
-from rota.knowledge.needs import Provider
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs

@@ -16,13 +16,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provider
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
-from rota.knowledge.needs import Knowledge, Provider
-from rota.worlds.simulated.interference import Company
+from rota.worlds.simulated.interference import Interference
 
 
 class Pace(NamedTuple):
@@ -52,7 +52,7 @@ class Slowdowns:
     """Rate of a workload on more nodes than it needs, relative to the fewest; `*` for all others."""
     colocation: float = 1.0
     """Rate of a packed job relative to its share of the device, for each job beside it."""
-    company: Company | None = None
+    company: Interference | None = None
     """How workloads bear each other; None leaves it to `colocation`."""
 
     @property
@@ -111,7 +111,7 @@ class FixedDuration:
     @cached_property
     def knowledge(self) -> Mapping[Knowledge, Provider]:
         """What jobs alone make of their devices; everything, where nobody says otherwise."""
-        company = self.slowdowns.company or Company()
+        company = self.slowdowns.company or Interference()
         of_workload = np.array([*(company.utilisation_of(name) for name in self.jobs.workload_names), 1.0])
         use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
         return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, read_only(use))}

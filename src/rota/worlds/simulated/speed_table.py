@@ -8,13 +8,13 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.scaling import ScalingCurves, given_scaling
 from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
 from rota.model.trace import Trace
-from rota.knowledge.needs import Knowledge, Provider
 from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
 
 

@@ -20,9 +20,9 @@ from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
+from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
-from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.semantics import Restart, Semantics

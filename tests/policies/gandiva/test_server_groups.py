@@ -7,16 +7,16 @@ import pytest
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.jobs import JobTable
-from rota.policies.gandiva.homes import Grounds, Homes
 from rota.policies.gandiva.migration import defragment, relieve
+from rota.policies.gandiva.server_groups import Grounds, ServerGroups
 
 ALL = [-1]
 
 
-def homes_of(servers: list[int], jobs: list[tuple[int, int]]) -> tuple[Homes, list[int]]:
+def homes_of(servers: list[int], jobs: list[tuple[int, int]]) -> tuple[ServerGroups, list[int]]:
     """Servers of so many GPUs, with jobs (GPUs, server); rows are numbered as listed."""
     sizes = [size for size, _ in jobs]
-    homes = Homes({}, {}, sizes.__getitem__)
+    homes = ServerGroups({}, {}, sizes.__getitem__)
     for node in range(len(servers)):
         homes.open([node], servers)
     for row, (size, node) in enumerate(jobs):
@@ -24,7 +24,7 @@ def homes_of(servers: list[int], jobs: list[tuple[int, int]]) -> tuple[Homes, li
     return homes, sizes
 
 
-def place(homes: Homes, sizes: list[int], size: int, servers: list[int]) -> int:
+def place(homes: ServerGroups, sizes: list[int], size: int, servers: list[int]) -> int:
     """Where the next job, of `size` GPUs, goes."""
     row = len(sizes)
     sizes.append(size)

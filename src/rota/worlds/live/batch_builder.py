@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rota.scheduler.decision import Event
-from rota.table.state import Phase
 from rota.scheduler.world import Batch, Ended, How
+from rota.table.state import Phase
 
 
 @dataclass
-class Moment:
+class BatchBuilder:
     """Collects what becomes a `Batch`; a row may be touched by one thing at a time."""
 
     now: float

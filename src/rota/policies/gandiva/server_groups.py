@@ -13,13 +13,13 @@ from typing import TypedDict
 
 from rota.model.cluster import Cluster
 from rota.model.jobs import JobTable
-from rota.table.free import mask_of
 from rota.scheduler.stages.shapes import shapes
+from rota.table.free import mask_of
 
 EPSILON = 1e-9
 
 
-class Home(TypedDict):
+class ServerGroup(TypedDict):
     """A server, or several that act as one."""
 
     nodes: list[int]
@@ -40,12 +40,12 @@ class Home(TypedDict):
     """Since when it has had GPUs to spare; infinite if it has none."""
 
 
-def members(home: Home) -> list[int]:
+def members(home: ServerGroup) -> list[int]:
     """Everybody who belongs here: in order of turns, then the second jobs of pairs."""
     return [*home["circle"], *home["pairs"].values()]
 
 
-class Homes:
+class ServerGroups:
     """The homes of a cluster, by their lowest node.
 
     `homes` and `home_of` (by job) are plain values, changed in place, so that a policy may keep them in
@@ -53,7 +53,7 @@ class Homes:
     """
 
     def __init__(
-        self, homes: dict[int, Home], home_of: dict[int, int], demand_of: Callable[[int], float]
+        self, homes: dict[int, ServerGroup], home_of: dict[int, int], demand_of: Callable[[int], float]
     ) -> None:
         self.homes = homes
         self.home_of = home_of
@@ -67,7 +67,7 @@ class Homes:
         """Make `nodes` (ascending) one empty home."""
         self.has_changed = True
         total = sum(gpus[node] for node in nodes)
-        self.homes[nodes[0]] = Home(
+        self.homes[nodes[0]] = ServerGroup(
             nodes=list(nodes),
             gpus=total,
             affinity=0,
@@ -126,7 +126,7 @@ class Homes:
             home["affinity"], home["demand"] = 0, 0.0
         return key
 
-    def pair(self, home: Home, pair: tuple[int, int]) -> None:
+    def pair(self, home: ServerGroup, pair: tuple[int, int]) -> None:
         """Two jobs share their devices: one place in the circle, the first."""
         first, second = pair
         home["circle"].remove(second)
@@ -134,7 +134,7 @@ class Homes:
         home["circle"].insert(0, first)
         home["pairs"][first] = second
 
-    def part(self, home: Home, row: int) -> None:
+    def part(self, home: ServerGroup, row: int) -> None:
         """The pair that `row` belongs to, if any, is two jobs again, side by side."""
         for first, second in home["pairs"].items():
             if row in (first, second):
@@ -144,15 +144,15 @@ class Homes:
                     home["trial"] = -1
                 return
 
-    def room(self, home: Home) -> float:
+    def room(self, home: ServerGroup) -> float:
         """GPUs nobody who belongs here asks for; negative if jobs must take turns."""
         return home["gpus"] - home["demand"]
 
-    def room_with_pairs(self, home: Home) -> float:
+    def room_with_pairs(self, home: ServerGroup) -> float:
         """The same when pairs ask for the devices of one job."""
         return self.room(home) + sum(self.demand_of(row) for row in home["pairs"].values())
 
-    def fits(self, home: Home, demand: float) -> bool:
+    def fits(self, home: ServerGroup, demand: float) -> bool:
         """True if nobody would have to take turns with a newcomer."""
         return self.room(home) >= demand - EPSILON
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rota.model.grants import Grant, Role
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.policies.gandiva.turns import Fits
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
-from rota.policies.gandiva.turns import Fits
+from rota.table.occupancy import EPSILON, Occupancy
 
 
 class Seat(NamedTuple):
@@ -26,7 +26,7 @@ class Seat(NamedTuple):
     """The job that shares its devices; -1 for none."""
 
 
-class HomeFitter(Fitter):
+class GroupFitter(Fitter):
     """Fits jobs under every rule of the cluster, on the nodes of one home."""
 
     within = -1
@@ -35,7 +35,7 @@ class HomeFitter(Fitter):
         return [nodes & self.within for nodes in super()._nodes_by_type(row)]
 
 
-class Seating:
+class Placement:
     """New seats for `rows`, who give up all they hold; everybody else stays where he is.
 
     Where counting GPUs decides, nobody shares anything: whoever holds devices of his home may keep them, and
@@ -56,8 +56,8 @@ class Seating:
             self._probe = None if snapshot.state.plain else self.scratch.copy()
 
     @cached_property
-    def fit(self) -> HomeFitter:
-        return HomeFitter(self.snapshot, consolidate)
+    def fit(self) -> GroupFitter:
+        return GroupFitter(self.snapshot, consolidate)
 
     def tester(self, nodes: int, gpus: int) -> Fits:
         """Tells who may run together on `nodes`, which have `gpus` GPUs: by counting where that is enough."""
