@@ -63,7 +63,15 @@ def test_nothing_left_over() -> None:
     assert found == []
 
 
-def test_long_files_are_watched() -> None:
-    """A file that outgrows this is two files."""
+LONG = {
+    "server/scheduler.py": (405, "one thread's life from start to stop, which reads as one story"),
+}
+"""Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""
+
+
+def test_long_files_have_a_reason() -> None:
+    """A file that outgrows 400 lines is two files, or says why not; none grows further unseen."""
     sizes = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "src").rglob("*.py")}
-    assert {str(p.relative_to(ROOT)): n for p, n in sizes.items() if n > 400} == {}
+    names = {str(p.relative_to(ROOT / "src" / "rota")): n for p, n in sizes.items() if n > 400}
+    assert {name: n for name, n in names.items() if n > LONG.get(name, (400, ""))[0]} == {}
+    assert set(LONG) <= set(names), "shorter by now: take it off the list"

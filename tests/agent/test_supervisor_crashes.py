@@ -30,13 +30,13 @@ AGENT = """
 import sys, time
 from pathlib import Path
 from rota.agent.supervisor import Supervisor
-from rota.wire.sync import Mechanism, Notice, Part, Status
+from rota.wire.sync import Mechanism, Notice, Part, PartStatus
 s = Supervisor(Path(sys.argv[1]))
 live = s.start(Part.model_validate_json(sys.argv[2]))
 def until(*statuses):
     while live.status not in statuses:
         s.wait(5)
-until(Status.RUNNING)
+until(PartStatus.RUNNING)
 while not (live.folder.path / "runs").exists():
     time.sleep(0.01)
 what = sys.argv[3]
@@ -48,10 +48,10 @@ if what == "suspend and stop":
     s.suspend(live)
 if what.endswith("stop"):
     s.stop(live, Notice(reason="preempted"), grace_s=float(sys.argv[4]), signal="URG")
-    until(Status.ENDED)
+    until(PartStatus.ENDED)
 if what == "lose":
     __import__("os").kill(live.shim.pid, 9)
-    until(Status.LOST)
+    until(PartStatus.LOST)
 """
 """An agent that does a few things to one attempt and dies on its way."""
 GRACE_S = 5.0

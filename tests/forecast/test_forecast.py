@@ -22,7 +22,7 @@ from rota.forecast.held import Wait
 from rota.forecast.remaining import Durations, Past, RemainingSource
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import JobKind, Job, JobTable, Truth
+from rota.model.jobs import Job, JobKind, JobTable, Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save

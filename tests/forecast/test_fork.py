@@ -19,7 +19,7 @@ from rota.forecast.fork import PATIENCE, ForkRecorder, Origin, fork
 from rota.forecast.held import Wait, waits_of
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
-from rota.model.jobs import JobKind, Job
+from rota.model.jobs import Job, JobKind
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop

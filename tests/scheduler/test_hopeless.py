@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_mirror import Twins
+from test_replica import Twins
 
 import strategies  # noqa: F401  (registers the profile)
 from rota.model.cluster import Cluster, NodeShape

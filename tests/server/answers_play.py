@@ -25,7 +25,7 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun
-from rota.wire.views import WhyAnswer as WhyView
+from rota.wire.views import Why as WhyView
 
 
 class ExplainingHost(LocalHost):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from test_mirror import job
+from test_replica import job
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.growing import GrowingTable

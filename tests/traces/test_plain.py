@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rota.errors import InputError
-from rota.model.jobs import AllowedCounts, JobKind, JobPart, Job, JobTable, Outcome
+from rota.model.jobs import AllowedCounts, Job, JobKind, JobPart, JobTable, Outcome
 from rota.traces import read
 
 

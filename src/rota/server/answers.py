@@ -16,7 +16,7 @@ from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
 from rota.server.facade import Busy, Caller
 from rota.server.store.asked import asked
-from rota.server.store.rows import JobRow, JobState, JobQuery
+from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.server.api.forms import Act, JobChange, Verb
 from rota.server.facade import Caller, Conflict, Forbidden
-from rota.server.store.rows import JobRow, JobQuery
+from rota.server.store.rows import JobQuery, JobRow
 from rota.server.views import is_over
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 from rota.worlds.live.inbox import CommandAsked

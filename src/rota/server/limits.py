@@ -1,6 +1,6 @@
 """How much one caller may send, and how often: two ASGI middlewares that cost microseconds.
 
-Both stand behind the gate (`rota.server.auth.Gate`), so that strangers fill no buckets.
+Both stand behind the gate (`rota.server.auth.AuthenticationGate`), so that strangers fill no buckets.
 """
 
 from __future__ import annotations

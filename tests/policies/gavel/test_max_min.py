@@ -64,7 +64,7 @@ def test_without_a_table_types_are_equally_fast():
     assert sorted(finishes(play("max_min", "A 1x720 B 1x720", "1x1")).values()) == [1080, 1440]
 
 
-CASES = sorted((Path(__file__).parents[2] / "benchmarks" / "fidelity").glob("gavel-*-max-min*.yaml"))
+CASES = sorted((Path(__file__).parents[3] / "benchmarks" / "fidelity").glob("gavel-*-max-min*.yaml"))
 
 
 @needs_shared

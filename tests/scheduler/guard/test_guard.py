@@ -231,7 +231,7 @@ def test_in_a_simulation_a_breach_stops_the_run() -> None:
 
 def test_the_quick_check_agrees_with_the_full_one() -> None:
     """Random plain decisions: the one-pass check accepts only what every rule accepts."""
-    from rota.scheduler import guard
+    from rota.scheduler.guard import check as guard
 
     rng = np.random.default_rng(5)
     accepted = 0

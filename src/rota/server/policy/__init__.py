@@ -3,6 +3,6 @@
 `PolicyHost` (`host`) is the policy that the loop drives.  It owns a `RemotePolicy` (`remote`), which speaks
 to a child (`process`) in the forms of `messages`, and perhaps a second one that watches: the `shadow`.
 
-The child holds a replica of the loop's table.  Towards it go frames (`scheduler.moments.replica`), pickled by us;
+The child holds a replica of the loop's table.  Towards it go frames (`moments.replica`), pickled by us;
 back come plain values only: whatever a policy does to its process, nothing of it is executed here.
 """

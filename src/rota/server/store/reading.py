@@ -12,7 +12,7 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import HistoryWindow, JobRow, JobQuery
+from rota.server.store.rows import HistoryWindow, JobQuery, JobRow
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec

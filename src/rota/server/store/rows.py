@@ -117,7 +117,7 @@ class AttemptRow:
     number: int
     """From 1."""
     state: str
-    """`rota.wire.sync.Status` of the whole, or the caller's own word."""
+    """`rota.wire.sync.PartStatus` of the whole, or the caller's own word."""
     grant: Json
     """As `rota.scheduler.moments.packing.pack_grant` writes it."""
     parts: Json

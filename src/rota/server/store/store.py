@@ -39,6 +39,7 @@ from rota.server.store.rows import (
     Everything,
     HistoryWindow,
     IntervalRow,
+    JobQuery,
     JobRow,
     Json,
     NewJob,
@@ -47,7 +48,6 @@ from rota.server.store.rows import (
     SampleRow,
     ShadowRow,
     Step,
-    JobQuery,
     TokenRow,
     UserRow,
 )
