@@ -137,7 +137,7 @@ CASES = [
         "A 1x3 B 1x5", {"A": 4, "B": 4 + (5 - 1)},
     ),
     Case(
-        # Alone on its device A would be at full speed; here it has first claim on all of it, and B waits for it.
+        # A has first claim on all of the device, and B waits for it.
         "an opportunistic job beside a guaranteed one that claims all gets nothing",
         Scripted(turn(None, Grant(0, (0,), 1.0, Role.GUARANTEED), Grant(1, (0,), 1.0, Role.OPPORTUNISTIC))),
         "A 1x2000 B 1x400", {"A": 2000, "B": 2400},
@@ -149,7 +149,7 @@ CASES = [
         "A 4x10", {"A": 20}, cluster="4x2", slowdowns=Slowdowns(spread={"*": 0.5}),
     ),
     Case(
-        # AFS-CoDDL, worked example 6 (afs-coddl.md): 15 s at the old rate, 2 s of pause, 13 s at twice the rate.
+        # AFS-CoDDL, worked example 6: 15 s at the old rate, 2 s of pause, 13 s at twice the rate.
         "a job that grows works on while it prepares",
         Scripted(turn(1, Grant(0, (0,))), turn(None, Grant(0, (0, 1)))),
         trace_of("A 1x42", gpus_max=2), {"A": 1 + 15 + 2 + 13}, Setting(costs=GROWING),

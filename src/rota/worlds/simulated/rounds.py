@@ -1,10 +1,11 @@
 """The simulated world in rounds: nothing is decided between two round ends.
 
-A round opens when the policy has answered.  Who holds what stays as it is until it ends, so what each job does
-in it, and when it stops, is known at once; a rate that ends inside is followed through its changes.  At the
-round end a speed model may rebase a job (`rebase`).  Jobs that finish inside a round are recorded at their exact
-moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`); either way
-what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round end.
+A round opens when the policy has answered.  Who holds what stays as it is until it ends, so what each job
+does in it, and when it stops, is known at once; a rate that ends inside is followed through its changes.  At
+the round end a speed model may rebase a job (`rebase`).  Jobs that finish inside a round are recorded at
+their exact moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`);
+either way what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round
+end.
 
 Rounds of fixed length lie at multiples of it.  A round that ends at the latest stop begins when the one
 before ended, or, after an idle time, with the next arrival.  No round passes while nothing runs: a policy
@@ -26,7 +27,6 @@ from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
 from rota.worlds.simulated.semantics import Arrivals, Finish, RoundEnds, Semantics, Work
 from rota.worlds.simulated.world import SimulatedWorld
-
 
 Rebase = Callable[[int, float, float], tuple[float, float] | None]
 """What a speed model may say of a row at the end of a round, given the work that is done and that there is in

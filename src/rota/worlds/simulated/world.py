@@ -96,7 +96,7 @@ class SimulatedWorld:
         """Who is, or was, beside each job on shared devices, and since when."""
         self._prepares = self.costs.prepare != CostModel()
         self._growing: dict[int, tuple[float, float, float]] = {}
-        """Jobs that prepare to grow: the rate at which they work on, until when, and until when they pause."""
+        """Jobs that prepare to grow: the rate at which they go on, until when, and until when they pause."""
         self._rate_before: dict[int, float] = {}
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
