@@ -22,12 +22,13 @@ OUTCOME = {"ends": finishes, "starts": starts}
 
 def examples(text: str) -> list[tuple[str, list[str]]]:
     """Rows of the tables of examples in `text`, each with what its fourth column is about."""
-    assert len(EXAMPLES.findall(text)) == text.count("\n| policy | cluster | jobs |"), "a table that is not read"
-    rows = []
-    for about, body in EXAMPLES.findall(text):
-        for line in body.splitlines():
-            rows.append((about, [cell.strip().strip("`") for cell in line.strip("|").split(" | ")]))
-    return rows
+    tables = EXAMPLES.findall(text)
+    assert len(tables) == text.count("\n| policy | cluster | jobs |"), "a table that is not read"
+    return [
+        (about, [cell.strip().strip("`") for cell in line.strip("|").split(" | ")])
+        for about, body in tables
+        for line in body.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,9 @@ def test_examples(page: Path) -> None:
     """Each row of a table of examples comes out as the page says; jobs it leaves out may end anywhere."""
     for about, (policy, cluster, jobs, outcome, why) in examples(page.read_text("utf-8")):
         said = {job: float(seconds) for job, seconds in re.findall(r"(\w+) ([\d.]+)", outcome)}
+        assert said, "an example without an outcome"
         came = OUTCOME[about](play(policy, jobs, cluster))
-        assert said and came == pytest.approx(came | said), f"{policy}: {jobs}: {why}"
+        assert came == pytest.approx(came | said), f"{policy}: {jobs}: {why}"
 
 
 @pytest.mark.parametrize("name", IMPLEMENTED)
