@@ -58,7 +58,7 @@ def test_links(page: Path) -> None:
     for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
         file, _, anchor = link.partition("#")
         target = page.parent / file if file else page
-        if not target.exists() or anchor and anchor not in anchors(target):
+        if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert broken == []
 
