@@ -118,10 +118,10 @@ def _finite(value: Any) -> Any:
 def load(folder: Path) -> list[Record]:
     """The records below `folder` (or in it), in the order they were written in."""
     summaries = [folder / "summary.json", *sorted(folder.glob("*/summary.json"))]
-    found = [_read(path) for path in summaries if path.is_file()]
-    if not found:
+    dated = [_read(path) for path in summaries if path.is_file()]
+    if not dated:
         raise InputError.at("no results here", file=folder, expected="POLICY/summary.json as a run writes it")
-    return [record for _, record in sorted(found, key=lambda entry: entry[0])]
+    return [record for _, record in sorted(dated, key=lambda entry: entry[0])]
 
 
 def _read(path: Path) -> tuple[int, Record]:
