@@ -217,7 +217,7 @@ class Job:
         asked = directive is not None and directive.do == protocol.LEAVE
         return asked or bool(self.environment.notice and os.path.exists(self.environment.notice))
 
-    # What the gate asks for (rota.training.gate.Keeper)
+    # What the gate asks for (rota.training.gate.StateHolder)
 
     def save(self, together: bool) -> None:
         """Publish a checkpoint of this step; a disk that refuses costs a message, not the job.
