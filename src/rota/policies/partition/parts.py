@@ -22,7 +22,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Policy
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Cursor, Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.rows import RowSet
 from rota.table.state import Phase, State, plain_rows
@@ -159,9 +159,8 @@ class Partition:
     def __init__(self, by: str, make: Callable[[str], Policy]) -> None:
         self.by = by
         self.make = make
-        self._log: list[int] | None = None  # of the state that the caches below were built from
-        self._jobs: JobTable | None = None  # likewise
-        self._read = 0
+        self._cursor = Cursor()
+        self._jobs: JobTable | None = None  # the table that the caches below were built from
         self._parts: list[PartState] = []
         self._policies: list[Policy] = []
         self._part_of: list[int] = []
@@ -170,7 +169,7 @@ class Partition:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """The decisions of all parts that are due, as one."""
-        self._follow(snapshot.state)
+        self._follow(snapshot)
         entries: dict[str, Memory] = memory.setdefault("parts", {})
         found: list[tuple[PartState, Decision]] = []
         for part, policy in zip(self._parts, self._policies, strict=True):
@@ -181,7 +180,7 @@ class Partition:
                 entries[part.name] = _entry(decision)
                 found.append((part, decision))
         wake = _joined([_wake(entry) for entry in entries.values()])
-        return _together(memory, found, self._rejects(snapshot), wake, snapshot.state.reservations)
+        return _together(memory, found, self._rejects(snapshot), wake, snapshot.reservations)
 
     def part(self, name: str) -> PartState:
         """The part of the unit `name`, as of the last decision."""
@@ -194,13 +193,11 @@ class Partition:
 
     # -- keeping up ----------------------------------------------------------------------------------
 
-    def _follow(self, state: State) -> None:
-        if state.log is not self._log or state.jobs is not self._jobs:
+    def _follow(self, snapshot: Snapshot) -> None:
+        state, rows = table_of(snapshot), snapshot.changes(self._cursor)
+        if rows is None or state.jobs is not self._jobs:
             self._build(state)
-            rows = [*state.waiting.sorted().tolist(), *state.running.sorted().tolist()]
-        else:
-            rows = list(dict.fromkeys(state.log[self._read :]))
-        self._read = len(state.log)
+            rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
         changed: list[list[int]] = [[] for _ in self._parts]
         for row in rows:
             part = self._part_of[row]
@@ -219,7 +216,7 @@ class Partition:
         if self.by not in cluster.levels:
             known = ", ".join(cluster.levels) or "none"
             raise InputError(f"the cluster has no level {self.by!r} to be cut along; it has {known}")
-        self._log, self._jobs, self._strangers = state.log, state.jobs, {}
+        self._jobs, self._strangers = state.jobs, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
         units = [code for code in range(len(names)) if (codes == code).any()]
         self._parts = [PartState(state, names[code], np.flatnonzero(codes == code)) for code in units]
@@ -270,7 +267,7 @@ def _wake(entry: Memory) -> Wake:
 
 
 def _is_due(wake: Wake, view: Snapshot) -> bool:
-    if wake.if_waiting and not view.state.waiting.n:
+    if wake.if_waiting and not view.waiting_count:
         return False
     return bool(int(view.cause) & int(wake.on)) or view.now >= wake.at_s
 
