@@ -13,6 +13,7 @@ from rota.model.grants import Grant, Reservation
 from rota.scheduler.job_columns import Jobs, LiveColumns
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
+from rota.table.view import View
 
 
 class Cursor:
@@ -88,9 +89,13 @@ class Snapshot:
         self._known = known or {}
         self._needs = needs
 
-    def seen_as(self, state: State) -> Snapshot:
-        """The same moment with the same knowledge, seen through `state` (a part of the cluster)."""
-        return Snapshot(state, self.cause, self._known, self._needs, self.seed, self.by_row)
+    def view(self, cluster: Cluster, nodes: Sequence[int]) -> View:
+        """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show."""
+        return View(self._state, cluster, nodes)
+
+    def seen_as(self, view: View) -> Snapshot:
+        """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
+        return Snapshot(view, self.cause, self._known, self._needs, self.seed, self.by_row)
 
     # -- who waits, who runs -----------------------------------------------------------------------
 
