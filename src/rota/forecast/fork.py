@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from heapq import heappush
 from typing import Any
 
 import numpy as np
@@ -92,19 +91,26 @@ class ForkedWorld(SimulatedWorld):
         grant = state.grants[row]
         if not self._costs_nothing:
             self._last_user.update(dict.fromkeys(grant.devices, row))
-        pace = self._pace(row, grant)
+        self._company[row] = self._company_of(row, grant)
+        rate, until_work, until_s = self._pace(row, grant)
         since = progress.since.item(row)
-        if pace.rate != progress.rate.item(row):
+        if rate != progress.rate.item(row):
             since = max(since, now)
-            progress.pace(row, pace.rate, since, now)
+            progress.pace(row, rate, since, now)
             progress.steady = False
         self._ready[row], self._stalled[row] = since, max(since - now, 0.0)
         # A job that has done more than it was said to have to do ends at once.
         self._total[row] = max(self._total[row], progress.done(row, now))
-        version = self._version[row] = self._version[row] + 1
-        if pace.rate > 0.0:
-            work = min(self._target(row), pace.until_work) - progress.base.item(row)
-            heappush(self._heap, (max(since + work / pace.rate, now), row, version))
+        self._schedule(row, rate, since, until_work, until_s)
+
+    def _company_of(self, row: int, grant: Grant) -> tuple[tuple[int, ...], float]:
+        """Who is beside `row`, and since when: since the last of them came."""
+        state = self.state
+        rows = tuple(other for other in self._beside(grant) if other in state.grants)
+        return rows, max(state.since_s.item(other) for other in (row, *rows))
+
+    def _is_over(self) -> bool:
+        return super()._is_over() and self._releases.next_s == math.inf
 
     def next(self, until_s: float) -> Batch | None:
         if self._cause:

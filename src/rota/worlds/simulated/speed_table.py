@@ -15,7 +15,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
 from rota.model.trace import Trace
-from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
 
 
 class ThroughputSpeed:
@@ -47,7 +47,7 @@ class ThroughputSpeed:
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         kinds = {self._type_of[device] for device in grant.devices}
         rate = min(self._rate(row, kind, len(grant.devices)) for kind in kinds)
         return Pace(rate * self._fixed.efficiency(row, grant, beside))
@@ -84,7 +84,7 @@ class ScalingSpeed:
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         curve = self._rates[self._curve[row]]
         rate = curve[min(len(grant.devices), len(curve) - 1)]
         return Pace(rate * self._fixed.efficiency(row, grant, beside))
