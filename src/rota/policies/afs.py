@@ -11,7 +11,7 @@ Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the
           reading, the paper's text was not at hand.  A job that was resized is not grown again for a minute
           (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The cluster is
           taken to be of one type: on several a job gets the first type on which its share fits.
-Checked   systems/afs-coddl.md, worked examples 1 to 5; 6 (a resize that overlaps with training) is left to
+Checked   systems/afs.md, worked examples 1 to 5; 6 (a resize that overlaps with training) is left to
           the world, which charges a resize as a pause
 """
 
