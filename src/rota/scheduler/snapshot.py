@@ -180,8 +180,8 @@ class Snapshot:
         return self.state.refused
 
     def scratch(self) -> Occupancy:
-        """A copy of the occupancy that the policy may change."""
-        return self.state.occupancy.copy()
+        """A copy of the occupancy that the policy may change; valid as long as the snapshot."""
+        return self.state.occupancy.scratch()
 
     def know(self, kind: Knowledge) -> Any:
         """What is known of `kind`; a column runs over the submitted rows as those of `jobs` do.
