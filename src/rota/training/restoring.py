@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rota.training import state, torch_state
 
 if TYPE_CHECKING:
-    from rota.training.checkpoint import Checkpoints, Checkpoint
+    from rota.training.checkpoint import Checkpoint, Checkpoints
 
 
 def load_alike(checkpoints: Checkpoints) -> tuple[Checkpoint | None, Any]:
