@@ -88,6 +88,8 @@ def _lines_of(fields: dict[str, Any]) -> list[str]:
     renamed = {
         "gpu_types": "gpu_type",
         "gpu_memory_gib": "gpu_memory",
+        "gpu_persistent_gib": "gpu_persistent",
+        "batch_min": "batch_range",
         "memory_gib": "mem",
         "notice_signal": "notice",
     }
