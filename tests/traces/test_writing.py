@@ -187,7 +187,7 @@ def test_every_column_has_a_place() -> None:
     jobs = JobTable.build(["a"], submit_s=[0.0], gpus=[1])
     for name in JOB_COLUMNS:
         values = np.array(getattr(jobs, name))
-        values[:] = 0 if values.dtype == np.bool_ or name in CODED else 1 if name in WORDED else 2
+        values[:] = False if name == "gang" else 1 if name in (*CODED, *WORDED) else 2
         known = {f"{name}_names": ("x", "y", "z")} if f"{name}_names" in JobTable.__dataclass_fields__ else {}
         changed = replace(jobs, **{name: values}, **known)
         assert name in table_of(replace(small().take(np.array([0])), jobs=changed)).columns
