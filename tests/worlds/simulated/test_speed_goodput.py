@@ -86,7 +86,7 @@ def test_totals(text: str, truth: dict[str, Any] | None, work: float, why: str) 
 
 
 def test_a_rate_changes_with_the_epoch() -> None:
-    """Without noise of the gradient larger batches are worth nothing: on 4 GPUs the best batch is 64 again."""
+    """Without noise of the gradient larger batches are worth nothing: on 4 GPUs 64 is the best again."""
     trace = jobs("A 4x1", "two", {})
     speed = GoodputSpeed(trace, CLUSTER, TABLE)
     first = speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(0.0, 0.0, 0.0))

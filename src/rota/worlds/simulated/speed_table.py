@@ -9,7 +9,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
-from rota.knowledge.scaling import ScalingCurves, given_scaling
+from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
 from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -78,15 +78,17 @@ class ScalingSpeed:
     def __init__(
         self, trace: Trace, cluster: Cluster, curves: ScalingCurves, slowdowns: Slowdowns | None = None
     ) -> None:
-        self.rates = curves.of_jobs(trace.jobs)
+        scaling = curves.of_jobs(trace.jobs)
+        self._curve: list[int] = scaling.by_row["curve"].tolist()
+        self._rates: list[list[float]] = curves.rates.tolist()
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
-        self.per_s = asked = self.rates[np.arange(len(trace)), trace.jobs.gpus]
+        self.per_s = asked = rates_on(scaling, np.arange(len(trace)), trace.jobs.gpus)
         self.iterations = np.where(
             np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self.efficiency.knowledge,
-            Knowledge.SCALING: given_scaling(self.rates),
+            Knowledge.SCALING: given_scaling(scaling),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }
 
@@ -94,7 +96,8 @@ class ScalingSpeed:
         return self.iterations
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        rate = self.rates.item(row, len(grant.devices))
+        curve = self._rates[self._curve[row]]
+        rate = curve[min(len(grant.devices), len(curve) - 1)]
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
         return Pace(rate * factor, until_s=until_s)
 
