@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import rota
 
@@ -132,3 +132,27 @@ def beyond_core(name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{top} is optional: import it inside a try"
         elif top not in OPTIONAL and top not in allowed:
             yield f"{top} is not in the core"
+
+
+BEHIND_SNAPSHOTS = {"snapshot.py", "job_columns.py", "loop.py"}
+"""Modules of the scheduler, besides those in `moments`, that know the table behind a snapshot."""
+
+
+def decides(name: str) -> bool:
+    """Whether a module sees a snapshot and decides, places or explains by it."""
+    path = PurePosixPath(name)
+    apart = path.name in BEHIND_SNAPSHOTS or path.parent.name == "moments"
+    return layer(name) in ("policies", "scheduler", "knowledge", "bounds") and not apart
+
+
+def test_no_policy_reaches_the_table_behind_its_snapshot() -> None:
+    """The loop's table can be written; whoever decides reads what `Snapshot` and `Jobs` show of it."""
+    offenders = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        if decides(name)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and node.id == "table_of")
+        or (isinstance(node, ast.Attribute) and node.attr in ("_state", "whole"))
+    ]
+    assert offenders == []

@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.partial import sound_part
+from rota.scheduler.job_columns import LiveColumns
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
@@ -87,6 +85,7 @@ class Loop:
             provider.attach(self.state)
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
+        self._columns = LiveColumns(self.state)
         world.attach(self.state)
 
     # -- one pass --------------------------------------------------------------------------------
@@ -199,13 +198,8 @@ class Loop:
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
         if self._known is None or self._learning:
-            self._known = {k: self._ask(p) for k, p in self.providers.items()}
-        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed)
-
-    def _ask(self, provider: Provider) -> Known:
-        values = provider.known()
-        is_column = isinstance(values, np.ndarray) and len(values) == len(self.state.jobs)
-        return Known(read_only(values) if is_column else values, provider.provenance, is_column)
+            self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)

@@ -135,7 +135,7 @@ class DiscretisedQueues(ByPriority):
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         for row in self.levels.update(snapshot, memory):
             self.lineup.move(snapshot, row)
-        if not len(snapshot.state.waiting):
+        if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         at_s = self.levels.next_s(snapshot, grants, preempt)
@@ -143,7 +143,7 @@ class DiscretisedQueues(ByPriority):
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
         """Queue, then first start; jobs that never ran follow in order of submission."""
-        started_s = snapshot.state.first_start_s.item(row)
+        started_s = snapshot.by_row.first_start_s.item(row)
         return self.levels.of(row), started_s if started_s == started_s else math.inf
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
@@ -164,10 +164,10 @@ class GittinsQueues(DiscretisedQueues):
         self._gittins = Gittins([])
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
-        history = snapshot.know(Knowledge.SERVICE_HISTORY)
+        history = snapshot.know(Knowledge.SERVICE_HISTORY).shared["gpu_s"]
         if history is not self._history:
             self._history = history
-            self._gittins = Gittins(history["gpu_s"])
+            self._gittins = Gittins(history)
             self.lineup = JobOrder(self.rank)
         return super().decide(snapshot, memory, wake)
 
