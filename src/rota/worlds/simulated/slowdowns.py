@@ -14,7 +14,7 @@ from rota.knowledge.given import Given
 from rota.knowledge.hosts import HostTable
 from rota.knowledge.needs import Knowledge, Provider
 from rota.model.cluster import Cluster
-from rota.model.columns import Ints, read_only
+from rota.model.columns import Floats, Ints, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.worlds.simulated.interference import Interference
@@ -110,11 +110,10 @@ class Efficiency:
 
     def _divided(self, sharing: DeviceSharing, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         """The device on which it gets least sets the pace; it may change with any of them."""
-        use = self.knowledge[Knowledge.UTILISATION].known()
         paces = [
             sharing.pace(
                 grant.role,
-                [Neighbour(other.role, use.item(other.job)) for other in _on(device, grant, beside)],
+                [Neighbour(other.role, self.use.item(other.job)) for other in _on(device, grant, beside)],
                 at,
             )
             for device in grant.devices
@@ -122,12 +121,17 @@ class Efficiency:
         return Pace(min(pace.rate for pace in paces), until_s=min(pace.until_s for pace in paces))
 
     @cached_property
-    def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What jobs alone make of their devices; everything, where nobody says otherwise."""
+    def use(self) -> Floats:
+        """Part of its devices that each job keeps busy alone: all, where nobody says otherwise."""
         company = self.slowdowns.company or Interference()
         of_workload = np.array([*(company.utilisation_of(name) for name in self.jobs.workload_names), 1.0])
         use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
-        return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, read_only(use))}
+        return read_only(use)
+
+    @cached_property
+    def knowledge(self) -> Mapping[Knowledge, Provider]:
+        """What policies may be told of it."""
+        return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, self.use)}
 
     # -- placement and host ------------------------------------------------------------------------
 
