@@ -1,4 +1,4 @@
-"""Pages do not rot: generated ones are fresh, links lead somewhere, maps name what is there, the README runs."""
+"""Pages do not rot: generated ones are fresh, links and maps name what is there, the README can be run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import rota
+from rota.cli import job_pages
 from rota.cli.pages import cli_page, systems_page, with_table
 from rota.cli.rooms import BEGIN, END, printed, rooms, with_files
 from rota.errors import InputError
@@ -36,6 +37,11 @@ def test_systems_page() -> None:
 
 def test_table_of_systems() -> None:
     assert with_table(README) == README, STALE
+
+
+def test_columns_of_a_job() -> None:
+    for page, text in job_pages.pages(ROOT / "docs").items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name} is {STALE}"
 
 
 def test_table_needs_its_place() -> None:
