@@ -72,16 +72,12 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
 def _check_names(state: State, decision: Decision) -> list[Breach]:
     waits, runs = state.waiting, state.running
     granted = [grant.job for grant in decision.grants]
-    broken: list[Breach] = []
-    for row in (*granted, *decision.cancel):
-        if row not in waits and row not in runs:
-            broken.append(breach(state, "not-live", row, "neither waits nor runs"))
-    for row in decision.preempt:
-        if row not in runs:
-            broken.append(breach(state, "not-running", row, "does not run"))
-    for row in decision.reject:
-        if row not in waits:
-            broken.append(breach(state, "not-waiting", row, "does not wait"))
+    dead = [row for row in (*granted, *decision.cancel) if row not in waits and row not in runs]
+    broken = [breach(state, "not-live", row, "neither waits nor runs") for row in dead]
+    idle = [row for row in decision.preempt if row not in runs]
+    broken += [breach(state, "not-running", row, "does not run") for row in idle]
+    busy = [row for row in decision.reject if row not in waits]
+    broken += [breach(state, "not-waiting", row, "does not wait") for row in busy]
     named = (*granted, *decision.preempt, *decision.reject, *decision.cancel)
     return broken + _named_twice(state, named) if len(named) > 1 else broken
 
