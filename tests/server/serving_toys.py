@@ -43,7 +43,7 @@ def served(folder: Path, settings: ApiSettings | None = None) -> Iterator[Stage]
         "agent": controller.join_as("n1"),
     }
     serving = Serving(
-        create_app(controller, controller.roster, None, settings), Address(socket=folder / "c.sock")
+        create_app(controller.services, controller.roster, None, settings), Address(socket=folder / "c.sock")
     )
     thread = threading.Thread(target=serving.run)
     thread.start()

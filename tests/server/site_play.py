@@ -22,10 +22,11 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import seal, sealed_memory, unseal
 from rota.server.rebuilding import asked_job, live_job
-from rota.server.scheduler import Scheduler, SchedulerSettings, TurnChanges
+from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
 from rota.server.store.store import Store
+from rota.server.turning import TurnChanges
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
     Capability,

@@ -26,7 +26,8 @@ from rota.server.auth import (
     identify_token,
     mint,
 )
-from rota.server.facade import Caller, Forbidden
+from rota.server.callers import Caller
+from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")
@@ -36,7 +37,7 @@ METHODS = ("get", "put", "post", "delete", "patch")
 
 def routes() -> list[tuple[str, str]]:
     """Every call that the description lists."""
-    paths: dict[str, Any] = create_app(MemoryController(), Roster()).openapi()["paths"]
+    paths: dict[str, Any] = create_app(MemoryController().services, Roster()).openapi()["paths"]
     return [(method.upper(), path) for path, calls in paths.items() for method in calls if method in METHODS]
 
 

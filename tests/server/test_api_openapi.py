@@ -15,7 +15,7 @@ from serving_toys import Stage
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.auth import Roster
 
-SCHEMA: dict[str, Any] = create_app(MemoryController(), Roster()).openapi()
+SCHEMA: dict[str, Any] = create_app(MemoryController().services, Roster()).openapi()
 METHODS = ("get", "put", "post", "delete", "patch")
 OPERATIONS = [
     pytest.param(method, path, id=f"{method.upper()} {path}")
@@ -63,7 +63,7 @@ def test_names_of_calls_differ() -> None:
 
 def test_security() -> None:
     assert SCHEMA["security"] == [{"token": []}]
-    opened = create_app(MemoryController(), Roster(), None, ApiSettings(metrics_open=True)).openapi()
+    opened = create_app(MemoryController().services, Roster(), None, ApiSettings(metrics_open=True)).openapi()
     assert opened["paths"]["/metrics"]["get"]["security"] == []
 
 

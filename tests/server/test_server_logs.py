@@ -12,8 +12,9 @@ import pytest
 from rota.model.grants import Grant
 from rota.scheduler.moments.packing import pack_grant
 from rota.server import logs as subject
-from rota.server.facade import Busy, LogRequest, NotFound
+from rota.server.api.forms import LogRequest
 from rota.server.logs import Logs
+from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow, NewJob, Step
 from rota.server.store.store import Store
 from rota.server.waiting import Bells

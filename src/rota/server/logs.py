@@ -6,7 +6,8 @@ import itertools
 import time
 from collections.abc import Sequence
 
-from rota.server.facade import Busy, LogRequest, NotFound
+from rota.server.api.forms import LogRequest
+from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
 from rota.server.waiting import Bells

@@ -26,6 +26,10 @@ class StepRecorder:
         self.intervals: list[IntervalRow] = []
         self.seen: set[int] = set()
         """Rows that the loop has touched."""
+        self.shadowed_s = 0.0
+        """Moment of the shadow's last decision that is on record."""
+        self._logged = 0
+        """Lines of the table's log that have been seen."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         """A stretch of holding the same devices is over."""
@@ -65,8 +69,10 @@ class StepRecorder:
             world.drop_if_gone(job)
         self.seen.add(row)
 
-    def take(self) -> tuple[list[IntervalRow], set[int]]:
-        """What has been collected; it begins anew."""
+    def take(self, state: State) -> tuple[list[IntervalRow], set[int]]:
+        """What has been collected, with the rows that the table says have changed; it begins anew."""
+        self.seen.update(state.log[self._logged :])
+        self._logged = len(state.log)
         taken = self.intervals, self.seen
         self.intervals, self.seen = [], set()
         return taken

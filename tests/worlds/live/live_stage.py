@@ -233,7 +233,7 @@ class Stage:
         """One pass of the loop; its orders are published as if they had been stored."""
         self.loop.step(until_s)
         self.news.append(self.world.take_news())
-        self.intervals += self.recorder.take()[0]
+        self.intervals += self.recorder.take(self.loop.state)[0]
         self.desk.publish()
 
     # -- what there is ---------------------------------------------------------------------------

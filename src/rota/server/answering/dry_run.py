@@ -36,8 +36,8 @@ def dry_run(
     """What would happen to `row`, which is on no record, as the scheduler's table would take it."""
     words = Words.of(scheduler.world)
     answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
-    if scheduler.policy is not None:
-        answer.warnings += priorities.of_a_job(scheduler.policy.spec, spec.priority)
+    if scheduler.view.policy is not None:
+        answer.warnings += priorities.of_a_job(scheduler.view.policy.spec, spec.priority)
     never = _never(scheduler, store, row, spec)
     if never:
         answer.feasible, answer.reasons = False, [words.view(one) for one in never]

@@ -9,7 +9,7 @@ from rota.forecast.held import Wait
 from rota.model.columns import Floats
 from rota.server.answering.questions import PresentMoment
 from rota.server.costs import cost_views
-from rota.server.facade import Busy
+from rota.server.refusals import Busy
 from rota.server.store.rows import CostRow
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.dependencies import Names
