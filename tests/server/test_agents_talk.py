@@ -11,10 +11,10 @@ import pytest
 from rota.server.agents import Agents
 from rota.server.refusals import Forbidden
 from rota.server.scheduler_view import SchedulerView
-from rota.server.waiting import Bells
+from rota.server.waiting import Notifier
 from rota.wire.sync import PartStatus, Report, SyncRequest
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox, ReportTold
-from rota.worlds.live.orders import Desk
 
 
 class Talk:
@@ -23,13 +23,14 @@ class Talk:
     def __init__(self, state: str = "up") -> None:
         self.row = SimpleNamespace(state=state)
         self.stored = self.row
-        self.inbox, self.desk = Inbox(), Desk("one")
+        self.inbox, self.directives = Inbox(), Directives("one")
         logs = SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: [])
         clock = type("At5", (), {"epoch_unix_s": 0.0, "__call__": lambda self: 5.0})()
         parts: dict[str, Any] = {
             "store": SimpleNamespace(node=lambda name: self.stored), "roster": None, "tidier": None,
-            "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "desk": self.desk,
-            "logs": logs, "bells": Bells(), "clock": clock, "heard": {}, "lost_after_s": 60.0,
+            "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "logs": logs,
+            "directives": self.directives, "notifier": Notifier(),
+            "clock": clock, "heard": {}, "lost_after_s": 60.0,
         }  # fmt: skip
         self.agents = Agents(**parts)
 
@@ -61,7 +62,7 @@ def test_a_goodbye_is_told_at_once_and_for_good() -> None:
 
 def test_a_goodbye_to_a_controller_that_has_just_begun() -> None:
     talk = Talk()
-    talk.desk.begin_anew("two")
+    talk.directives.begin_anew("two")
     assert [said.leaving for said in talk.say(leaving=True)] == [True]
 
 

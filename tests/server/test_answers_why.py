@@ -134,7 +134,7 @@ def unhealthy(gpus: int, busy: int = 0) -> Callable[[AskedSite], int]:
 
 
 def _xid(s: AskedSite) -> None:
-    said: dict[str, Any] = {"controller": s.desk.incarnation, "incarnation": "i", "seen": 0}
+    said: dict[str, Any] = {"controller": s.directives.incarnation, "incarnation": "i", "seen": 0}
     devices = [DeviceInfo(index=0, type="cpu"), DeviceInfo(index=1, type="cpu", healthy=False, why="Xid 79")]
     s.inbox.put(ReportTold("n1", SyncRequest(**said, devices=devices)))
     s.turn()

@@ -14,15 +14,15 @@ from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.waiting import Bells
+from rota.server.waiting import Notifier
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Changed, Inbox, ReportTold
-from rota.worlds.live.orders import Desk
 
 
 class Agents:
-    """What agents say goes to the scheduler's inbox, what they are to do comes from its desk.
+    """What agents say goes to the scheduler's inbox, what they are to do comes from its directives.
 
     Implements `rota.server.api.services.Agents`.
     """
@@ -33,16 +33,16 @@ class Agents:
         roster: StoredRoster,
         shown: SchedulerView,
         inbox: Inbox,
-        desk: Desk,
+        directives: Directives,
         logs: Logs,
-        bells: Bells,
+        notifier: Notifier,
         tidier: Tidier,
         clock: Clock,
         heard: dict[str, float],
         lost_after_s: float,
     ) -> None:
         self._store, self._roster, self._shown = store, roster, shown
-        self._inbox, self._desk, self._logs, self._bells = inbox, desk, logs, bells
+        self._inbox, self._desk, self._logs, self._notifier = inbox, directives, logs, notifier
         self._tidier, self._clock = tidier, clock
         self._heard = heard
         """When each agent was last heard, by this controller or before it began; the scheduler reads it."""
@@ -120,7 +120,7 @@ class Agents:
             self._inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, self._lost_after_s / 3)
-        with self._bells.listen(("node", node)) as bell:
+        with self._notifier.listen(("node", node)) as listener:
             while True:
                 reply = self._reply(node, seen)
                 left = until - time.monotonic()
@@ -128,7 +128,7 @@ class Agents:
                 if reply.parts or reply.fetch or is_over:
                     self._heard[node] = self._talked[node] = self._clock()
                     return reply
-                await bell.wait(left)
+                await listener.wait(left)
 
     def _is_out(self, node: str) -> bool:
         """Whether nothing is expected of `node`: an agent that has no news is back all the same."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from rota.server.metrics import Metrics
 from rota.server.turning import TurnChanges
-from rota.server.waiting import Bells, CommandOutcomes
+from rota.server.waiting import CommandOutcomes, Notifier
 
 
 class Announcer:
     """Called by the scheduler's thread after each turn, once it is on record."""
 
-    def __init__(self, bells: Bells, outcomes: CommandOutcomes, metrics: Metrics) -> None:
-        self._bells, self._outcomes, self._metrics = bells, outcomes, metrics
+    def __init__(self, notifier: Notifier, outcomes: CommandOutcomes, metrics: Metrics) -> None:
+        self._notifier, self._outcomes, self._metrics = notifier, outcomes, metrics
 
     def __call__(self, turn: TurnChanges) -> None:
         """Wake who waits, count what happened."""
-        self._bells.ring([("job", row) for row in turn.jobs])
+        self._notifier.notify([("job", row) for row in turn.jobs])
         for seq, outcome in turn.done:
             self._outcomes.tell(seq, outcome)
         metrics = self._metrics

@@ -14,7 +14,7 @@ from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import attempt_view, event_view, is_over
-from rota.server.waiting import Bells
+from rota.server.waiting import Notifier
 from rota.wire.sync import Capability, Piece
 from rota.wire.views import JobDetail, JobView, Why
 
@@ -29,11 +29,11 @@ class Jobs:
         answers: Answers,
         tidier: Tidier,
         logs: Logs,
-        bells: Bells,
+        notifier: Notifier,
         clock: Clock,
     ) -> None:
         self._store, self._records, self._answers = store, records, answers
-        self._tidier, self._logs, self._bells = tidier, logs, bells
+        self._tidier, self._logs, self._notifier = tidier, logs, notifier
         self._epoch_s = clock.epoch_unix_s
 
     def jobs(self, which: JobFilter) -> list[JobView]:
@@ -74,13 +74,13 @@ class Jobs:
         """The job once it has ended, or as it is after `wait_s`."""
         row = self._records.own(who, id)
         until = time.monotonic() + wait_s
-        with self._bells.listen(("job", row.row)) as bell:
+        with self._notifier.listen(("job", row.row)) as listener:
             while True:
                 view = self._records.view(id)
                 left = until - time.monotonic()
                 if is_over(view.state) or left <= 0:
                     return view
-                await bell.wait(left)
+                await listener.wait(left)
 
     async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
         """A piece of a log, from the agent that has it."""

@@ -57,11 +57,11 @@ from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.tidying import Tidier
 from rota.server.users import Users
-from rota.server.waiting import Bells, CommandOutcomes
+from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.views import UserView
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
 from rota.worlds.live.knowledge import SOURCES
-from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
@@ -104,24 +104,24 @@ def start(home: Path, config: Config) -> Running:
     roster = StoredRoster(store)
     first_up(home, store, roster, config)
     shared = Shared(
-        store, roster, Inbox(), Desk(secrets.token_hex(8)), Clock(float(store.facts()["epoch_s"])), {}
+        store, roster, Inbox(), Directives(secrets.token_hex(8)), Clock(float(store.facts()["epoch_s"])), {}
     )
-    bells, outcomes, metrics = Bells(), CommandOutcomes(), Metrics()
+    notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     settings = scheduler_settings(config)
     scheduler = Scheduler(
         store,
         host_maker(home, config),
         shared.inbox,
-        shared.desk,
+        shared.directives,
         shared.clock,
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(bells, outcomes, metrics),
+        Announcer(notifier, outcomes, metrics),
     )
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config))
-    services = services_of(config.name, shared, scheduler, answers, tidier, bells, outcomes)
+    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes)
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
@@ -137,7 +137,7 @@ class Shared:
     store: Store
     roster: StoredRoster
     inbox: Inbox
-    desk: Desk
+    directives: Directives
     clock: Clock
     heard: dict[str, float]
     """Node -> moment at which its agent was last heard."""
@@ -149,19 +149,25 @@ def services_of(
     scheduler: Scheduler,
     answers: Answers,
     tidier: Tidier,
-    bells: Bells,
+    notifier: Notifier,
     outcomes: CommandOutcomes,
 ) -> Services:
     """What the routes ask, over the cluster called `name`."""
-    store, inbox, desk, clock, shown = shared.store, shared.inbox, shared.desk, shared.clock, scheduler.view
-    desk.on_change(lambda nodes: bells.ring([("node", node) for node in nodes]))
+    store, inbox, directives, clock, shown = (
+        shared.store,
+        shared.inbox,
+        shared.directives,
+        shared.clock,
+        scheduler.view,
+    )
+    directives.on_change(lambda nodes: notifier.notify([("node", node) for node in nodes]))
     records = JobRecords(store, shown, clock, tidier)
     commands = Commands(store, inbox, outcomes, clock)
-    logs = Logs(store, desk, bells)
+    logs = Logs(store, directives, notifier)
     lost_after_s = scheduler.settings.live.lost_after_s
     return Services(
         submissions=Submissions(store, inbox, clock, answers),
-        jobs=Jobs(store, records, answers, tidier, logs, bells, clock),
+        jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
@@ -173,9 +179,9 @@ def services_of(
             shared.roster,
             shown,
             inbox,
-            desk,
+            directives,
             logs,
-            bells,
+            notifier,
             tidier,
             clock,
             shared.heard,

@@ -43,13 +43,13 @@ from rota.server.store.store import Store
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
-from rota.worlds.live.news import News
-from rota.worlds.live.observed import introduce
-from rota.worlds.live.orders import Desk
+from rota.worlds.live.observing import introduce
 from rota.worlds.live.settings import LiveSettings
+from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Scheduler:
         store: Store,
         make_host: MakeHost,
         inbox: Inbox,
-        desk: Desk,
+        directives: Directives,
         clock: Clock,
         heard: dict[str, float],
         settings: SchedulerSettings,
@@ -101,7 +101,7 @@ class Scheduler:
         self.make_host = make_host
         self.host: PolicyHost | None = None
         self.inbox = inbox
-        self.desk = desk
+        self.directives = directives
         self.clock = clock
         self.heard = heard
         self.settings = settings
@@ -146,7 +146,7 @@ class Scheduler:
         """The turn has not happened; what agents said in it has to be said again."""
         log.error("%s", sentence)
         self.trouble = sentence
-        self.desk.begin_anew(secrets.token_hex(8))
+        self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
         if self.host is not None:  # its process may be what is wrong
             self.host.close()
@@ -155,7 +155,7 @@ class Scheduler:
 
     def _forget(self) -> None:
         """The memory is worth nothing."""
-        self.desk.drop_staged()
+        self.directives.drop_staged()
         self.loop = None
         self.world = None
 
@@ -169,18 +169,18 @@ class Scheduler:
         self.view.nodes = {node.name: node for node in everything.nodes}
         for name in self.view.nodes:
             self.heard.setdefault(name, self.clock())
-        if self.desk.unmet is None:
-            self.desk.unmet = set(self.view.nodes)
+        if self.directives.unmet is None:
+            self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
-            world.measured.add(cost.workload, cost.kind, cost.seconds)
+            world.live.costs.add(cost.workload, cost.kind, cost.seconds)
         self.recorder = StepRecorder()
-        self.recorder.world = world
+        self.recorder.live = world.live
         self._memory = built.memory
         chosen = live_providers(self.settings.knowledge, world.jobs, world.cluster, _past(self.store))
-        introduce(world, chosen.values())
+        introduce(world.live, chosen.values())
         self.loop = Loop(
             world,
             self.host,
@@ -195,12 +195,12 @@ class Scheduler:
             wake=built.wake,
         )
         self.world = world
-        self.host.weigh(lambda: preemption_costs(world))
+        self.host.weigh(lambda: preemption_costs(world.live))
         self.view.decisions = max(self.view.decisions, everything.decisions)
         self.view.holding, self.view.suspended, self.view.ids = {}, {}, {}
         self._show(Step(), world.live)
         self._prepend(everything, built.unseen)
-        self.desk.publish()
+        self.directives.publish()
 
     def _start_host(self, built: Rebuilt, everything: Everything) -> None:
         """The policies' processes, for the new table."""
@@ -221,7 +221,7 @@ class Scheduler:
             built.nodes,
             built.jobs,
             inbox=self.inbox,
-            desk=self.desk,
+            directives=self.directives,
             clock=self.clock,
             epoch_unix_s=self.clock.epoch_unix_s,
             heard=self.heard,
@@ -234,10 +234,10 @@ class Scheduler:
 
         def fixed() -> set[int]:
             live = world.live
-            return {row for row in world.state.grants if row in live and not live[row].spec.preemptible}
+            return {row for row in live.state.grants if row in live and not live[row].spec.preemptible}
 
         rules: list[Rules] = [
-            LostWork(partial(to_redo, world)),
+            LostWork(partial(to_redo, world.live)),
             MinimumRun(self.settings.min_run_s, world.began_s),
             NoPreemption(fixed),
         ]
@@ -264,9 +264,9 @@ class Scheduler:
         if not loop.step():
             return False
         has_decided = loop.counts.decisions > before
-        news = world.take_news()
+        unsaved = world.live.take_unsaved()
         assert self.host is not None
-        step, changed = step_of(self.view, self.recorder, self.host, loop, world, news, has_decided)
+        step, changed = step_of(self.view, self.recorder, self.host, loop, world.live, unsaved, has_decided)
         crash_point("step decided")
         if step != Step():
             self.store.commit(step)
@@ -274,11 +274,11 @@ class Scheduler:
         crash_point("step stored")
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
-        self.desk.publish()
+        self.directives.publish()
         self.view.decisions += has_decided
         self._show(step, changed)
-        self.told(changes_of(step, changed, news))
-        return self._afterwards(news)
+        self.told(changes_of(step, changed, unsaved))
+        return self._afterwards(unsaved)
 
     def _show(self, step: Step, changed: Mapping[int, LiveJob]) -> None:
         """Keep what listings need in step with the store."""
@@ -304,10 +304,10 @@ class Scheduler:
         elif job.is_over and not job.living:
             view.ids.pop(row, None)
 
-    def _afterwards(self, news: News) -> bool:
+    def _afterwards(self, unsaved: Unsaved) -> bool:
         """Commands that change more than the world; False if the loop has to be built anew."""
-        again = bool(news.rebuild)
-        for asked in news.asked:
+        again = bool(unsaved.rebuild)
+        for asked in unsaved.asked:
             again |= self._carry_out(asked)
         if again:
             self._forget()

@@ -24,8 +24,8 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.news import News
-from rota.worlds.live.world import LiveWorld
+from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.unsaved import Unsaved
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
 """Ends of intervals by which a job gives up devices it would have kept."""
@@ -54,47 +54,47 @@ def step_of(
     recorder: StepRecorder,
     host: PolicyHost,
     loop: Loop,
-    world: LiveWorld,
-    news: News,
+    live: LiveJobs,
+    unsaved: Unsaved,
     has_decided: bool,
 ) -> tuple[Step, dict[int, LiveJob]]:
     """Everything that has changed since the last step; `view` shows its policy and nodes from now on."""
     state, now = loop.state, loop.state.now
     intervals, seen = recorder.take(state)
-    jobs = dict(news.jobs)
-    jobs |= {row: world.live[row] for row in seen if row not in jobs and row in world.live}
-    begun = sum(attempt.wanted_s == now for attempt in news.attempts.values())
+    jobs = dict(unsaved.jobs)
+    jobs |= {row: live[row] for row in seen if row not in jobs and row in live}
+    begun = sum(attempt.wanted_s == now for attempt in unsaved.attempts.values())
     step = Step(
         jobs={row: job_state(state, job) for row, job in jobs.items()},
-        attempts=[attempt_row(attempt) for attempt in news.attempts.values()],
+        attempts=[attempt_row(attempt) for attempt in unsaved.attempts.values()],
         intervals=intervals,
         decision=_decision(view, host, now, intervals, begun) if has_decided else None,
         policies=[_policy_row(view, loop)] if has_decided else [],
-        nodes=[_node_row(view, world, position) for position in sorted(news.nodes)],
-        done=[CommandDone(seq, now, outcome) for seq, outcome in news.done],
-        events=[EventRow(now, who, kind, job, text) for who, kind, job, text in news.events],
+        nodes=[_node_row(view, live, position) for position in sorted(unsaved.nodes)],
+        done=[CommandDone(seq, now, outcome) for seq, outcome in unsaved.done],
+        events=[EventRow(now, who, kind, job, text) for who, kind, job, text in unsaved.events],
         samples=[
             SampleRow(
                 row,
                 attempt,
-                usage.at_s - world.epoch_unix_s,
+                usage.at_s - live.epoch_unix_s,
                 usage.cpu_cores,
                 usage.memory_gib,
                 usage.gpu_utilisation,
                 usage.gpu_memory_gib,
             )
-            for row, attempt, usage in news.usage
+            for row, attempt, usage in unsaved.usage
         ],
         costs=[
             CostRow(
-                world.jobs.name_of("workload", row),
-                world.jobs.name_of("tenant", row),
+                live.workload(row),
+                live.table.jobs.name_of("tenant", row),
                 cost.kind,
                 cost.seconds,
                 cost.bytes,
                 now,
             )
-            for row, cost in news.costs
+            for row, cost in unsaved.costs
         ],
         shadow=_shadow_rows(recorder, host),
     )
@@ -136,8 +136,8 @@ def _policy_row(view: SchedulerView, loop: Loop) -> PolicyRow:
     return view.policy
 
 
-def _node_row(view: SchedulerView, world: LiveWorld, position: int) -> NodeRow:
-    node = world.nodes[position]
+def _node_row(view: SchedulerView, live: LiveJobs, position: int) -> NodeRow:
+    node = live.machines.nodes[position]
     old = view.nodes[node.name]
     devices = [
         device.model_copy(
@@ -160,13 +160,13 @@ def _node_row(view: SchedulerView, world: LiveWorld, position: int) -> NodeRow:
     return new
 
 
-def changes_of(step: Step, changed: Mapping[int, LiveJob], news: News) -> TurnChanges:
+def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> TurnChanges:
     """What those who wait are told of a step that is on record."""
     ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
     return TurnChanges(
         jobs=changed,
         done=[(done.seq, done.outcome) for done in step.done],
-        started=news.started,
+        started=unsaved.started,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
