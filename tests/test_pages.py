@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from rota.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 STALE = "stale; `make docs` prints it again"
 
 
@@ -37,12 +38,29 @@ def test_table_needs_its_place() -> None:
         with_table("# A page without markers")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def anchors(page: Path) -> set[str]:
+    """Where one can jump to in `page`: its headings as GitHub writes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    seen: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links(page: Path) -> None:
-    """Every relative link is a file of the repository."""
-    text = page.read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", text)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    """Every relative link is a file of the repository, and what follows its # a heading there."""
+    broken = []
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
 
 
 def test_every_page_is_listed() -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from play import trace_of
 from rota.errors import InputError
-from rota.knowledge.scaling import ScalingCurves, concave, linear_scaling
+from rota.knowledge.scaling import ScalingCurves, concave, curves_of, linear_scaling, rates_on
 from rota.knowledge.throughput import ThroughputTable
+from rota.model.cluster import parse_cluster
 
 
 @pytest.mark.parametrize(
@@ -39,10 +40,12 @@ def test_concave_envelope(rates):
 
 
 def test_curves_of_jobs():
-    """One row per job, as wide as the largest job needs."""
+    """One curve per workload, read as wide as the reader needs."""
     curves = ScalingCurves.build({"a": {1: 2.0, 2: 3.0}, "b": {1: 1.0}})
     jobs = trace_of("A 1x1 B 2x1", workload=[0, 1], workload_names=("b", "a"), gpus_max=[3, 4]).jobs
-    assert curves.of_jobs(jobs).tolist() == [[0, 1, 1, 1, 1], [0, 2, 3, 3, 3]]
+    table = curves.of_jobs(jobs)
+    assert curves_of(table, np.arange(2), 4).tolist() == [[0, 1, 1, 1, 1], [0, 2, 3, 3, 3]]
+    assert rates_on(table, np.array([1, 0]), np.array([2, 9])).tolist() == [3, 1]
 
 
 def test_curves_from_a_throughput_table():
@@ -63,4 +66,5 @@ def test_workload_without_a_curve_is_refused():
 
 def test_linear_scaling_is_1_at_the_request():
     jobs = trace_of("A 2x1 B 4x1").jobs
-    assert linear_scaling(jobs).known().tolist() == [[0, 0.5, 1, 1.5, 2], [0, 0.25, 0.5, 0.75, 1]]
+    table = linear_scaling(jobs, parse_cluster("1x4")).known()
+    assert curves_of(table, np.arange(2), 4).tolist() == [[0, 0.5, 1, 1.5, 2], [0, 0.25, 0.5, 0.75, 1]]

@@ -28,7 +28,7 @@ def write(folder: Path, text: str) -> Path:
 def test_samples_are_read_and_sorted(
     tmp_path: Path, text: str, column: str | None, expected: list[float]
 ) -> None:
-    assert ServiceSamples.read(write(tmp_path, text), column).known()["gpu_s"].tolist() == expected
+    assert ServiceSamples.read(write(tmp_path, text), column).known().shared["gpu_s"].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_completed_jobs_are_published_as_the_sample_grows() -> None:
         past.ended(row, float(row))
         if not editions or past.known() is not editions[-1]:
             editions.append(past.known())
-    sizes = [len(edition["gpu_s"]) for edition in editions]
+    sizes = [len(edition.shared["gpu_s"]) for edition in editions]
     assert sizes[:20] == list(range(1, 21))
     assert all(later >= 1.05 * earlier for earlier, later in pairwise(sizes))
     assert sizes[-1] > 95
-    assert editions[-1]["gpu_s"].tolist()[:3] == [0.0, 2.0, 4.0]
+    assert editions[-1].shared["gpu_s"].tolist()[:3] == [0.0, 2.0, 4.0]

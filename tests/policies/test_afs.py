@@ -10,7 +10,7 @@ import pytest
 
 from play import finishes, jcts, play, trace_of
 from rota.knowledge.needs import Knowledge
-from rota.knowledge.scaling import ScalingCurves
+from rota.knowledge.scaling import ScalingCurves, curves_of
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.policies.afs import carry_out
@@ -47,7 +47,9 @@ class OneByOne:
     def decide(self, snapshot, memory):
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         left = snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_done(rows)
-        filling = Filling(snapshot.know(Knowledge.SCALING)[rows].tolist(), [(1, 2, 3, 4)] * len(rows))
+        filling = Filling(
+            curves_of(snapshot.know(Knowledge.SCALING), rows, 4).tolist(), [(1, 2, 3, 4)] * len(rows)
+        )
         filling.fill(4, self.rule(filling, left.tolist()))
         grants, preempt = carry_out(snapshot, dict(zip(rows.tolist(), filling.share, strict=True)))
         return Decision(memory, grants, preempt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import pytest
 from policy_bench import PATIENT, STRICT, Bench, gone_or_zombie, kill
 
 from rota.errors import InputError, PolicyError
-from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.knowledge.needs import Knowledge, Known, Provenance, Table
+from rota.model.columns import Array
 from rota.model.grants import Code
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import MinimumRun
@@ -28,7 +30,7 @@ from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.server.policy.knowing import KnowledgeTold
+from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal
 from rota.server.policy.remote import Limits
 from rota.server.refusals import Busy
@@ -506,7 +508,7 @@ def test_a_refused_preemption_is_asked_for_again_when_it_is_allowed(benches: Ben
 
 def test_only_changed_rows_are_told() -> None:
     told, column = KnowledgeTold(), np.array([1.0, np.nan, 3.0, 0.0])
-    known = {Knowledge.DURATION: Known(column, Provenance.USER, is_column=True)}
+    known = {Knowledge.DURATION: Known(column, Provenance.USER)}
     needs = {Knowledge.DURATION, Knowledge.SKEW}
     (first,) = told.news(known, needs, 3)
     assert first.rows is None
@@ -520,17 +522,27 @@ def test_only_changed_rows_are_told() -> None:
     assert third.rows.tolist() == [3]
 
 
-def test_a_sample_is_told_again_only_if_it_is_another() -> None:
-    told, needs = KnowledgeTold(), {Knowledge.SERVICE_HISTORY}
+def test_of_a_table_only_changed_rows_and_new_arrays_are_told() -> None:
+    """The other side puts together what this side has."""
+    told, heard, needs = KnowledgeTold(), KnowledgeHeard(), {Knowledge.SCALING}
+    curve, rates = np.array([0, 0, 1]), np.array([[0.0, 1.0]])
 
-    def news(values: dict[str, list[float]]) -> list[Any]:
-        return told.news({Knowledge.SERVICE_HISTORY: Known(values, Provenance.MEASURED)}, needs, 0)
+    def news(rates: Array) -> list[tuple[list[str], list[int] | None, list[str]]]:
+        known = {Knowledge.SCALING: Known(Table({"curve": curve}, {"rates": rates}), Provenance.MEASURED)}
+        said = told.news(known, needs, 2)
+        heard.learn(pickle.loads(pickle.dumps(said)))
+        there = heard.known[Knowledge.SCALING].upto(2)
+        assert there.by_row["curve"].tolist() == curve[:2].tolist()
+        assert there.shared["rates"].tolist() == rates.tolist()
+        values: Any = [rows.values for rows in said]
+        which = [None if rows.rows is None else rows.rows.tolist() for rows in said]
+        return [(list(v.by_row), w, list(v.shared)) for v, w in zip(values, which, strict=True)]
 
-    sample = {"gpu_s": [1.0]}
-    assert len(news(sample)) == 1
-    assert news(sample) == []
-    assert news({"gpu_s": [1.0]}) == []
-    assert len(news({"gpu_s": [2.0]})) == 1
+    assert news(rates) == [(["curve"], None, ["rates"])]
+    assert news(rates) == news(rates.copy()) == []
+    curve[[1, 2]] = 1, 2
+    assert news(rates) == [(["curve"], [1], [])]
+    assert news(np.array([[0.0, 1.0], [0.0, 2.0]])) == [(["curve"], [], ["rates"])]
 
 
 def test_memories_survive_the_seal() -> None:

@@ -1,4 +1,4 @@
-"""GPUs handed out one by one: worked examples of systems/afs-coddl.md for AFS and the rules beside it."""
+"""GPUs handed out one by one: worked examples of systems/afs.md for AFS and the rules beside it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rota.table.rows import RowSet
 @given(st.lists(st.integers(0, 60), max_size=120))
 def test_a_row_set_equals_a_set(rows: list[int]) -> None:
     """Each number toggles its membership; the array grows beyond its first capacity."""
-    kept, model = RowSet(61), set[int]()
+    kept, model = RowSet(), set[int]()
     for row in rows:
         if row in model:
             kept.remove(row)
@@ -29,7 +29,7 @@ def test_a_row_set_equals_a_set(rows: list[int]) -> None:
 
 
 def test_sorted_rows_are_read_only() -> None:
-    kept = RowSet(3)
+    kept = RowSet()
     kept.add(2)
     with pytest.raises(ValueError, match="read-only"):
         kept.sorted()[0] = 1
@@ -37,7 +37,7 @@ def test_sorted_rows_are_read_only() -> None:
 
 def test_removing_what_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError):
-        RowSet(3).remove(1)
+        RowSet().remove(1)
 
 
 PACES = [

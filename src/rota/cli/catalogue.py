@@ -40,6 +40,8 @@ class Entry:
     status: str
     scale: str
     module: str
+    page: str
+    """Path of the system's page in the repository; empty for a policy from elsewhere."""
     head: dict[str, str]
     parameters: tuple[Parameter, ...]
 
@@ -55,6 +57,8 @@ class Entry:
             "Status": self.status,
             "File": self.module,
         }
+        if self.page:
+            own["Page"] = self.page
         return (self.head or {"Paper": self.paper or "-"}) | own
 
 
@@ -79,25 +83,32 @@ def _entry(one: System) -> Entry:
         status=one.status.value,
         scale=one.scale,
         module=one.make.__module__,
+        page=page_of(one.make.__module__),
         head=head_of(getattr(sys.modules.get(one.make.__module__), "__doc__", None) or ""),
         parameters=parameters_of(one.parameters),
     )
 
 
+def page_of(module: str) -> str:
+    """The page of the system in `module`, which is named after its file or folder in `rota.policies`."""
+    within = module.removeprefix("rota.policies.")
+    return f"docs/systems/{within.split('.')[0]}.md" if within != module else ""
+
+
 def head_of(docstring: str) -> dict[str, str]:
     """The aligned head of a policy file by key; lines of several points stay apart."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     key = ""
     for line in docstring.splitlines():
         if match := re.match(rf"({'|'.join(HEAD)}) +(\S.*)", line):
             key = match[1]
-            found[key] = match[2].strip()
+            texts[key] = match[2].strip()
         elif key and line.startswith(" "):
             text = line.strip()
-            found[key] += ("\n" if re.match(r"\d+\.", text) else " ") + text
+            texts[key] += ("\n" if re.match(r"\d+\.", text) else " ") + text
         else:
             key = ""
-    return found
+    return texts
 
 
 def parameters_of(kind: type[Any]) -> tuple[Parameter, ...]:

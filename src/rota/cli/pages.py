@@ -7,6 +7,7 @@ README.md         the table of systems, between its two markers
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def systems_page() -> str:
 def _section(one: Entry) -> str:
     lines = [f"## `{one.name}`", "", f"{one.summary}.", ""]
     for key, text in one.facts().items():
-        first, *rest = text.split("\n")
+        first, *rest = _with_links(text).split("\n")
         lines.append(f"- **{key}**: {first}" if not rest else f"- **{key}**:")
         if rest:
             lines += [f"  {point}" for point in (first, *rest)]
@@ -75,6 +76,11 @@ def _section(one: Entry) -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _with_links(text: str) -> str:
+    """Names of pages, as heads of files write them (`docs/fidelity.md`, `systems/drf.md`), as links."""
+    return re.sub(r"\b(?:docs/)?((?:systems/)?[\w-]+\.md)\b", r"[\1](\1)", text)
 
 
 def systems_table() -> str:

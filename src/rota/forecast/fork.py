@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from heapq import heappush
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from rota.forecast.held import Releases, Wait
 from rota.forecast.remaining import Past
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
 from rota.knowledge.service import CompletedService, ServiceSamples
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
@@ -28,7 +27,7 @@ from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.live_rules import Gentle, together
 from rota.scheduler.loop import Loop, Rules
-from rota.scheduler.moments.packing import Packed, unpack
+from rota.scheduler.moments.packing import Packed, unpack, unpack_known
 from rota.scheduler.moments.values import copied
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
@@ -92,19 +91,26 @@ class ForkedWorld(SimulatedWorld):
         grant = state.grants[row]
         if not self._costs_nothing:
             self._last_user.update(dict.fromkeys(grant.devices, row))
-        pace = self._pace(row, grant)
+        self._company[row] = self._company_of(row, grant)
+        rate, until_work, until_s = self._pace(row, grant)
         since = progress.since.item(row)
-        if pace.rate != progress.rate.item(row):
+        if rate != progress.rate.item(row):
             since = max(since, now)
-            progress.pace(row, pace.rate, since, now)
+            progress.pace(row, rate, since, now)
             progress.steady = False
         self._ready[row], self._stalled[row] = since, max(since - now, 0.0)
         # A job that has done more than it was said to have to do ends at once.
         self._total[row] = max(self._total[row], progress.done(row, now))
-        version = self._version[row] = self._version[row] + 1
-        if pace.rate > 0.0:
-            work = min(self._target(row), pace.until_work) - progress.base.item(row)
-            heappush(self._heap, (max(since + work / pace.rate, now), row, version))
+        self._schedule(row, rate, since, until_work, until_s)
+
+    def _company_of(self, row: int, grant: Grant) -> tuple[tuple[int, ...], float]:
+        """Who is beside `row`, and since when: since the last of them came."""
+        state = self.state
+        rows = tuple(other for other in self._beside(grant) if other in state.grants)
+        return rows, max(state.since_s.item(other) for other in (row, *rows))
+
+    def _is_over(self) -> bool:
+        return super()._is_over() and self._releases.next_s == math.inf
 
     def next(self, until_s: float) -> Batch | None:
         if self._cause:
@@ -146,8 +152,7 @@ class _LearningOn(CompletedService):
 
     def __init__(self, gpu_s: Floats) -> None:
         super().__init__()
-        self.values = {"gpu_s": np.sort(gpu_s)}
-        self._gpu_s = self.values["gpu_s"].tolist()
+        self.begin_with(gpu_s.tolist())
 
 
 @dataclass(frozen=True)
@@ -188,11 +193,12 @@ class Origin:
                     values[: len(was_told)] = was_told
                 made[kind] = Given(kind, values, source if known is Provenance.ORACLE else known)
             elif kind is Knowledge.SERVICE_HISTORY:
-                gpu_s = entry["values"]["gpu_s"] if entry else self.past.service_gpu_s
+                table = unpack_known(entry["values"]) if entry else None
+                gpu_s = table.shared["gpu_s"] if isinstance(table, Table) else self.past.service_gpu_s
                 is_fixed = bool(entry) and known is Provenance.MEASURED
                 made[kind] = ServiceSamples(gpu_s) if is_fixed else _LearningOn(gpu_s)
             elif entry and state.submitted == len(state.jobs):
-                made[kind] = Given(kind, entry["values"], known)
+                made[kind] = Given(kind, unpack_known(entry["values"]), known)
             else:
                 made.update(make_providers({kind}, {}, trace, state.cluster, None))
         return made

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance, Table
+from rota.model.columns import Array
 from rota.table.state import State
 
 
@@ -13,14 +12,16 @@ class Given:
 
     learns = False
 
-    def __init__(self, kind: Knowledge, values: Any, provenance: Provenance = Provenance.ORACLE) -> None:
+    def __init__(
+        self, kind: Knowledge, values: Array | Table, provenance: Provenance = Provenance.ORACLE
+    ) -> None:
         self.kind = kind
         self.values = values
         self.provenance = provenance
 
     def attach(self, state: State) -> None: ...
 
-    def known(self) -> Any:
+    def known(self) -> Array | Table:
         return self.values
 
     def submitted(self, row: int) -> None: ...

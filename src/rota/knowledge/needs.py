@@ -1,11 +1,16 @@
-"""What a policy can be told about jobs beyond what they asked for, and who told it."""
+"""What a policy can be told about jobs beyond what they asked for, and who told it.
+
+All of it is arrays: a column over the rows of the job table, or a `Table` of several with what they share.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from rota.model.columns import Array, read_only
 from rota.table.state import State
 
 
@@ -31,14 +36,38 @@ class Provenance(StrEnum):
 
 
 @dataclass(frozen=True)
+class Table:
+    """What is known of jobs as columns by row, with what they point at or have in common."""
+
+    by_row: Mapping[str, Array] = field(default_factory=dict)
+    """Columns whose first axis are the rows of the job table."""
+    shared: Mapping[str, Array] = field(default_factory=dict)
+    """Read-only arrays over anything else: classes of jobs, numbers of GPUs, a sample.
+
+    A changed one is a new array: whoever has built something upon it compares identities.
+    """
+
+    def __post_init__(self) -> None:
+        for array in self.shared.values():
+            array.flags.writeable = False
+
+    def upto(self, rows: int) -> Table:
+        """The same for the first `rows` jobs, read-only."""
+        return Table({name: read_only(column[:rows]) for name, column in self.by_row.items()}, self.shared)
+
+
+@dataclass(frozen=True)
 class Known:
     """Knowledge handed to a policy: plain data, never a callback."""
 
-    values: Any
-    """A column over all submitted rows, a table, a sample: the kind says what."""
+    values: Array | Table
+    """A column over the rows of the job table, or a table; the kind says which, and what is in it."""
     provenance: Provenance
-    is_column: bool = False
-    """True if `values` is an array over the rows of the job table."""
+
+    def upto(self, rows: int) -> Any:
+        """What is known of the first `rows` jobs, read-only."""
+        values = self.values
+        return values.upto(rows) if isinstance(values, Table) else read_only(values[:rows])
 
 
 class Provider(Protocol):
@@ -53,7 +82,7 @@ class Provider(Protocol):
         """A run begins on `state`."""
         ...
 
-    def known(self) -> Any:
+    def known(self) -> Array | Table:
         """The knowledge as it stands: columns are as long as the job table, valid for submitted rows."""
         ...
 

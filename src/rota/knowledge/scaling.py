@@ -1,8 +1,12 @@
 """Scaling curves: how fast a job is on how many GPUs, and who knows it.
 
-What a policy is told is one array, [job, k] for k = 0, 1, ..., the most GPUs any job can use: iterations
-per second (or seconds of work per second, in a world that counts work so) of the whole job on k GPUs.
-Column 0 is 0; beyond what was measured a curve is flat.
+What a policy is told is a table with one curve for each class of jobs:
+
+`by_row`   `curve` [job]: the class;  `unit` [job]: the rate on the curve that counts as 1 for this job
+`shared`   `rates` [class, k] on k = 0, 1, 2, ... GPUs; column 0 is 0, and beyond the last a curve is flat
+
+`rates_on` and `curves_of` read it: iterations per second of the whole job, or seconds of work per second in
+a world that counts work so.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.knowledge.throughput import ThroughputTable, workload_codes
-from rota.model.columns import Floats, read_only
+from rota.model.cluster import Cluster
+from rota.model.columns import Floats, Ints, read_only
 from rota.model.jobs import JobTable
 
 
@@ -80,8 +85,8 @@ class ScalingCurves:
                 measured[workload] = points
         return cls.build(measured, table.source)
 
-    def of_jobs(self, jobs: JobTable) -> Floats:
-        """The curve of each job, [job, number of GPUs]; InputError for a workload without one."""
+    def of_jobs(self, jobs: JobTable) -> Table:
+        """The curve of each job; InputError for a workload without one."""
         codes = workload_codes(jobs, self.workloads)
         unknown = np.flatnonzero(codes < 0)
         if len(unknown):
@@ -93,22 +98,28 @@ class ScalingCurves:
                 file=self.source,
                 expected=expected,
             )
-        columns = np.minimum(np.arange(_most(jobs) + 1), self.rates.shape[1] - 1)
-        curves: Floats = self.rates[codes][:, columns]
-        return curves
+        return Table({"curve": codes, "unit": np.ones(len(jobs))}, {"rates": read_only(self.rates)})
 
 
-def _most(jobs: JobTable) -> int:
-    """The most GPUs any job can use."""
-    return max(1, int(np.maximum(jobs.gpus, jobs.gpus_max).max(initial=1)))
+def rates_on(scaling: Table, rows: Ints, gpus: Ints) -> Floats:
+    """The rate of each of `rows` on as many GPUs as `gpus` says; the two are broadcast against each other."""
+    rates = scaling.shared["rates"]
+    column = np.minimum(gpus, rates.shape[1] - 1)
+    on: Floats = rates[scaling.by_row["curve"][rows], column] / scaling.by_row["unit"][rows]
+    return on
 
 
-def given_scaling(curves: Floats, provenance: Provenance = Provenance.ORACLE) -> Given:
-    """Provides `curves`, [job, number of GPUs]."""
-    return Given(Knowledge.SCALING, read_only(curves), provenance)
+def curves_of(scaling: Table, rows: Ints, most: int) -> Floats:
+    """The rate of each of `rows` on 0, 1, ..., `most` GPUs, [row, GPUs]."""
+    return rates_on(scaling, rows[:, None], np.arange(most + 1))
 
 
-def linear_scaling(jobs: JobTable) -> Given:
+def given_scaling(curves: Table, provenance: Provenance = Provenance.ORACLE) -> Given:
+    """Provides `curves`."""
+    return Given(Knowledge.SCALING, curves, provenance)
+
+
+def linear_scaling(jobs: JobTable, cluster: Cluster) -> Given:
     """Speed in proportion to GPUs, 1 at the number asked for: what a trace of durations says."""
-    asked = np.maximum(jobs.gpus, 1)[:, None]
-    return given_scaling(np.arange(_most(jobs) + 1)[None, :] / asked)
+    by_row = {"curve": np.zeros(len(jobs), dtype=np.int64), "unit": np.maximum(jobs.gpus, 1.0)}
+    return given_scaling(Table(by_row, {"rates": np.arange(cluster.gpus + 1.0)[None, :]}))

@@ -11,9 +11,13 @@ import numpy as np
 import polars as pl
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.columns import Floats
 from rota.table.state import State
+
+
+def _sample(gpu_s: Floats) -> Table:
+    return Table(shared={"gpu_s": gpu_s})
 
 
 class ServiceSamples:
@@ -24,7 +28,7 @@ class ServiceSamples:
     learns = False
 
     def __init__(self, gpu_s: Any) -> None:
-        self.values: dict[str, Floats] = {"gpu_s": np.sort(np.asarray(gpu_s, dtype=np.float64))}
+        self.values = _sample(np.sort(np.asarray(gpu_s, dtype=np.float64)))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
@@ -53,7 +57,7 @@ class ServiceSamples:
 
     def attach(self, state: State) -> None: ...
 
-    def known(self) -> dict[str, Floats]:
+    def known(self) -> Table:
         return self.values
 
     def submitted(self, row: int) -> None: ...
@@ -73,14 +77,14 @@ class CompletedService:
     learns = True
 
     def __init__(self) -> None:
-        self.values: dict[str, Floats] = {"gpu_s": np.empty(0)}
+        self.values = _sample(np.empty(0))
         self._gpu_s: list[float] = []
         self._gpus: list[int] = []
 
     def attach(self, state: State) -> None:
         self._gpus = state.gpus_of
 
-    def known(self) -> dict[str, Floats]:
+    def known(self) -> Table:
         return self.values
 
     def submitted(self, row: int) -> None: ...
@@ -88,9 +92,9 @@ class CompletedService:
     def begin_with(self, gpu_s: Iterable[float]) -> None:
         """GPU-seconds of jobs that completed before this run."""
         self._gpu_s = sorted([*self._gpu_s, *gpu_s])
-        self.values = {"gpu_s": np.array(self._gpu_s)}
+        self.values = _sample(np.array(self._gpu_s))
 
     def ended(self, row: int, ran_s: float) -> None:
         insort(self._gpu_s, ran_s * self._gpus[row])
-        if len(self._gpu_s) >= 1.05 * len(self.values["gpu_s"]):
-            self.values = {"gpu_s": np.array(self._gpu_s)}
+        if len(self._gpu_s) >= 1.05 * len(self.values.shared["gpu_s"]):
+            self.values = _sample(np.array(self._gpu_s))

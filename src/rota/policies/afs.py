@@ -11,7 +11,7 @@ Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the
           reading, the paper's text was not at hand.  A job that was resized is not grown again for a minute
           (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The cluster is
           taken to be of one type: on several a job gets the first type on which its share fits.
-Checked   systems/afs-coddl.md, worked examples 1 to 5; 6 (a resize that overlaps with training) is left to
+Checked   systems/afs.md, worked examples 1 to 5; 6 (a resize that overlaps with training) is left to
           the world, which charges a resize as a pause
 """
 
@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Bools, Floats, Ints
+from rota.knowledge.scaling import curves_of, rates_on
+from rota.model.columns import Bools, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, Status, register
@@ -77,19 +78,20 @@ class Afs:
     def _shares(self, snapshot: Snapshot, rows: Ints, fresh: Bools) -> list[int]:
         """GPUs for each row."""
         jobs, table = snapshot.jobs, snapshot.state.jobs
-        curves: Floats = snapshot.know(Knowledge.SCALING)[rows]
+        scaling = snapshot.know(Knowledge.SCALING)
         counts = []
         for row, is_fresh in zip(rows.tolist(), fresh.tolist(), strict=True):
             held = len(snapshot.grants[row].devices) if is_fresh else None
             counts.append(feasible_counts(table, row, held))
         least = np.array([count[0] for count in counts], dtype=np.int64)
-        filling = Filling(curves.tolist(), counts)
+        most = max((count[-1] for count in counts), default=0)
+        filling = Filling(curves_of(scaling, rows, most).tolist(), counts)
         gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down)
         if not self.parameters.lengths:
             return filling.fill(gpus, afs(filling, jobs.service_gpu_s(rows).tolist()))
-        asked = curves[np.arange(len(rows)), jobs.gpus[rows]]
+        asked = rates_on(scaling, rows, jobs.gpus[rows])
         left = np.maximum(remaining_s(snapshot, rows), 0.0) * asked
-        speed = curves[np.arange(len(rows)), least]
+        speed = rates_on(scaling, rows, least)
         alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
         return filling.fill(gpus, afs(filling, alone_s.tolist(), left.tolist()))
 

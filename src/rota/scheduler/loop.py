@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.columns import read_only
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
@@ -199,13 +196,8 @@ class Loop:
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
         if self._known is None or self._learning:
-            self._known = {k: self._ask(p) for k, p in self.providers.items()}
+            self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed)
-
-    def _ask(self, provider: Provider) -> Known:
-        values = provider.known()
-        is_column = isinstance(values, np.ndarray) and len(values) == len(self.state.jobs)
-        return Known(read_only(values) if is_column else values, provider.provenance, is_column)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)

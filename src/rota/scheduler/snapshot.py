@@ -184,7 +184,7 @@ class Snapshot:
         return self.state.occupancy.copy()
 
     def know(self, kind: Knowledge) -> Any:
-        """What is known of `kind`; a column runs over the submitted rows as those of `jobs` do.
+        """What is known of `kind`; columns, alone or in a table, run over the submitted rows as in `jobs`.
 
         Raises NeedError if the policy did not declare the need, or nobody provides it.
         """
@@ -192,8 +192,7 @@ class Snapshot:
             raise NeedError(f"the policy reads {kind.value}, which it does not list in `needs`")
         if kind not in self._known:
             raise NeedError(f"nobody provides {kind.value}; choose a provider with --knowledge")
-        known = self._known[kind]
-        return known.values[: self.state.submitted] if known.is_column else known.values
+        return self._known[kind].upto(self.state.submitted)
 
     def knows(self, kind: Knowledge) -> bool:
         """True if the policy declared `kind` and somebody provides it."""

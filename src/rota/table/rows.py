@@ -12,7 +12,7 @@ class RowSet:
 
     __slots__ = ("_at", "_rows", "_sorted", "n")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self) -> None:
         self._rows = np.zeros(16, dtype=np.int64)
         self._at: dict[int, int] = {}
         self._sorted: Ints | None = None

@@ -45,53 +45,73 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 class State:
     """Everything the loop knows at one moment."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, progress: Progress) -> None:
-        n = len(jobs)
+    def __init__(
+        self, jobs: JobTable, cluster: Cluster, progress: Progress, whole: State | None = None
+    ) -> None:
         self.jobs = jobs
-        self.cluster = cluster
         self.progress = progress
-        self.occupancy = Occupancy(cluster, jobs)
-        self.now = 0.0
-        self.submitted = 0
-        """Rows below this one have been submitted."""
-        self.phase = np.zeros(n, dtype=np.int8)
+        self._stand_on(cluster)
         self.grants: dict[int, Grant] = {}
         self.reservations: tuple[Reservation, ...] = ()
-        self.waiting = RowSet(n)
-        self.running = RowSet(n)
-        self.held: dict[int, str] = {}
-        """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
-        self.refused: dict[int, str] = {}
-        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
+        self.waiting = RowSet()
+        self.running = RowSet()
         self.waiting_gpus = 0
         """GPUs requested by all waiting jobs together."""
-        self.log: list[int] = []
-        """Rows in the order in which their phase or grant changed; caches keep a position in it."""
-
-        self.first_start_s = np.full(n, np.nan)
-        self.since_s = np.zeros(n)
-        """Start of the present stretch of running."""
-        self.run_s = np.zeros(n)
-        """Seconds run before the present stretch."""
-        self.service = np.zeros(n)
-        """GPU-seconds received before the present stretch."""
-        self.service_rate = np.zeros(n)
-        """GPUs x share held now."""
-        self.starts = np.zeros(n, dtype=np.int64)
-        self.preemptions = np.zeros(n, dtype=np.int64)
-        self.failures = np.zeros(n, dtype=np.int64)
-
-        self.gpus_of: list[int] = jobs.gpus.tolist()
-        """GPUs requested, as plain integers for the hot paths."""
-        self._plain: list[bool] = plain_rows(jobs, cluster).tolist()
-        self._feasible: list[bool] = feasible_rows(jobs, cluster).tolist()
         self.special = 0
         """Live jobs that ask for more than whole GPUs of any type."""
+        self.log: list[int] = []
+        """Rows in the order in which their phase or grant changed; caches keep a position in it."""
+        if whole is not None:
+            self._share(whole)
+            return
+        self._begin(len(jobs))
         self._unfinished_before = {row: len(rows) for row, rows in jobs.after.items()}
         self._dependents: dict[int, list[int]] = {}
         for row, rows in jobs.after.items():
             for before in rows:
                 self._dependents.setdefault(before, []).append(row)
+
+    def _stand_on(self, cluster: Cluster) -> None:
+        """What the cluster decides; nobody holds anything on it yet."""
+        self.cluster = cluster
+        self.occupancy = Occupancy(cluster, self.jobs)
+        self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
+        self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
+        """True for each row that the empty cluster could hold."""
+
+    def _begin(self, rows: int) -> None:
+        """What is known of each job, with nothing known yet."""
+        self.now = 0.0
+        self.submitted = 0
+        """Rows below this one have been submitted."""
+        self.held: dict[int, str] = {}
+        """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
+        self.refused: dict[int, str] = {}
+        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
+        self.gpus_of: list[int] = self.jobs.gpus.tolist()
+        """GPUs requested, as plain integers for the hot paths."""
+        self.phase = np.zeros(rows, dtype=np.int8)
+        self.first_start_s = np.full(rows, np.nan)
+        self.since_s = np.zeros(rows)
+        """Start of the present stretch of running."""
+        self.run_s = np.zeros(rows)
+        """Seconds run before the present stretch."""
+        self.service = np.zeros(rows)
+        """GPU-seconds received before the present stretch."""
+        self.service_rate = np.zeros(rows)
+        """GPUs x share held now."""
+        self.starts = np.zeros(rows, dtype=np.int64)
+        self.preemptions = np.zeros(rows, dtype=np.int64)
+        self.failures = np.zeros(rows, dtype=np.int64)
+
+    def _share(self, whole: State) -> None:
+        """What is known of each job is what `whole` knows of it, as of now."""
+        self.now, self.submitted = whole.now, whole.submitted
+        self.held, self.refused, self.gpus_of = whole.held, whole.refused, whole.gpus_of
+        self.phase, self.first_start_s = whole.phase, whole.first_start_s
+        self.since_s, self.run_s = whole.since_s, whole.run_s
+        self.service, self.service_rate = whole.service, whole.service_rate
+        self.starts, self.preemptions, self.failures = whole.starts, whole.preemptions, whole.failures
 
     # -- verbs of the loop ---------------------------------------------------------------------
 
@@ -105,7 +125,7 @@ class State:
         one = self.jobs.take(np.array([row]))
         self.gpus_of[row] = one.gpus.item(0)
         self._plain[row] = bool(plain_rows(one, self.cluster)[0])
-        self._feasible[row] = bool(feasible_rows(one, self.cluster)[0])
+        self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
         self.occupancy.enter(row)
         self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
         if waits or runs:
@@ -119,7 +139,7 @@ class State:
         False if it is refused at once because the whole cluster could not hold it.
         """
         self.submitted = row + 1
-        if not self._feasible[row]:
+        if not self.feasible[row]:
             self.phase[row] = Phase.REJECTED
             self._release_dependents(row)
             return False

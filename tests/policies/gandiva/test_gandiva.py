@@ -19,7 +19,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
 from scripted import state_of
 
 
@@ -174,9 +174,9 @@ def test_a_job_that_takes_turns_moves_to_a_gpu_that_falls_free() -> None:
 class Uneven(FixedDuration):
     """The second node is half as fast."""
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
-        rate, until_work = super().pace(row, grant, beside, done)
-        return Pace(rate * (0.5 if self._node_of[grant.devices[0]] == 1 else 1.0), until_work)
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        pace = super().pace(row, grant, beside, at)
+        return pace._replace(rate=pace.rate * (0.5 if self._node_of[grant.devices[0]] == 1 else 1.0))
 
 
 def test_a_move_that_made_a_job_slower_is_undone_once() -> None:

@@ -302,7 +302,7 @@ def test_a_waiting_job_that_changes_is_placed_anew() -> None:
     state = traced_state(table, parse_cluster("1x1"))
     policy = parse_policy("sjf").make()
     limits = np.array([50.0, 40.0, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    known = {Knowledge.DURATION: Known(limits, Provenance.USER, is_column=True)}
+    known = {Knowledge.DURATION: Known(limits, Provenance.USER)}
     for name in ("first", "second", "third"):
         one = job(name)
         row = table.append(one)

@@ -277,7 +277,7 @@ def asked(scene: Scene) -> tuple[Snapshot, Decision, int]:
     if "lost" in scene.also:
         state.occupancy.lose(scene.also["lost"])
     durations = np.array([float(word.split("x")[1]) for word in scene.jobs.split()[1::2]])
-    known = {Knowledge.DURATION: Known(durations, Provenance.ORACLE, True)}
+    known = {Knowledge.DURATION: Known(durations, Provenance.ORACLE)}
     snapshot = Snapshot(state, known=known, needs=frozenset({Knowledge.DURATION}))
     policy = parse_policy(scene.policy).make() if scene.policy else None
     decision = policy.decide(snapshot, {}) if policy else Decision({})

@@ -17,7 +17,7 @@ from rota.table.progress import Progress
 from rota.table.state import State
 
 NEEDS = frozenset({Knowledge.DURATION})
-KNOWN = {Knowledge.DURATION: Known(np.array([100.0, 40.0]), Provenance.ORACLE, is_column=True)}
+KNOWN = {Knowledge.DURATION: Known(np.array([100.0, 40.0]), Provenance.ORACLE)}
 
 
 def snapshot_of(per_s: Floats | None, done: list[float], needs: frozenset[Knowledge] = NEEDS) -> Snapshot:

@@ -12,7 +12,9 @@ from rota.model.grants import Grant, Role
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import FixedDuration, Slowdowns
+from rota.worlds.simulated.speed import At, FixedDuration, Slowdowns
+
+START = At(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +54,10 @@ def test_the_speed_model_asks_the_company_and_tells_what_jobs_leave_of_a_device(
     company = Interference({("a", "b"): (0.8, 0.7)}, {"a": 0.3})
     model = FixedDuration(trace.jobs, parse_cluster("1x1"), Slowdowns(company=company))
     first, second, third = (Grant(row, (0,), 0.5, Role.PACKED) for row in range(3))
-    assert model.pace(0, first, [second], 0.0).rate == 0.8
-    assert model.pace(1, second, [first], 0.0).rate == 0.7
-    assert model.pace(0, first, [], 0.0).rate == 1.0
-    assert model.pace(2, third, [first], 0.0).rate == 0.5, "unknown: its share"
+    assert model.pace(0, first, [second], START).rate == 0.8
+    assert model.pace(1, second, [first], START).rate == 0.7
+    assert model.pace(0, first, [], START).rate == 1.0
+    assert model.pace(2, third, [first], START).rate == 0.5, "unknown: its share"
     assert model.knowledge[Knowledge.UTILISATION].known().tolist() == [0.3, 1.0, 1.0]
 
 

@@ -22,7 +22,9 @@ from rota.worlds.simulated.semantics import (
     RoundEnds,
     Semantics,
     Work,
+    semantics,
 )
+from rota.worlds.simulated.speed import Pace
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 ROUNDS = Semantics("rounds", arrivals=Arrivals.ROUND, finish=Finish.EPOCH, round_s=10.0)
@@ -131,3 +133,47 @@ def test_start_up_longer_than_a_round():
     record = play("srtf", "A 1x30 B 1x5@3", "1x1", setting)
     assert finishes(record) == {"A": 40 + 32, "B": 10 + 30}
     assert record.jobs["overhead_s"].to_list() == [10.0 + 2.0, 25.0]
+
+
+class Regimes:
+    """One unit of work a second up to 10 units, two from there on."""
+
+    def total(self, trace):
+        return trace.truth.duration_s
+
+    def pace(self, row, grant, beside, at):
+        return Pace(1.0, until_work=10.0) if at.done < 10.0 else Pace(2.0)
+
+
+# One job on one GPU in rounds of 8 s: 8 units in the first, 2 at one a second and then two a second ...
+REGIMES = [
+    # rules                                                       work  finish  why
+    (ROUNDS, 24.0, 17.0, "the rate changes where it does, not at the round end"),
+    (replace(ROUNDS, finish=Finish.ROUND_END), 24.0, 24.0, "seen when the round ends"),
+    (replace(ROUNDS, work=Work.WHOLE_STEPS), 23.0, 16.5, "whole steps"),
+    (semantics("elasticflow:round=8s"), 24.0, 17.0, "a slot that ends with the next finish"),
+]
+
+
+@pytest.mark.parametrize(("rules", "work", "finish", "why"), REGIMES, ids=[case[3] for case in REGIMES])
+def test_a_rate_that_ends_inside_a_round(rules, work, finish, why):
+    """A rate changes at 10 units of work, inside a round of 8 s."""
+    rules = replace(rules, round_s=8.0)
+    record = play("fifo", f"A 1x{work}", "1x1", Setting(semantics=rules, speed=Regimes()))
+    assert finishes(record) == {"A": finish}, why
+
+
+class Rebased(Regimes):
+    """At the end of the round in which a job has done 8 units or more, 10 of them count as 8 and 20 as 16."""
+
+    def rebase(self, row, done, total):
+        return (0.8 * done, 0.8 * total) if total == 20.0 and done >= 8.0 else None
+
+    def pace(self, row, grant, beside, at):
+        return Pace(1.0)
+
+
+def test_a_model_may_count_a_job_anew_at_a_round_end():
+    """After 10 s 10 of 20 units are done: 8 of 16, so that 8 s are left."""
+    record = play("fifo", "A 1x20", "1x1", Setting(semantics=ROUNDS, speed=Rebased()))
+    assert finishes(record) == {"A": 18}

@@ -18,13 +18,14 @@ from rota.model.jobs import Truth
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import Pace, Slowdowns
+from rota.worlds.simulated.speed import At, Pace, Slowdowns
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 
 TABLE = ThroughputTable.build(
     {("w", "v100", 1): 4.0, ("w", "k80", 1): 1.0, ("w", "v100", 2): 7.0, ("w", "k80", 2): 1.5}
 )
 MIXED = parse_cluster("1x2:V100,2x1:k80")
+START = At(0.0, 0.0, 0.0)
 
 
 def _trace(text: str, **columns):
@@ -45,7 +46,7 @@ def _trace(text: str, **columns):
 )
 def test_rate(devices, slowdowns, rate, why):
     speed = ThroughputSpeed(_trace("A 1x100"), MIXED, TABLE, slowdowns)
-    assert speed.pace(0, Grant(0, devices), (), 0.0) == Pace(rate), why
+    assert speed.pace(0, Grant(0, devices), (), START) == Pace(rate), why
 
 
 def test_run_takes_the_iterations_of_the_trace():
@@ -74,7 +75,7 @@ def test_scaling_by_number_of_gpus():
     """Rates between measured numbers are interpolated, beyond them flat."""
     trace = _trace("A 1x100", gpus_max=8)
     speed = ScalingSpeed(trace, parse_cluster("1x8"), CURVES)
-    rates = [speed.pace(0, Grant(0, tuple(range(k))), (), 0.0).rate for k in (1, 2, 3, 4, 8)]
+    rates = [speed.pace(0, Grant(0, tuple(range(k))), (), START).rate for k in (1, 2, 3, 4, 8)]
     assert rates == pytest.approx([1.0, 1.6, 1.8, 2.0, 2.0])
 
 
@@ -92,8 +93,8 @@ class _Regimes:
     def total(self, trace):
         return np.array([30.0])
 
-    def pace(self, row, grant, beside, done):
-        return Pace(1.0, until_work=10.0) if done < 10.0 else Pace(2.0)
+    def pace(self, row, grant, beside, at):
+        return Pace(1.0, until_work=10.0) if at.done < 10.0 else Pace(2.0)
 
 
 def test_rate_that_changes_with_progress_changes_from_the_first_start_on():

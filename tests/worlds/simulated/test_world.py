@@ -16,23 +16,25 @@ from hypothesis import strategies as st
 from play import finishes, play, trace_of
 from rota.errors import InputError, WorldError
 from rota.knowledge.duration import OracleDuration
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import Outcome, Truth
 from rota.model.record import Record
 from rota.model.trace import Trace
-from rota.scheduler.decision import Wake
+from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
+from rota.scheduler.snapshot import Snapshot
 from rota.table.state import Phase
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.recorder import RunRecorder
-from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.semantics import Restart, Semantics, semantics
-from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.run import Setting, prepare
+from rota.worlds.simulated.semantics import Arrivals, Finish, Restart, Semantics, semantics
+from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
 from rota.worlds.simulated.world import SimulatedWorld
 from scripted import Scripted
 from strategies import clusters, traces
@@ -43,6 +45,8 @@ COSTS = Costs(
     restore=CostModel(3.0, per_gpu_s=0.5),
     migrate=CostModel(10.0),
 )
+
+GROWING = parse_costs("prepare=15s,migrate=2s")
 
 
 def truth(trace: Trace, **columns: Any) -> Trace:
@@ -133,10 +137,33 @@ CASES = [
         "A 1x3 B 1x5", {"A": 4, "B": 4 + (5 - 1)},
     ),
     Case(
+        # A has first claim on all of the device, and B waits for it.
+        "an opportunistic job beside a guaranteed one that claims all gets nothing",
+        Scripted(turn(None, Grant(0, (0,), 1.0, Role.GUARANTEED), Grant(1, (0,), 1.0, Role.OPPORTUNISTIC))),
+        "A 1x2000 B 1x400", {"A": 2000, "B": 2400},
+    ),
+    Case(
         # On four nodes instead of two it runs at 0.5.
         "a gang that is spread is slower",
         Scripted(turn(None, Grant(0, (0, 2, 4, 6)))),
         "A 4x10", {"A": 20}, cluster="4x2", slowdowns=Slowdowns(spread={"*": 0.5}),
+    ),
+    Case(
+        # AFS-CoDDL, worked example 6: 15 s at the old rate, 2 s of pause, 13 s at twice the rate.
+        "a job that grows works on while it prepares",
+        Scripted(turn(1, Grant(0, (0,))), turn(None, Grant(0, (0, 1)))),
+        trace_of("A 1x42", gpus_max=2), {"A": 1 + 15 + 2 + 13}, Setting(costs=GROWING),
+    ),
+    Case(
+        # At 6 s it prepares for four instead of two: until 21, still at the rate of one, and pauses until 23.
+        "what it prepared is given up when it is given yet more",
+        Scripted(turn(1, Grant(0, (0,))), turn(6, Grant(0, (0, 1))), turn(None, Grant(0, (0, 1, 2, 3)))),
+        trace_of("A 1x61", gpus_max=4), {"A": 23 + 10}, Setting(costs=GROWING),
+    ),
+    Case(
+        "a job that gives devices back pauses at once",
+        Scripted(turn(1, Grant(0, (0, 1))), turn(None, Grant(0, (0,)))),
+        trace_of("A 2x10", gpus_min=1), {"A": 1 + 2 + 18}, Setting(costs=GROWING),
     ),
     Case(
         # Twice the GPUs for the second half.
@@ -251,8 +278,8 @@ class TwoRegimes:
     def total(self, trace: Trace) -> Floats:
         return trace.truth.duration_s
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
-        return Pace(1.0, 0.3) if done < 0.3 else Pace(0.1)
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        return Pace(1.0, 0.3) if at.done < 0.3 else Pace(0.1)
 
 
 @pytest.mark.parametrize("submit_s", [0.0, 0.1, 1e6 + 0.7])
@@ -260,6 +287,84 @@ def test_a_rate_changes_at_the_work_at_which_it_is_said_to(submit_s: float) -> N
     trace = trace_of(f"A 1x1@{submit_s}")
     record = play("fifo", trace, "1x1", Setting(speed=TwoRegimes()))
     assert finishes(record)["A"] - submit_s == pytest.approx(0.3 + 0.7 / 0.1, abs=1e-6)
+
+
+class Ramp:
+    """Nothing for 25 s after the company changed, half speed for 50 s, then full speed."""
+
+    def total(self, trace: Trace) -> Floats:
+        return trace.truth.duration_s
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        for rate, seconds in ((0.0, 25.0), (0.5, 75.0)):
+            if beside and at.now < at.company_s + seconds:
+                return Pace(rate, until_s=at.company_s + seconds)
+        return Pace(1.0)
+
+
+@pytest.mark.parametrize("rounds_s", [None, 10.0])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_rate_ends_at_a_moment(together: bool, rounds_s: float | None) -> None:
+    """A, 100 s of work, alone, or with B, 30 s: nothing until 25, half speed until 75; B is done at 80.
+
+    From then on A is alone and at full speed.  In rounds of 10 s nothing else happens inside one.
+    """
+    rules = (
+        Semantics()
+        if rounds_s is None
+        else Semantics("rounds", arrivals=Arrivals.ROUND, finish=Finish.EPOCH, round_s=rounds_s)
+    )
+    grants = [Grant(0, (0,), 0.5, Role.PACKED), Grant(1, (0,), 0.5, Role.PACKED)][: 1 + together]
+    record = play(
+        Scripted(turn(None, *grants)),
+        "A 1x100 B 1x30" if together else "A 1x100",
+        "1x1",
+        Setting(speed=Ramp(), semantics=rules),
+    )
+    assert finishes(record) == ({"A": 150, "B": 80} if together else {"A": 100})
+
+
+class Backwards(Ramp):
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        return Pace(1.0, until_s=at.now)
+
+
+def test_a_rate_that_is_over_at_once_is_refused() -> None:
+    """The run would never get on."""
+    with pytest.raises(WorldError, match="the rate of job A end at 0 s, which is not after now"):
+        play("fifo", "A 1x1", "1x1", Setting(speed=Backwards()))
+
+
+class Restless:
+    """Starts what it can, and wants to be asked again in a minute, always."""
+
+    needs: frozenset[Knowledge] = frozenset()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        is_free = snapshot.occupancy.free.is_free(0)
+        starts = [Grant(row, (0,)) for row in snapshot.waiting.tolist()[:is_free]]
+        return Decision(memory, starts, wake=Wake(at_s=snapshot.now + 60.0))
+
+
+@pytest.mark.parametrize(
+    "rules", ["exact", "gavel", "elasticflow", "elasticflow-gandiva", "tiresias-gandiva"]
+)
+def test_a_policy_with_a_clock_of_its_own_lets_a_run_end(rules: str) -> None:
+    """When no job lives and none is to come nothing happens any more, whatever the policy asks for."""
+    loop, _ = prepare(
+        Restless(), trace_of("A 1x100 B 1x10@400"), parse_cluster("1x1"), Setting(semantics=semantics(rules))
+    )
+    assert sum(loop.step() for _ in range(100)) < 50
+    assert loop.state.phase.tolist() == [Phase.COMPLETED, Phase.COMPLETED]
+
+
+def test_epochs_may_end_on_whole_seconds() -> None:
+    """The regime ends at 0.3 s, taken for 0; the rest, 0.7 at a tenth, at 7.0: the nearest second."""
+    rules = Semantics(epoch_clock_s=1.0)
+    record = play("fifo", "A 1x1", "1x1", Setting(speed=TwoRegimes(), semantics=rules))
+    assert finishes(record) == {"A": 7.0}
+    record = play("fifo", "A 1x1.36", "1x1", Setting(speed=TwoRegimes(), semantics=rules))
+    assert finishes(record) == {"A": 11.0}, "1.06 at a tenth, from 0 on, is 10.6"
 
 
 def test_a_job_without_a_duration_is_refused() -> None:

@@ -14,8 +14,7 @@ import numpy as np
 
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
-from rota.model.columns import Bools, Ints
-from rota.model.feasible import feasible_rows
+from rota.model.columns import Ints
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
@@ -23,118 +22,8 @@ from rota.model.units import plural
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.table.occupancy import EPSILON, Occupancy
-from rota.table.rows import RowSet
-from rota.table.state import Phase, State, plain_rows
-
-_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
-
-_SHARED = (
-    "now", "jobs", "submitted", "phase", "held", "refused", "first_start_s", "since_s", "run_s", "service",
-    "service_rate", "starts", "preemptions", "failures",
-)  # fmt: skip
-
-
-class PartState(State):
-    """The state of the loop as the policy of one part sees it; columns are the loop's own."""
-
-    def __init__(self, whole: State, name: str, nodes: Ints) -> None:
-        # Not State.__init__: every column is shared, and only what differs from the whole is made here.
-        self.name = name
-        self.jobs, self.progress, self.gpus_of = whole.jobs, whole.progress, whole.gpus_of
-        self.cluster = whole.cluster.take(nodes, tenants_below(whole.cluster, name, nodes))
-        self.occupancy = Occupancy(self.cluster, self.jobs)
-        self.grants: dict[int, Grant] = {}
-        self.reservations: tuple[Reservation, ...] = ()
-        self.waiting, self.running = RowSet(0), RowSet(0)
-        self.waiting_gpus = self.special = 0
-        self.log: list[int] = []
-        self._plain = plain_rows(self.jobs, self.cluster).tolist()
-        self.feasible: Bools = feasible_rows(self.jobs, self.cluster)
-        first = whole.cluster.first_device
-        self.outer = [d for node in nodes for d in range(first[node], first[node + 1])]
-        """Device of the whole cluster behind each device of the part."""
-        self.inner = {device: i for i, device in enumerate(self.outer)}
-        self.outer_node: list[int] = nodes.tolist()
-
-    # -- translation -------------------------------------------------------------------------------
-
-    def contains(self, grant: Grant) -> bool:
-        """True if all that `grant` holds is in this part."""
-        if not grant.devices:
-            return grant.node in self.outer_node
-        return all(device in self.inner for device in grant.devices)
-
-    def inward(self, grant: Grant) -> Grant:
-        """A grant of the whole cluster in the numbers of the part."""
-        node = self.outer_node.index(grant.node) if grant.node >= 0 else -1
-        return grant._replace(devices=tuple(self.inner[d] for d in grant.devices), node=node)
-
-    def outward(self, grant: Grant) -> Grant:
-        """A grant of the part in the numbers of the whole cluster."""
-        node = self.outer_node[grant.node] if grant.node >= 0 else -1
-        return grant._replace(devices=tuple(self.outer[d] for d in grant.devices), node=node)
-
-    # -- keeping up with the whole -----------------------------------------------------------------
-
-    def follow(self, whole: State, rows: list[int], strangers: set[int]) -> None:
-        """Bring the part up to date: `rows` of it have changed, `strangers` are devices it must not touch."""
-        for name in _SHARED:
-            setattr(self, name, getattr(whole, name))
-        for row in rows:
-            self._forget(row)
-        self._close(whole, strangers)
-        for row in rows:
-            self._enter(whole, row)
-        if whole.reservations or self.reservations:
-            own = [r for r in whole.reservations if all(d in self.inner for d in r.devices)]
-            self.reservations = tuple(
-                r._replace(devices=tuple(self.inner[d] for d in r.devices)) for r in own
-            )
-
-    def _forget(self, row: int) -> None:
-        if row in self.waiting:
-            self.waiting.remove(row)
-            self.waiting_gpus -= self.gpus_of[row]
-        elif row in self.running:
-            self.running.remove(row)
-            self.occupancy.release(self.grants.pop(row))
-        else:
-            return
-        self.special -= not self._plain[row]
-
-    def _enter(self, whole: State, row: int) -> None:
-        phase = whole.phase.item(row)
-        if phase == _PENDING:
-            self.waiting.add(row)
-            self.waiting_gpus += self.gpus_of[row]
-        elif phase == _RUNNING and self.contains(whole.grants[row]):
-            grant = self.inward(whole.grants[row])
-            self.running.add(row)
-            self.grants[row] = grant
-            self.occupancy.hold(grant)
-        else:
-            self.log.append(row)
-            return
-        self.special += not self._plain[row]
-        self.log.append(row)
-
-    def _close(self, whole: State, strangers: set[int]) -> None:
-        """Devices that are lost, or held by jobs of other parts, are not there."""
-        occupancy = self.occupancy
-        lost, lost_nodes = whole.occupancy.down, whole.occupancy.down_nodes
-        occupancy.down_nodes = {i for i, node in enumerate(self.outer_node) if node in lost_nodes}
-        if not lost and not strangers and not occupancy.down:
-            return
-        closed = {self.inner[d] for d in lost | strangers if d in self.inner}
-        for device in sorted(closed - occupancy.down):
-            if occupancy.claimed[device] <= EPSILON:
-                occupancy.free.remove(device)
-            occupancy.down.add(device)
-        for device in sorted(occupancy.down - closed):
-            occupancy.down.remove(device)
-            if occupancy.claimed[device] <= EPSILON:
-                occupancy.free.put(device)
+from rota.table.state import State
+from rota.table.view import View
 
 
 def tenants_below(cluster: Cluster, name: str, nodes: Ints) -> Tenants:
@@ -162,8 +51,8 @@ class Partition:
         self._log: list[int] | None = None  # of the state that the caches below were built from
         self._jobs: JobTable | None = None  # likewise
         self._read = 0
-        self._parts: list[PartState] = []
-        self._policies: list[Policy] = []
+        self._parts: dict[str, View] = {}
+        self._policies: dict[str, Policy] = {}
         self._part_of: list[int] = []
         self._refused: dict[int, str] = {}
         self._strangers: dict[int, Grant] = {}
@@ -172,20 +61,20 @@ class Partition:
         """The decisions of all parts that are due, as one."""
         self._follow(snapshot.state)
         entries: dict[str, Memory] = memory.setdefault("parts", {})
-        found: list[tuple[PartState, Decision]] = []
-        for part, policy in zip(self._parts, self._policies, strict=True):
-            entry = entries.get(part.name)
+        found: list[tuple[View, Decision]] = []
+        for name, part in self._parts.items():
+            entry = entries.get(name)
             view = snapshot.seen_as(part)
             if entry is None or _is_due(_wake(entry), view):
-                decision = policy.decide(view, entry["memory"] if entry else {})
-                entries[part.name] = _entry(decision)
+                decision = self._policies[name].decide(view, entry["memory"] if entry else {})
+                entries[name] = _entry(decision)
                 found.append((part, decision))
         wake = _joined([_wake(entry) for entry in entries.values()])
         return _together(memory, found, self._rejects(snapshot), wake, snapshot.state.reservations)
 
-    def part(self, name: str) -> PartState:
+    def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
-        return next(part for part in self._parts if part.name == name)
+        return self._parts[name]
 
     def _rejects(self, snapshot: Snapshot) -> dict[int, str]:
         if not self._refused:
@@ -201,17 +90,18 @@ class Partition:
         else:
             rows = list(dict.fromkeys(state.log[self._read :]))
         self._read = len(state.log)
-        changed: list[list[int]] = [[] for _ in self._parts]
+        parts = list(self._parts.values())
+        changed: list[list[int]] = [[] for _ in parts]
         for row in rows:
             part = self._part_of[row]
             self._strangers.pop(row, None)
-            if row in state.grants and (part < 0 or not self._parts[part].contains(state.grants[row])):
+            if row in state.grants and (part < 0 or not parts[part].contains(state.grants[row])):
                 self._strangers[row] = state.grants[row]
             if part >= 0:
                 changed[part].append(row)
         strangers = {device for grant in self._strangers.values() for device in grant.devices}
-        for part_state, own in zip(self._parts, changed, strict=True):
-            part_state.follow(state, own, strangers)
+        for view, own in zip(parts, changed, strict=True):
+            view.follow(own, strangers)
 
     def _build(self, state: State) -> None:
         """Cut the cluster; deal the jobs out."""
@@ -221,25 +111,29 @@ class Partition:
             raise InputError(f"the cluster has no level {self.by!r} to be cut along; it has {known}")
         self._log, self._jobs, self._strangers = state.log, state.jobs, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
-        units = [code for code in range(len(names)) if (codes == code).any()]
-        self._parts = [PartState(state, names[code], np.flatnonzero(codes == code)) for code in units]
-        if len(self._policies) != len(units):
-            self._policies = [self.make(part.name) for part in self._parts]
+        nodes_of = {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
+        self._parts = {
+            name: View(state, cluster.take(nodes, tenants_below(cluster, name, nodes)), nodes.tolist())
+            for name, nodes in nodes_of.items()
+            if len(nodes)
+        }
+        if self._policies.keys() != self._parts.keys():
+            self._policies = {name: self.make(name) for name in self._parts}
         self._deal(state)
 
     def _deal(self, state: State) -> None:
         """The part of each job, and why some have none."""
-        place = {part.name: i for i, part in enumerate(self._parts)}
+        place = {name: i for i, name in enumerate(self._parts)}
         by_tenant = [_unit(path, place) for path in state.jobs.tenant_names] + [-1]  # code -1 is no tenant
         part_of = np.array(by_tenant, dtype=np.int64)[state.jobs.tenant]
         self._refused = {
             row: f"tenant {state.jobs.name_of('tenant', row)!r} has no {self.by} of its own"
             for row in np.flatnonzero(part_of < 0).tolist()
         }
-        for i, part in enumerate(self._parts):
-            for row in np.flatnonzero((part_of == i) & ~part.feasible).tolist():
+        for i, (name, part) in enumerate(self._parts.items()):
+            for row in np.flatnonzero((part_of == i) & ~np.array(part.feasible, dtype=bool)).tolist():
                 asked, gpus = plural(state.gpus_of[row], "GPU"), part.cluster.gpus
-                self._refused[row] = f"asks for {asked}; {self.by} {part.name} has {gpus}"
+                self._refused[row] = f"asks for {asked}; {self.by} {name} has {gpus}"
                 part_of[row] = -1
         self._part_of = part_of.tolist()
 
@@ -289,7 +183,7 @@ def _joined(wakes: list[Wake]) -> Wake:
 
 def _together(
     memory: Memory,
-    found: list[tuple[PartState, Decision]],
+    found: list[tuple[View, Decision]],
     reject: dict[int, str],
     wake: Wake,
     standing: tuple[Reservation, ...],
@@ -312,7 +206,7 @@ def _together(
 
 
 def _reserved(
-    found: list[tuple[PartState, Decision]], standing: tuple[Reservation, ...]
+    found: list[tuple[View, Decision]], standing: tuple[Reservation, ...]
 ) -> list[Reservation] | None:
     """Reservations of the parts that changed theirs, and what stands in the others."""
     changed = [(part, d.reservations) for part, d in found if d.reservations is not None]

@@ -110,10 +110,10 @@ class Seats(ByPriority):
         self.seats, self.runs = memory["seats"], memory["runs"]
 
     def _learn(self, snapshot: Snapshot, quantum: float) -> None:
-        history = snapshot.know(Knowledge.SERVICE_HISTORY)
+        history = snapshot.know(Knowledge.SERVICE_HISTORY).shared["gpu_s"]
         if history is not self._history:
             self._history = history
-            self._gittins = SimulatorGittins(history["gpu_s"], quantum)
+            self._gittins = SimulatorGittins(history, quantum)
 
     def _forget(self, live: list[int]) -> None:
         """Drop the seats of jobs that have left; everyone in `live` has one."""

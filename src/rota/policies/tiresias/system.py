@@ -164,10 +164,10 @@ class GittinsQueues(DiscretisedQueues):
         self._gittins = Gittins([])
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
-        history = snapshot.know(Knowledge.SERVICE_HISTORY)
+        history = snapshot.know(Knowledge.SERVICE_HISTORY).shared["gpu_s"]
         if history is not self._history:
             self._history = history
-            self._gittins = Gittins(history["gpu_s"])
+            self._gittins = Gittins(history)
             self.lineup = JobOrder(self.rank)
         return super().decide(snapshot, memory, wake)
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge, Known, Provenance
+from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.model.cluster import Cluster
+from rota.model.columns import Array
 from rota.model.grants import Grant, Purpose, Reservation, Role
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable
 from rota.model.tenants import Tenant, Tenants
@@ -49,7 +50,10 @@ def pack(snapshot: Snapshot) -> Packed:
         "state": _pack_state(snapshot.state),
         "occupancy": pack_occupancy(snapshot.state.occupancy),
         "knowledge": {
-            kind.value: {"provenance": snapshot.provenance(kind).value, "values": snapshot.know(kind)}
+            kind.value: {
+                "provenance": snapshot.provenance(kind).value,
+                "values": _pack_known(snapshot.know(kind)),
+            }
             for kind in Knowledge
             if snapshot.knows(kind)
         },
@@ -60,10 +64,23 @@ def unpack(packed: Packed, needs: frozenset[Knowledge]) -> Snapshot:
     """The snapshot as a policy with these `needs` sees it."""
     state = _unpack_state(packed, unpack_jobs(packed["jobs"]), unpack_cluster(packed["cluster"]))
     known = {
-        Knowledge(kind): Known(entry["values"], Provenance(entry["provenance"]))
+        Knowledge(kind): Known(unpack_known(entry["values"]), Provenance(entry["provenance"]))
         for kind, entry in packed["knowledge"].items()
     }
     return Snapshot(state, packed["cause"], known, needs, packed["seed"])
+
+
+def _pack_known(values: Array | Table) -> Array | Packed:
+    if isinstance(values, Table):
+        return {"by_row": dict(values.by_row), "shared": dict(values.shared)}
+    return values
+
+
+def unpack_known(packed: Array | Packed) -> Array | Table:
+    """A column or a table; moments of earlier versions hold a sample as a dictionary of arrays."""
+    if not isinstance(packed, dict):
+        return packed
+    return Table(packed["by_row"], packed["shared"]) if "shared" in packed else Table(shared=packed)
 
 
 # -- grants ----------------------------------------------------------------------------------------

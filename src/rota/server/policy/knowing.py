@@ -2,56 +2,82 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge, Known
-from rota.model.columns import Array, Bools
+from rota.knowledge.needs import Knowledge, Known, Table
+from rota.model.columns import Array, Bools, Ints
 from rota.server.policy.messages import Rows
+
+_ALONE = ""
+"""Name of a column that is no part of a table."""
 
 
 class KnowledgeTold:
     """The knowledge as the other side has it.
 
-    Columns are compared row by row.  Of anything else (a table, a sample) the identity is compared first, so
-    that whoever provides it hands over a new object when it has changed, as policies that cache it expect.
+    Columns are compared row by row.  Of what a table shares the identity is compared first: whoever provides
+    it hands over a new array when it has changed.
     """
 
     def __init__(self) -> None:
-        self._columns: dict[Knowledge, Array] = {}
-        self._objects: dict[Knowledge, tuple[Any, bytes]] = {}
+        self._columns: dict[Knowledge, dict[str, Array]] = {}
+        self._shared: dict[Knowledge, dict[str, Array]] = {}
 
     def news(
         self, known: Mapping[Knowledge, Known], needs: Collection[Knowledge], submitted: int
     ) -> list[Rows]:
         """What has changed, of what is needed, since the last call; columns up to row `submitted`."""
-        found = (self._new(kind, known[kind], submitted) for kind in sorted(needs) if kind in known)
-        return [rows for rows in found if rows is not None]
+        told = (self._new(kind, known[kind], submitted) for kind in sorted(needs) if kind in known)
+        return [rows for rows in told if rows is not None]
 
     def _new(self, kind: Knowledge, known: Known, submitted: int) -> Rows | None:
-        values, provenance = known.values, known.provenance
-        if not known.is_column:
-            return self._new_object(kind, known)
-        if kind not in self._columns or self._columns[kind].shape != values.shape:
-            self._columns[kind] = np.array(values)
-            return Rows(kind, provenance, self._columns[kind].copy(), is_column=True)
-        told = self._columns[kind]
-        rows = np.flatnonzero(_differ(told[:submitted], values[:submitted]))
-        if not len(rows):
+        columns, shared = _parts(known.values)
+        told = self._columns.get(kind)
+        if told is None or not _are_alike(told, columns):
+            self._columns[kind] = {name: np.array(column) for name, column in columns.items()}
+            self._shared[kind] = dict(shared)
+            return Rows(kind, known.provenance, _whole({n: a.copy() for n, a in columns.items()}, shared))
+        rows = _changed_rows(told, columns, submitted)
+        new = self._new_shared(kind, shared)
+        if not len(rows) and not new:
             return None
-        told[rows] = values[rows]
-        return Rows(kind, provenance, values[rows], rows, is_column=True)
+        changed = {name: column[rows] for name, column in columns.items()}
+        for name, values in changed.items():
+            told[name][rows] = values
+        return Rows(kind, known.provenance, _whole(changed, new), rows)
 
-    def _new_object(self, kind: Knowledge, known: Known) -> Rows | None:
-        told, text = self._objects.get(kind, (None, b""))
-        if told is known.values and text:
-            return None
-        again = pickle.dumps(known.values, protocol=pickle.HIGHEST_PROTOCOL)
-        self._objects[kind] = (known.values, again)
-        return None if again == text else Rows(kind, known.provenance, known.values)
+    def _new_shared(self, kind: Knowledge, shared: Mapping[str, Array]) -> dict[str, Array]:
+        told = self._shared[kind]
+        new = {name: array for name, array in shared.items() if array is not told.get(name)}
+        self._shared[kind] = dict(shared)
+        return {
+            name: array
+            for name, array in new.items()
+            if name not in told or not np.array_equal(array, told[name], equal_nan=array.dtype.kind == "f")
+        }
+
+
+def _parts(values: Array | Table) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    """Columns and shared arrays."""
+    return (values.by_row, values.shared) if isinstance(values, Table) else ({_ALONE: values}, {})
+
+
+def _whole(columns: Mapping[str, Array], shared: Mapping[str, Array]) -> Array | Table:
+    return columns[_ALONE] if _ALONE in columns else Table(columns, dict(shared))
+
+
+def _are_alike(told: Mapping[str, Array], columns: Mapping[str, Array]) -> bool:
+    """True if the same columns have the same shapes."""
+    return {n: a.shape for n, a in told.items()} == {n: a.shape for n, a in columns.items()}
+
+
+def _changed_rows(told: Mapping[str, Array], columns: Mapping[str, Array], submitted: int) -> Ints:
+    differ = np.zeros(submitted, dtype=bool)
+    for name, column in columns.items():
+        differ |= _differ(told[name][:submitted], column[:submitted])
+    return np.flatnonzero(differ)
 
 
 def _differ(old: Array, new: Array) -> Bools:
@@ -61,3 +87,29 @@ def _differ(old: Array, new: Array) -> Bools:
         differ &= ~(np.isnan(old) & np.isnan(new))
     rows: Bools = differ.any(axis=tuple(range(1, differ.ndim)))
     return rows
+
+
+class KnowledgeHeard:
+    """The other side: the knowledge put together again from what was told."""
+
+    def __init__(self) -> None:
+        self.known: dict[Knowledge, Known] = {}
+
+    def learn(self, news: Collection[Rows]) -> None:
+        """Take in what `KnowledgeTold.news` has said."""
+        for told in news:
+            old = self.known.get(told.kind)
+            if told.rows is None or old is None:
+                self.known[told.kind] = Known(_own(told.values), told.provenance)
+            else:
+                columns, shared = _parts(old.values)
+                changed, new = _parts(told.values)
+                for name, values in changed.items():
+                    columns[name][told.rows] = values
+                self.known[told.kind] = Known(_whole(columns, {**shared, **new}), told.provenance)
+
+
+def _own(values: Array | Table) -> Array | Table:
+    """A copy that may be written into."""
+    columns, shared = _parts(values)
+    return _whole({name: np.array(column) for name, column in columns.items()}, shared)

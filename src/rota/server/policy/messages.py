@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError, PolicyError
-from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.columns import Array
 from rota.model.grants import Code, Constraint, Leave, Reservation
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -55,14 +55,14 @@ class NotTakenError(PipeError):
 
 @dataclass(frozen=True)
 class Rows:
-    """What is new in the knowledge of one kind: some rows of a column, or all there is."""
+    """What is new in the knowledge of one kind: some rows of its columns, or all of it."""
 
     kind: Knowledge
     provenance: Provenance
-    values: Any
+    values: Array | Table
+    """With `rows`, the columns have only these rows, and a table shares only what is new."""
     rows: Array | None = None
-    """Rows of the column that `values` are for; None if `values` replace everything."""
-    is_column: bool = False
+    """None if `values` replace everything."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,7 @@ from dataclasses import replace
 from socket import socket
 from typing import Any, Protocol
 
-import numpy as np
-
 from rota.errors import PolicyError, RotaError
-from rota.knowledge.needs import Knowledge, Known
-from rota.model.columns import Array, read_only
 from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
@@ -32,13 +28,13 @@ from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
+from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import (
     Begin,
     Decide,
     Explain,
     Freeze,
     PipeError,
-    Rows,
     import_policies,
     last_line,
     pack_constraint,
@@ -79,8 +75,7 @@ class Child:
         self.is_in_step = False
         import_policies()
         self.spec, self.seed = parse_policy(request.policy), request.seed
-        self.known: dict[Knowledge, Known] = {}
-        self.columns: dict[Knowledge, Array] = {}
+        self.told = KnowledgeHeard()
         self.displaced: dict[int, Constraint] = {}
         self.mirror = Replica(request.whole)
         self.sealed = request.memory
@@ -104,26 +99,14 @@ class Child:
             self.mirror.follow(frame)
         self.is_in_step = True
 
-    def _learn(self, news: list[Rows]) -> None:
-        for told in news:
-            values = told.values
-            if told.rows is not None:
-                column = self.columns[told.kind]
-                column[told.rows] = values
-                values = column
-            elif told.is_column:
-                values = self.columns[told.kind] = np.array(values)
-            shown = read_only(values) if told.is_column else values
-            self.known[told.kind] = Known(shown, told.provenance, told.is_column)
-
     def _snapshot(self, cause: int = 0) -> Snapshot:
-        return Snapshot(self.mirror.state, cause, self.known, frozenset(self.policy.needs), self.seed)
+        return Snapshot(self.mirror.state, cause, self.told.known, frozenset(self.policy.needs), self.seed)
 
     # -- what is asked -------------------------------------------------------------------------------
 
     def decide(self, request: Decide) -> Reply:
         self._follow(request.frames)
-        self._learn(request.news)
+        self.told.learn(request.news)
         if request.memory is not None:
             self.sealed = request.memory
             self._new_policy()

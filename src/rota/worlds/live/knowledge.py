@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.measured import MeasuredCurves
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
 from rota.knowledge.service import CompletedService
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Floats
 from rota.model.jobs import JobTable
 from rota.table.state import State
 from rota.worlds.live.observed import JobObservations
@@ -112,47 +113,35 @@ class LiveUtilisation(LiveColumn):
         self.values[row] = observed.told
 
 
-class LiveScaling(LiveColumn):
-    """Speed on 0, 1, 2, … devices, in seconds of work per second, up to what a job can use.
+class LiveScaling:
+    """Speed by number of devices, in seconds of work per second.
 
     In proportion to devices until a job was measured on two numbers of them; then along a line through what
     was measured.
     """
 
-    def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
-        self.jobs = jobs
-        curves = np.zeros((len(jobs), cluster.gpus + 1))
-        super().__init__(Knowledge.SCALING, curves, Provenance.PREDICTED)
+    kind = Knowledge.SCALING
+    provenance = Provenance.PREDICTED
+    learns = True
+
+    def __init__(self, jobs: JobTable) -> None:
+        self.curves = MeasuredCurves(jobs)
 
     def attach(self, state: State) -> None:
         for row in range(state.submitted):
             self.submitted(row)
 
+    def known(self) -> Table:
+        return self.curves.table()
+
     def submitted(self, row: int) -> None:
-        counts = np.arange(self.values.shape[1])
-        asked, most = max(1, self.jobs.gpus.item(row)), self.jobs.gpus_max.item(row)
-        self.values[row] = np.minimum(counts, most) / asked
+        self.curves.submitted(row, row)
+
+    def ended(self, row: int, ran_s: float) -> None: ...
 
     def observe(self, row: int, observed: JobObservations) -> None:
         if len(observed.told_speeds) >= 2:
-            counts = np.minimum(np.arange(self.values.shape[1]), self.jobs.gpus_max.item(row))
-            speeds = speed_on(counts, observed.told_speeds)
-            self.values[row] = speeds / speed_on(
-                np.array([max(1, self.jobs.gpus.item(row))]), observed.told_speeds
-            )
-
-
-def speed_on(counts: Ints, measured: Mapping[int, float]) -> Floats:
-    """Speed on so many devices: between measured numbers on a straight line, beyond them on the last one.
-
-    More devices never make a job slower, nor more than in proportion faster than the most it was measured on.
-    """
-    sizes = [0, *sorted(measured)]
-    speeds = np.maximum.accumulate([0.0, *(measured[size] for size in sizes[1:])])
-    slope = (speeds[-1] - speeds[-2]) / (sizes[-1] - sizes[-2])
-    beyond = np.maximum(counts - sizes[-1], 0) * min(slope, speeds[-1] / sizes[-1])
-    found: Floats = np.interp(counts, sizes, speeds) + beyond
-    return found
+            self.curves.measured(row, np.array([row]), observed.told_speeds)
 
 
 def live_providers(
@@ -171,7 +160,7 @@ def live_providers(
         history,
         LiveUtilisation(jobs),
         LiveColumn(Knowledge.THROUGHPUT, rates, Provenance.PREDICTED),
-        LiveScaling(jobs, cluster),
+        LiveScaling(jobs),
     ]
     return {provider.kind: provider for provider in made}
 

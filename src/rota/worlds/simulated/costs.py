@@ -36,7 +36,8 @@ class Costs:
     A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
     next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
     A job that was suspended in host memory pays neither if it resumes on the same nodes.  Whoever starts on
-    a device that another job used last pays `switch`.
+    a device that another job used last pays `switch`.  A running job that keeps its devices and is given more
+    first prepares: for `prepare` it goes on as before, and only then pays for the migration.
     """
 
     start: CostModel = CostModel()
@@ -44,6 +45,7 @@ class Costs:
     restore: CostModel = CostModel()
     migrate: CostModel = CostModel()
     switch: CostModel = CostModel()
+    prepare: CostModel = CostModel()
     preempt: CostModel = CostModel()
     """Work that each preemption adds to a job, where saving and loading count as work to be done, which
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
@@ -53,7 +55,7 @@ class Costs:
     @property
     def free(self) -> bool:
         """True if no start, stop or move takes time."""
-        costs = (self.start, self.checkpoint, self.restore, self.migrate, self.switch)
+        costs = (self.start, self.checkpoint, self.restore, self.migrate, self.switch, self.prepare)
         return all(cost == CostModel() for cost in costs)
 
     @property
@@ -73,7 +75,7 @@ class Costs:
 
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
-    events = ("start", "checkpoint", "restore", "migrate", "switch", "preempt")
+    events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "preempt")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
     costs = {name: _parse_cost(name, value) for name, value in options.items()}

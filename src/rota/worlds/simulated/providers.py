@@ -49,7 +49,7 @@ def make_providers(
         elif kind is Knowledge.THROUGHPUT:
             made[kind] = uniform_throughput(trace.jobs, cluster)
         elif kind is Knowledge.SCALING:
-            made[kind] = linear_scaling(trace.jobs)
+            made[kind] = linear_scaling(trace.jobs, cluster)
         elif kind is Knowledge.SERVICE_HISTORY:
             made[kind] = CompletedService()
         elif kind is Knowledge.UTILISATION:

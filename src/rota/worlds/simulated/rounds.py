@@ -1,9 +1,11 @@
 """The simulated world in rounds: nothing is decided between two round ends.
 
-A round opens when the policy has answered.  Rates stay as they are until it ends, so what each job does
-in it, and when it stops, is known at once.  Jobs that finish inside a round are recorded at their exact
-moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`); either way
-what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round end.
+A round opens when the policy has answered.  Who holds what stays as it is until it ends, so what each job
+does in it, and when it stops, is known at once; a rate that ends inside is followed through its changes.  At
+the round end a speed model may rebase a job (`rebase`).  Jobs that finish inside a round are recorded at
+their exact moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`);
+either way what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round
+end.
 
 Rounds of fixed length lie at multiples of it.  A round that ends at the latest stop begins when the one
 before ended, or, after an idle time, with the next arrival.  No round passes while nothing runs: a policy
@@ -13,7 +15,7 @@ that leaves every job waiting is asked again at an arrival, or at the moment it 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,10 @@ from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
 from rota.worlds.simulated.semantics import Arrivals, Finish, RoundEnds, Semantics, Work
 from rota.worlds.simulated.world import SimulatedWorld
+
+Rebase = Callable[[int, float, float], tuple[float, float] | None]
+"""What a speed model may say of a row at the end of a round, given the work that is done and that there is in
+all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""
 
 
 class RoundWorld(SimulatedWorld):
@@ -42,7 +48,9 @@ class RoundWorld(SimulatedWorld):
         self._finishes: list[tuple[float, int]] = []
         """Moments and rows of the finishes still to come in this round, latest first."""
         self._cause = Event.NONE
-        self._until_work: dict[int, float] = {}
+        self._changing: set[int] = set()
+        """Rows whose rate ends at some work or moment."""
+        self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -61,8 +69,9 @@ class RoundWorld(SimulatedWorld):
         return batch
 
     def _round_end(self, until_s: float) -> Batch | None:
-        now = self._end if len(self._rows) else self._idle_until(until_s)
-        if now == math.inf:
+        idle = not len(self._rows)
+        now = self._idle_until(until_s) if idle else self._end
+        if now == math.inf or (idle and self._next == len(self._submit) and self._is_over()):
             return None
         self._close(now)
         ended = self._take_finishes(now)
@@ -131,9 +140,37 @@ class RoundWorld(SimulatedWorld):
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
         done = np.where(finishes, left, done)
         stops = since + np.divide(done, rate, out=np.zeros_like(done), where=rate > 0.0)
+        for place in np.flatnonzero(np.isin(rows, sorted(self._changing))).tolist():
+            done[place], stops[place] = self._work_through(
+                rows.item(place), since.item(place), begin + length
+            )
+            finishes[place] = done[place] >= left[place] - 1e-9 * max(target[place], 1.0)
         self._end = self._end_of(stops[done > 0.0], begin + length)
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
+
+    def _work_through(self, row: int, since: float, end: float) -> tuple[float, float]:
+        """Work that `row` does from `since` to `end`, and when it has, through all changes of its rate."""
+        base = self.progress.base.item(row)
+        done, stop = self._walk(row, since, end, self._target(row))
+        if self.semantics.work is Work.WHOLE_STEPS and done < self._target(row):
+            done, stop = self._walk(row, since, end, base + math.floor(done - base))
+        return done - base, stop
+
+    def _walk(self, row: int, since: float, end: float, goal: float) -> tuple[float, float]:
+        """Work and moment at which `row` has done `goal`, or at which `end` has come."""
+        grant, done, now = self.state.grants[row], self.progress.base.item(row), since
+        while now < end and done < goal:
+            rate, until_work, until_s = self._pace_at(row, grant, done, now)
+            if rate <= 0.0 and until_s == math.inf:
+                return done, end
+            work, until_s = min(goal, until_work), min(end, until_s)
+            reached = now + (work - done) / rate if rate > 0.0 else math.inf
+            if reached <= until_s:
+                done, now = work, reached
+            else:
+                done, now = done + rate * (until_s - now), until_s
+        return done, now
 
     def _length(self, begin: float) -> float:
         """Seconds after which the round that opens at `begin` ends at the latest."""
@@ -150,7 +187,8 @@ class RoundWorld(SimulatedWorld):
         """Work of each row in `seconds`."""
         if self.semantics.work is not Work.WHOLE_STEPS:
             return rate * seconds
-        stuck = np.flatnonzero((rate > 0.0) & (rate * self.round_s < 1.0))
+        steady = ~np.isin(rows, sorted(self._changing))
+        stuck = np.flatnonzero((rate > 0.0) & (rate * self.round_s < 1.0) & steady)
         if len(stuck):
             name, step_s = self.jobs.ids[int(rows[stuck[0]])], 1.0 / rate[stuck[0]]
             raise WorldError(
@@ -173,16 +211,32 @@ class RoundWorld(SimulatedWorld):
         rows = self._rows[here]
         progress.base[rows] = self._work[here]
         progress.since[rows] = np.maximum(progress.since[rows], now)
-        for row, until_work in self._until_work.items():
-            if progress.base.item(row) >= until_work:
-                self._dirty.add(row)
+        self._dirty |= self._changing
+        if self._rebase is not None:
+            self._rebase_all(rows, self._rebase)
         self._is_open = False
 
-    def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
-        """A round works out its own finishes; a change of rate waits for the next one."""
-        self._until_work.pop(row, None)
-        if until_work < math.inf:
-            self._until_work[row] = until_work
+    def _rebase_all(self, rows: Ints, rebase: Rebase) -> None:
+        """Let the speed model count the work of `rows` anew."""
+        for row in rows.tolist():
+            counted = rebase(row, self.progress.base.item(row), self._total[row])
+            if counted is not None:
+                self.progress.base[row], self._total[row] = counted
+                self._dirty.add(row)
+
+    def _schedule(
+        self,
+        row: int,
+        rate: float,
+        since: float,
+        until_work: float = math.inf,
+        until_s: float = math.inf,
+    ) -> None:
+        """A round works out its own finishes, and follows a rate that ends."""
+        if until_work < math.inf or until_s < math.inf:
+            self._changing.add(row)
+        else:
+            self._changing.discard(row)
 
 
 def _cause_of(ended: Sequence[Ended]) -> Event:

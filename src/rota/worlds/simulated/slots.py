@@ -103,11 +103,17 @@ class SlotWorld(RoundWorld):
 
     def _earliest_finish(self, begin: float) -> float:
         rows, progress = self.state.running.sorted(), self.progress
-        rows = rows[progress.rate[rows] > 0.0]
-        if not len(rows):
-            return math.inf
-        left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
-        return float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min())
+        changing = [row for row in rows.tolist() if row in self._changing]
+        since = (max(progress.since.item(row), begin) for row in changing)
+        ends = [
+            self._walk(row, since_s, math.inf, self._target(row))[1]
+            for row, since_s in zip(changing, since, strict=True)
+        ]
+        rows = rows[(progress.rate[rows] > 0.0) & ~np.isin(rows, changing)]
+        if len(rows):
+            left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
+            ends.append(float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min()))
+        return min(ends, default=math.inf)
 
     # -- what a decision costs ---------------------------------------------------------------------
 

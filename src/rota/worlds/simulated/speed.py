@@ -1,8 +1,9 @@
 """How fast a job works with what it holds.
 
-A speed model returns a rate and the progress at which it changes next, so that between two events every
-rate is constant.  Work is counted in the model's unit: seconds at the requested allocation here.  A model
-that counts anything else has an attribute `per_s`: the work of each job in such a second.
+A speed model returns a rate, the progress at which it changes and the moment at which it does, so that
+between two events every rate is constant.  Work is counted in the model's unit: seconds at the requested
+allocation here.  A model that counts anything else has an attribute `per_s`: the work of each job in such a
+second, NaN for a job whose rate there is not always the same.
 """
 
 from __future__ import annotations
@@ -26,10 +27,23 @@ from rota.worlds.simulated.interference import Interference
 
 
 class Pace(NamedTuple):
-    """Work per second, and the work done at which it changes; infinite if it does not."""
+    """Work per second, and what ends it, whichever comes first; infinite for what does not."""
 
     rate: float
     until_work: float = math.inf
+    """The work done at which the rate changes."""
+    until_s: float = math.inf
+    """The moment at which it changes, after now; a job at rate 0 works again only then."""
+
+
+class At(NamedTuple):
+    """Where a job is when its rate is asked for."""
+
+    done: float
+    """Work it has done."""
+    now: float
+    company_s: float
+    """Moment since which these neighbours, or nobody, have been beside it on these devices."""
 
 
 class SpeedModel(Protocol):
@@ -39,8 +53,8 @@ class SpeedModel(Protocol):
         """Work each job has to do."""
         ...
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
-        """Rate of `row` on `grant` with the grants `beside` it on its devices, after `done` work."""
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        """Rate of `row` on `grant` with the grants `beside` it on its devices, from `at` on."""
         ...
 
 
@@ -77,7 +91,7 @@ class FixedDuration:
     def total(self, trace: Trace) -> Floats:
         return trace.truth.duration_s
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         asked = self.jobs.gpus.item(row)
         if not asked:
             return Pace(1.0)

@@ -9,13 +9,13 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
-from rota.knowledge.scaling import ScalingCurves, given_scaling
+from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
 from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
 from rota.model.trace import Trace
-from rota.worlds.simulated.speed import FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
 
 
 class ThroughputSpeed:
@@ -47,7 +47,7 @@ class ThroughputSpeed:
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         kinds = {self._type_of[device] for device in grant.devices}
         rate = min(self._rate(row, kind, len(grant.devices)) for kind in kinds)
         return Pace(rate * self._fixed.efficiency(row, grant, beside))
@@ -67,23 +67,26 @@ class ScalingSpeed:
     def __init__(
         self, trace: Trace, cluster: Cluster, curves: ScalingCurves, slowdowns: Slowdowns | None = None
     ) -> None:
-        self.rates = curves.of_jobs(trace.jobs)
+        scaling = curves.of_jobs(trace.jobs)
+        self._curve: list[int] = scaling.by_row["curve"].tolist()
+        self._rates: list[list[float]] = curves.rates.tolist()
         self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
-        self.per_s = asked = self.rates[np.arange(len(trace)), trace.jobs.gpus]
+        self.per_s = asked = rates_on(scaling, np.arange(len(trace)), trace.jobs.gpus)
         self.iterations = np.where(
             np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self._fixed.knowledge,
-            Knowledge.SCALING: given_scaling(self.rates),
+            Knowledge.SCALING: given_scaling(scaling),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }
 
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
-    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], done: float) -> Pace:
-        rate = self.rates.item(row, len(grant.devices))
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        curve = self._rates[self._curve[row]]
+        rate = curve[min(len(grant.devices), len(curve) - 1)]
         return Pace(rate * self._fixed.efficiency(row, grant, beside))
 
 

@@ -1,7 +1,8 @@
 """The simulated world: jumps from event to event, exactly.
 
-Between two events every rate is constant, so the next finish of each running job is known when its rate
-is set.  Finishes lie in a heap; a number per job tells entries that a later change made void.
+Between two events every rate is constant, so it is known when a rate is set when the job ends or its rate
+changes: at some work, or at a moment.  These ends lie in a heap; a number per job tells entries that a later
+change made void.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from heapq import heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError
+from rota.errors import InputError, WorldError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Grant, Leave
+from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
@@ -23,12 +24,12 @@ from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
-from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.semantics import Restart, Semantics
-from rota.worlds.simulated.speed import FixedDuration, Pace, SpeedModel
+from rota.worlds.simulated.speed import At, FixedDuration, Pace, SpeedModel
 
-_PENDING, _FAILED, _NOTHING_LOST = Phase.PENDING, How.FAILED, Lost()
+_PENDING, _FAILED, _NOTHING_LOST, _ALONE = Phase.PENDING, How.FAILED, Lost(), Role.ALONE
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -89,6 +90,15 @@ class SimulatedWorld:
         """Until when each job stands still; kept where anything is lost, since `progress.since` moves on."""
         self._stalled: list[float] = [0.0] * n
         """Seconds of the present interval in which it stands still, those ahead included."""
+        self._goal: dict[int, float] = {}
+        """Work at which each heap entry lies, where the semantics move such moments."""
+        self._company: dict[int, tuple[tuple[int, ...], float]] = {}
+        """Who is, or was, beside each job on shared devices, and since when."""
+        self._prepares = self.costs.prepare != CostModel()
+        self._growing: dict[int, tuple[float, float, float]] = {}
+        """Jobs that prepare to grow: the rate at which they go on, until when, and until when they pause."""
+        self._rate_before: dict[int, float] = {}
+        """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         _refuse_unknown_durations(trace, self._total)
@@ -113,7 +123,7 @@ class SimulatedWorld:
         now = min(arrival, finish, until)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
-        if now == math.inf:
+        if now == math.inf or (finish == arrival == math.inf and self._is_over()):
             return None
         batch = Batch(now, 0)
         if fault == now:
@@ -128,6 +138,10 @@ class SimulatedWorld:
         if until == now:
             batch.cause |= _TIMER
         return batch
+
+    def _is_over(self) -> bool:
+        """True if no job lives, so that only further arrivals would be news."""
+        return not (self.state.running.n or self.state.waiting.n)
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version
@@ -150,6 +164,8 @@ class SimulatedWorld:
             _, row, version = heappop(self._heap)
             if version != self._version[row]:
                 continue
+            if row in self._goal:
+                self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
                 ended.append(self._outcome(row))
             else:
@@ -199,23 +215,29 @@ class SimulatedWorld:
                 self._gave_up(change)
                 continue
             row = change.row
+            since = now + self._overhead(change)
+            if self._prepares:
+                since = self._prepare(change, since)
+            if not self._loses_nothing and row not in self._growing:
+                self._ready[row], self._stalled[row] = since, since - now
             if (
                 self._plain_speed
+                and change.new.role is _ALONE
                 and change.new.share == 1.0
                 and len(change.new.devices) == self.jobs.gpus.item(row)
+                and row not in self._growing
             ):
-                rate, until_work = 1.0, math.inf
+                rate, until_work, until_s = 1.0, math.inf, math.inf
             else:
-                rate, until_work = self._pace(row, change.new)
+                if change.old is None or change.old.devices != change.new.devices:
+                    self._company.pop(row, None)
+                rate, until_work, until_s = self._pace(row, change.new)
                 self._dirty.update(self._beside(change.new))
-            since = now + self._overhead(change)
-            if not self._loses_nothing:
-                self._ready[row], self._stalled[row] = since, since - now
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
             progress.since[row] = since
-            self._schedule(row, rate, since, until_work)
+            self._schedule(row, rate, since, until_work, until_s)
         return ()
 
     def _gave_up(self, change: Change) -> None:
@@ -226,23 +248,70 @@ class SimulatedWorld:
         if change.stays and change.leave is Leave.IN_MEMORY and change.old and not self._costs_nothing:
             self._suspended[change.row] = self._kept(change.row, change.old)
 
-    def _schedule(self, row: int, rate: float, since: float, until_work: float = math.inf) -> None:
+    def _schedule(
+        self,
+        row: int,
+        rate: float,
+        since: float,
+        until_work: float = math.inf,
+        until_s: float = math.inf,
+    ) -> None:
         """Enter the moment at which the attempt ends or its rate changes."""
         version = self._version[row] = self._version[row] + 1
-        if rate <= 0.0:
-            return
-        work = min(self._target(row), until_work) - self.progress.base.item(row)
-        moment = since + work / rate + self.semantics.lag_s
-        heappush(self._heap, (self._tick(moment), row, version))
+        moment = math.inf
+        if rate > 0.0:
+            target, base = self._target(row), self.progress.base.item(row)
+            if self.semantics.epoch_clock_s:
+                moment = self._nearest(row, since, rate, min(target, until_work))
+            elif target <= until_work:
+                moment = self._tick(since + (target - base) / rate + self.semantics.lag_s)
+            else:
+                moment = since + (until_work - base) / rate
+        if until_s < moment:
+            moment = until_s
+            self._goal.pop(row, None)
+        if moment < math.inf:
+            heappush(self._heap, (max(moment, self.state.now), row, version))
+
+    def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
+        """The moment at which `row` has done `work`, to the nearest tick of the epochs' clock."""
+        clock, now = self.semantics.epoch_clock_s, self.state.now
+        self._goal[row] = work
+        return max(now, round((since + (work - self.progress.base.item(row)) / rate) / clock) * clock)
 
     def _pace(self, row: int, grant: Grant) -> Pace:
-        """The rate of `row` from now on; a regime that ends here but for rounding is over."""
+        """The rate of `row` from now on."""
+        now = self.state.now
+        return self._pace_at(row, grant, self.progress.done(row, now), now)
+
+    def _pace_at(self, row: int, grant: Grant, done: float, now: float) -> Pace:
+        """The rate of `row` with `done` work at `now`; a regime that ends here but for rounding is over."""
+        if row in self._growing:
+            rate, prepared_s, ready_s = self._growing[row]
+            if now < prepared_s:
+                return Pace(rate, until_s=prepared_s)
+            if now < ready_s:
+                return Pace(0.0, until_s=ready_s)
         beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
-        done = self.progress.done(row, self.state.now)
-        pace = self.speed.pace(row, grant, beside, done)
+        at = At(done, now, self._company_s(row, beside))
+        pace = self.speed.pace(row, grant, beside, at)
         if pace.until_work - done <= 1e-6 * pace.rate:
-            return self.speed.pace(row, grant, beside, pace.until_work)
+            pace = self.speed.pace(row, grant, beside, at._replace(done=pace.until_work))
+        if pace.until_s <= now:
+            raise WorldError(
+                f"the speed model lets the rate of job {self.jobs.ids[row]} end at {pace.until_s:g} s, "
+                f"which is not after now ({now:g} s)"
+            )
         return pace
+
+    def _company_s(self, row: int, beside: Sequence[Grant]) -> float:
+        """Since when `row` has had these neighbours; alone from the start, since it holds what it holds."""
+        rows = tuple([grant.job for grant in beside])
+        if not rows and row not in self._company:
+            return self.state.since_s.item(row)
+        if row not in self._company or self._company[row][0] != rows:
+            self._company[row] = (rows, self.state.now)
+        return self._company[row][1]
 
     def _beside(self, grant: Grant) -> list[int]:
         """Other jobs on the devices of a grant, ascending."""
@@ -258,11 +327,11 @@ class SimulatedWorld:
             grant = self.state.grants.get(row)
             if grant is None:
                 continue
-            pace = self._pace(row, grant)
+            rate, until_work, until_s = self._pace(row, grant)
             since = max(now, self.progress.since.item(row))
             self.progress.steady = False
-            self.progress.pace(row, pace.rate, since, now)
-            self._schedule(row, pace.rate, since, pace.until_work)
+            self.progress.pace(row, rate, since, now)
+            self._schedule(row, rate, since, until_work, until_s)
         self._dirty.clear()
 
     def _overhead(self, change: Change) -> float:
@@ -288,6 +357,31 @@ class SimulatedWorld:
         if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
             return switch
         return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
+
+    def _prepare(self, change: Change, since: float) -> float:
+        """From when on `change` is carried out, if that is to be at `since`.
+
+        A job that keeps what it has and is given more works on at its old rate while it prepares, then stands
+        still for what the move costs.
+        """
+        row, now = change.row, self.state.now
+        if change.old is None or change.new is None:
+            self._growing.pop(row, None)
+            return since
+        if change.old.devices == change.new.devices:
+            growing = self._growing.get(row)
+            if growing is not None:
+                self._ready[row], self._stalled[row] = growing[2], growing[2] - max(growing[1], now)
+            return since
+        self._growing.pop(row, None)
+        if self.semantics.restart is Restart.NEVER or not set(change.old.devices) < set(change.new.devices):
+            return since
+        workload, gpus = self.jobs.name_of("workload", row), len(change.new.devices)
+        prepared_s = now + self.costs.prepare.of(workload, gpus)
+        pause = since - now
+        self._growing[row] = (self._rate_before.pop(row), prepared_s, prepared_s + pause)
+        self._ready[row], self._stalled[row] = prepared_s + pause, pause
+        return now
 
     def _take_over(self, grant: Grant) -> bool:
         """True if another job was the last to use one of the devices; from now on this one is."""
@@ -315,11 +409,13 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._beside(state.grants[row]))
+        if self._prepares:
+            self._rate_before[row] = self.progress.rate.item(row)
         done = self.progress.stop(row, now)
         self._version[row] += 1
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST
-        overhead = self._stalled[row] - max(self._ready[row] - now, 0.0)
+        overhead = max(self._stalled[row] - max(self._ready[row] - now, 0.0), 0.0)
         lost = self._lost_work(row, how, done)
         if lost:
             self.progress.base[row] = done - lost

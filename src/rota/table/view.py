@@ -1,0 +1,126 @@
+"""A part of the cluster, seen as if it were the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant
+from rota.table.state import State
+
+
+class View(State):
+    """Some nodes of `whole`, as `cluster` describes them, with some of its jobs.
+
+    Rows keep their numbers and what is known of them is the whole's own; nodes and devices are numbered
+    anew, in the order of `nodes`.  Jobs belong to the view once they have been named to `follow`.  Which
+    nodes it shows may change.  It is there to be read: the verbs of the loop are for the whole.
+    """
+
+    def __init__(self, whole: State, cluster: Cluster, nodes: Sequence[int]) -> None:
+        self.whole = whole
+        self._outside: set[int] = set()
+        """Jobs of the view that run on nodes it does not show, or not all of them."""
+        super().__init__(whole.jobs, cluster, whole.progress, whole)
+        self._number(nodes)
+
+    def _number(self, nodes: Sequence[int]) -> None:
+        first = self.whole.cluster.first_device.tolist()
+        self.outer_node = list(nodes)
+        """Node of the whole behind each node of the view."""
+        self.outer = [d for node in nodes for d in range(first[node], first[node + 1])]
+        """Device of the whole behind each device of the view."""
+        self.inner = {device: i for i, device in enumerate(self.outer)}
+        self._inner_node = {node: i for i, node in enumerate(nodes)}
+
+    def cover(self, cluster: Cluster, nodes: Sequence[int], barred: Set[int] = frozenset()) -> None:
+        """Show `nodes` from now on, as `cluster` describes them, with the same jobs; `barred` as in `follow`.
+
+        `log` begins anew, so that caches do.
+        """
+        rows = [*self.waiting.rows.tolist(), *self.running.rows.tolist(), *self._outside]
+        for row in rows:
+            self._forget(row)
+        self._stand_on(cluster)
+        self._number(nodes)
+        self.log = []
+        self.follow(rows, barred)
+
+    # -- translation -------------------------------------------------------------------------------
+
+    def contains(self, grant: Grant) -> bool:
+        """True if all that `grant`, of the whole, holds is shown here."""
+        if not grant.devices:
+            return grant.node in self._inner_node
+        return all(device in self.inner for device in grant.devices)
+
+    def inward(self, grant: Grant) -> Grant:
+        """A grant of the whole, which is shown here, in the numbers of the view."""
+        node = self._inner_node[grant.node] if grant.node >= 0 else -1
+        return grant._replace(devices=tuple(self.inner[d] for d in grant.devices), node=node)
+
+    def outward(self, grant: Grant) -> Grant:
+        """A grant of the view in the numbers of the whole."""
+        node = self.outer_node[grant.node] if grant.node >= 0 else -1
+        return grant._replace(devices=tuple(self.outer[d] for d in grant.devices), node=node)
+
+    # -- keeping up with the whole -----------------------------------------------------------------
+
+    def follow(self, rows: Iterable[int], barred: Set[int] = frozenset()) -> None:
+        """Bring the view up to date: `rows` of it have changed, nobody here is to touch the devices `barred`.
+
+        Both are in the numbers of the whole.  A job that runs outside, if only in part, is not seen, and
+        what it holds in here is barred as well.
+        """
+        rows = list(rows)
+        self._share(self.whole)
+        for row in rows:
+            self._forget(row)
+        for row in rows:
+            self._see(row)
+            self.log.append(row)
+        self._close(barred)
+        if self.whole.reservations or self.reservations:
+            own = [r for r in self.whole.reservations if all(d in self.inner for d in r.devices)]
+            self.reservations = tuple(
+                r._replace(devices=tuple(self.inner[d] for d in r.devices)) for r in own
+            )
+
+    def _forget(self, row: int) -> None:
+        if row in self.waiting:
+            self.waiting.remove(row)
+            self.waiting_gpus -= self.gpus_of[row]
+        elif row in self.running:
+            self.running.remove(row)
+            self.occupancy.release(self.grants.pop(row))
+        else:
+            self._outside.discard(row)
+            return
+        self.special -= not self._plain[row]
+
+    def _see(self, row: int) -> None:
+        held = self.whole.grants.get(row)
+        if row in self.whole.waiting:
+            self.waiting.add(row)
+            self.waiting_gpus += self.gpus_of[row]
+        elif held is None:
+            return
+        elif self.contains(held):
+            self.running.add(row)
+            self.grants[row] = self.inward(held)
+            self.occupancy.hold(self.grants[row])
+        else:
+            self._outside.add(row)
+            return
+        self.special += not self._plain[row]
+
+    def _close(self, barred: Set[int]) -> None:
+        """Nodes and devices that are lost, and those that are `barred`, take no grants."""
+        occupancy, lost = self.occupancy, self.whole.occupancy
+        occupancy.down_nodes = {i for i, node in enumerate(self.outer_node) if node in lost.down_nodes}
+        barred = barred | {d for row in self._outside for d in self.whole.grants[row].devices}
+        if not lost.down and not barred and not occupancy.down:
+            return
+        closed = {self.inner[device] for device in lost.down | barred if device in self.inner}
+        occupancy.close(sorted(closed - occupancy.down))
+        occupancy.open(sorted(occupancy.down - closed))

@@ -1,0 +1,82 @@
+"""Pages of the systems: each has one, its examples run, and whatever it names is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from play import finishes, play, starts
+from rota.cli.catalogue import entries
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "systems"
+PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
+IMPLEMENTED = {one.name: ROOT / one.page for one in entries() if one.page}
+EXAMPLES = re.compile(
+    r"^\| policy \| cluster \| jobs \| (ends|starts) \| why \|\n\|[-|]+\|\n((?:\|.*\|\n)+)", re.MULTILINE
+)
+OUTCOME = {"ends": finishes, "starts": starts}
+
+
+def examples(text: str) -> list[tuple[str, list[str]]]:
+    """Rows of the tables of examples in `text`, each with what its fourth column is about."""
+    tables = EXAMPLES.findall(text)
+    assert len(tables) == text.count("\n| policy | cluster | jobs |"), "a table that is not read"
+    return [
+        (about, [cell.strip().strip("`") for cell in line.strip("|").split(" | ")])
+        for about, body in tables
+        for line in body.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if EXAMPLES.search(page.read_text("utf-8"))], ids=lambda path: path.stem
+)
+def test_examples(page: Path) -> None:
+    """Each row of a table of examples comes out as the page says; jobs it leaves out may end anywhere."""
+    for about, (policy, cluster, jobs, outcome, why) in examples(page.read_text("utf-8")):
+        said = {job: float(seconds) for job, seconds in re.findall(r"(\w+) ([\d.]+)", outcome)}
+        assert said, "an example without an outcome"
+        came = OUTCOME[about](play(policy, jobs, cluster))
+        assert came == pytest.approx(came | said), f"{policy}: {jobs}: {why}"
+
+
+@pytest.mark.parametrize("name", IMPLEMENTED)
+def test_every_system_has_a_page(name: str) -> None:
+    """It links to the generated facts, and says what was checked and when the system is of use."""
+    text = IMPLEMENTED[name].read_text("utf-8")
+    assert f"(../systems.md#{name})" in text
+    for heading in ("What it does", "Algorithm", "Worked examples", "Checked", "When to use it"):
+        assert f"\n## {heading}\n" in text, heading
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_pages_say_what_is_not_implemented(page: Path) -> None:
+    planned = "\n**Not implemented yet.**" in page.read_text("utf-8")
+    assert planned == (page not in IMPLEMENTED.values())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_named_tests_exist(page: Path) -> None:
+    for file, function in re.findall(r"(tests/[\w/]+\.py)::(\w+)", page.read_text("utf-8")):
+        assert f"def {function}(" in (ROOT / file).read_text("utf-8"), f"{file}::{function}"
+
+
+def test_every_page_is_listed() -> None:
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", (FOLDER / "README.md").read_text("utf-8"))
+    assert sorted(listed) == [page.name for page in PAGES]
+
+
+def test_references_lead_to_pages() -> None:
+    """Heads of policies, pages and tests name no page of a system that is not there."""
+    texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *ROOT.glob("*.md")]
+    texts += (ROOT / "docs").rglob("*.md")
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts
+        for name in re.findall(r"\bsystems/([\w-]+\.md)", path.read_text("utf-8"))
+        if not (FOLDER / name).exists()
+    }
+    assert missing == set()
