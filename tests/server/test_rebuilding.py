@@ -23,6 +23,7 @@ from rota.server.store.rows import NewJob
 from rota.table.state import Phase, State
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest
+from rota.worlds.live import lifecycle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.world import LiveWorld
 
@@ -232,8 +233,8 @@ def test_a_resumed_attempt_holds_what_it_holds_and_not_what_the_withdrawn_one_wo
     assert loop is not None
     assert world is not None
     job = world.live[row]
-    world.begin(job, job.attempts[0].grant._replace(devices=(1,)))
-    world.withdraw_attempt(job, job.attempts[1])
+    lifecycle.begin(world.live, job, job.attempts[0].grant._replace(devices=(1,)))
+    lifecycle.withdraw(world.live, job.attempts[1])
     settle(site)
     check(site)
 

@@ -41,8 +41,8 @@ def test_the_cheapest_gives_way(
     site.submit(40, **first)
     site.submit(40, **second)
     newcomer = site.submit(5, begin_s=EPOCH_S + 12)
-    assert set(world_of(site).state.grants) == {0, 1}
-    while newcomer not in (world := world_of(site)).state.grants:
+    assert set(world_of(site).live.state.grants) == {0, 1}
+    while newcomer not in (world := world_of(site)).live.state.grants:
         assert site.time.now < 13
     assert set(world.live.state.grants) == {1 - victim, newcomer}, why
     site.run()
