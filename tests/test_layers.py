@@ -129,3 +129,36 @@ def test_no_policy_reaches_the_table_behind_its_snapshot(path: Path) -> None:
     assert "table_of" not in named
     private = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert private.isdisjoint({"_state", "whole"})
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """No circle anywhere, those for type checking only counted as well; what a function imports is no part."""
+    modules = {module_of(path): path for path in files() if path.stem != "__init__"}
+    below = {name: outer_imports(path) & modules.keys() - {name} for name, path in modules.items()}
+    while leaves := {name for name, needed in below.items() if not needed & below.keys()}:
+        below = {name: needed for name, needed in below.items() if name not in leaves}
+    while tops := below.keys() - {name for needed in below.values() for name in needed}:
+        below = {name: needed for name, needed in below.items() if name not in tops}
+    assert not below, f"files in circles: {', '.join(sorted(below))}"
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+
+
+def outer_imports(path: Path) -> set[str]:
+    """Everything that a file imports outside of functions, each name also as if it were a module."""
+    tree = tree_of(path)
+    inner = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    named: set[str] = set()
+    for module, node in imports(tree):
+        if id(node) not in inner:
+            named.add(module)
+            if isinstance(node, ast.ImportFrom):
+                named |= {f"{module}.{alias.name}" for alias in node.names}
+    return named
