@@ -50,6 +50,7 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
 
 
+@pytest.mark.slow
 def test_nothing_left_over() -> None:
     """No leftover markers, no paths of the machine somebody wrote this on."""
     markers = "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "/wo" + "rk/", "breakpoint" + r"\("))

@@ -112,6 +112,7 @@ def differences(moment: Frozen, trace: Trace, recorder: RunRecorder, wake: Wake 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("seed", range(0, 12))
 def test_the_policy_in_force_goes_on_as_it_did(name: str, seed: int) -> None:

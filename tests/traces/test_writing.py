@@ -142,6 +142,7 @@ def assert_equal(one: Any, other: Any) -> None:
             assert a == b, field.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz", ".parquet.gz"])
 @given(trace=traces())
 @settings(max_examples=40, deadline=None)

@@ -185,14 +185,14 @@ def _gpu_types(text: str, field: str) -> Fields:
 
 def after(text: str, field: str) -> list[dict[str, str]]:
     """`17`, `17:any`, `17:ok,18_3:failed`, as `After` takes it."""
-    found = []
+    parents = []
     for part in text.split(","):
         job, _, when = part.strip().partition(":")
         if not job or when not in ("", "ok", "any", "failed"):
             expected = "JOB, JOB:ok, JOB:any or JOB:failed"
             raise InputError.at(f"{part!r} names no job to wait for", field=field, expected=expected)
-        found.append({"job": job, "when": when or "ok"})
-    return found
+        parents.append({"job": job, "when": when or "ok"})
+    return parents
 
 
 def notice(text: str, field: str) -> Fields:

@@ -156,10 +156,10 @@ def _gpu(text: str, field: str) -> Fields:
     if match is None:
         raise InputError.at(f"{text!r} names no GPUs", field=field, expected="2, H100:8 or H100:1..2")
     types, low, high = match.groups()
-    found: Fields = {"gpus": int(low)}
+    fields: Fields = {"gpus": int(low)}
     if high is not None:
-        found |= read_fields("gpus_range", f"{low}:{high}", field)
-    return {**found, "gpu_types": types.split(",")} if types else found
+        fields |= read_fields("gpus_range", f"{low}:{high}", field)
+    return {**fields, "gpu_types": types.split(",")} if types else fields
 
 
 def _plain(node: yaml.Node, key: str) -> Any:

@@ -121,8 +121,8 @@ class RemainingTimes:
 
     def counts(self) -> dict[str, int]:
         """How many jobs got their duration from where."""
-        found = [basis.value for basis in self.basis]
-        return {basis.value: found.count(basis.value) for basis in Basis if basis.value in found}
+        names = [basis.value for basis in self.basis]
+        return {basis.value: names.count(basis.value) for basis in Basis if basis.value in names}
 
     def draw(self, rng: Generator) -> Floats:
         """One possible world: sampled durations are drawn, the others are what they are."""

@@ -255,10 +255,10 @@ def _parts(table: Table) -> dict[int, tuple[JobPart, ...]]:
     if not table.has("parts"):
         return {}
     cells = table.text("parts")
-    found = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
-    bad = np.array([row in found and not found[row] for row in range(len(table))])
+    parts = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
+    bad = np.array([row in parts and not parts[row] for row in range(len(table))])
     table.reject(bad, "parts", "{!r} does not list tasks", '[{"tasks": 1, "gpus": 4}, ...]')
-    return found
+    return parts
 
 
 def _part_list(cell: str) -> tuple[JobPart, ...]:

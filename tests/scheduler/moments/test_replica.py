@@ -222,6 +222,7 @@ VERBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**40).map(Random))
 def test_any_legal_sequence_is_followed(rng: Random) -> None:
     """Verbs in any order, frames of any length, and mirrors that begin in the middle."""

@@ -128,10 +128,10 @@ def describes_job(command: Callable[Concatenate[Client, Request, P], R]) -> Call
 
     client, *_ = inspect.signature(command).parameters.values()
     words, *others = theirs.values()
-    found: Callable[..., R] = with_parameters(
+    wrapped: Callable[..., R] = with_parameters(
         described, [client, words, *parameters_of(command, skip=2), *others]
     )
-    return found
+    return wrapped
 
 
 def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[JobSpec, list[str]]:
@@ -190,14 +190,14 @@ def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
     allowed = {name: value for name, value in caller.items() if not name.startswith(NEVER_PASSED)}
     if not asked:
         return {n: v for n, v in allowed.items() if n in PASSED or n.startswith(PASSED_PREFIXES)}
-    found = dict(allowed) if "ALL" in asked else {}
+    environment = dict(allowed) if "ALL" in asked else {}
     for word in asked:
         name, equals, value = word.partition("=")
         if equals:
-            found[name] = value
+            environment[name] = value
         elif name in allowed:
-            found[name] = allowed[name]
-    return found
+            environment[name] = allowed[name]
+    return environment
 
 
 def here() -> tuple[dict[str, str], str]:

@@ -238,6 +238,7 @@ def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
     occupancy.down = set(packed["down"])
     occupancy.down_nodes = set(packed["down_nodes"])
     occupancy.tenant_gpus = {(path, kind): n for path, kind, n in packed["tenant_gpus"]}
+    occupancy.spares = sorted((left, device) for device, left in occupancy.spare.items())
     for device, claim in enumerate(occupancy.claimed):
         if claim > EPSILON or device in occupancy.down:
             occupancy.free.remove(device)
