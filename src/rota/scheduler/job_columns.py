@@ -136,10 +136,11 @@ class Jobs:
     @overload
     def work_s(self, rows: Ints) -> Floats: ...
     def work_s(self, rows: int | Ints) -> float | Floats:
-        """Work done, as the seconds it takes at the requested allocation (on the fastest type)."""
-        per_s = self._state.progress.per_s
-        done: float | Floats = self.work_done(rows)
-        return done if per_s is None else done / per_s[rows]
+        """Work done, as the seconds it takes at the requested allocation (on the fastest type).
+
+        For a job whose rate there is not always the same: the seconds it has run.
+        """
+        return self._state.work_s(rows)
 
     @overload
     def rate(self, rows: int) -> float: ...

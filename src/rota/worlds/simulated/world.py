@@ -26,8 +26,9 @@ from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
-from rota.worlds.simulated.speed import At, FixedDuration, Pace, SpeedModel
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
 _PENDING, _FAILED, _NOTHING_LOST, _ALONE = Phase.PENDING, How.FAILED, Lost(), Role.ALONE
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
@@ -72,7 +73,8 @@ class SimulatedWorld:
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
         self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
-        """Work of each job in a second at its request; 1 where work is counted in those seconds."""
+        """Work of each job in a second at its request: 1 where work is counted in such seconds, NaN where the
+        rate there is not always the same."""
         self.progress = Progress(n, per_s)
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._total: list[float] = self.speed.total(trace).tolist()
@@ -102,6 +104,7 @@ class SimulatedWorld:
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         _refuse_unknown_durations(trace, self._total)
+        _refuse_uncounted_failures(trace, self._per_s)
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -409,17 +412,21 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._beside(state.grants[row]))
+        rate = self.progress.rate.item(row)
         if self._prepares:
-            self._rate_before[row] = self.progress.rate.item(row)
+            self._rate_before[row] = rate
         done = self.progress.stop(row, now)
         self._version[row] += 1
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST
         overhead = max(self._stalled[row] - max(self._ready[row] - now, 0.0), 0.0)
-        lost = self._lost_work(row, how, done)
+        per_s = self._per_s[row]
+        if per_s != per_s:  # NaN: seconds count at the present rate
+            per_s = rate
+        lost = self._lost_work(row, how, done, per_s)
         if lost:
             self.progress.base[row] = done - lost
-        return Lost(overhead, lost / self._per_s[row])
+        return Lost(overhead, lost / per_s if per_s else 0.0)
 
     def _stall(self, row: int, until_s: float) -> None:
         """`row`, which runs, stands still until then."""
@@ -428,15 +435,15 @@ class SimulatedWorld:
         self._ready[row] = until_s
         self.progress.since[row] = until_s
 
-    def _lost_work(self, row: int, how: How, done: float) -> float:
+    def _lost_work(self, row: int, how: How, done: float, per_s: float) -> float:
         if how is _FAILED:
             return done
-        every = self.costs.checkpoint_every_s * self._per_s[row]
+        every = self.costs.checkpoint_every_s * per_s
         if how is How.LOST and every:
             return done % every
         if how is How.PREEMPTED:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
-            return cost_s * self._per_s[row]
+            return cost_s * per_s
         return 0.0
 
 
@@ -449,3 +456,13 @@ def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
                 f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
                 "or, for a trace with iterations, --throughput with iterations per second"
             )
+
+
+def _refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
+    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
+    row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
+    if row is not None:
+        raise InputError(
+            f"{trace.source}: job {trace.jobs.ids[row]} has attempts that fail after some seconds of work, "
+            "and its speed model counts no seconds; expected --no-failures"
+        )
