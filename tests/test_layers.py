@@ -159,7 +159,7 @@ def test_no_policy_reaches_the_table_behind_its_snapshot() -> None:
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    """No circle anywhere, those for type checking only counted as well; what a function imports is no part."""
+    """No circle anywhere; imports for type checking only count, what a function imports does not."""
     modules = {module_of(name): name for name in trees() if not name.endswith("__init__.py")}
     needs = {own: outer_imports(trees()[name]) & modules.keys() - {own} for own, name in modules.items()}
     while leaves := {own for own, needed in needs.items() if not needed & needs.keys()}:

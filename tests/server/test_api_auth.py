@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rota.server.facade import Caller, Forbidden
 from serving_toys import Stage, routes
 
 from rota.client import Client, Refused
@@ -25,6 +24,8 @@ from rota.server.auth import (
     identify_token,
     mint,
 )
+from rota.server.callers import Caller
+from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")
