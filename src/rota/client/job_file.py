@@ -99,7 +99,7 @@ def _read(name: str, key: str, value: Any, readers: Mapping[str, _Reader]) -> Fi
         return readers[name](value, key)
     if name not in PARSERS:
         raise unknown_name("is nothing a job has", name, key, {*PARSERS, *readers})
-    if isinstance(value, list) and name in ("gpu_type", "after"):
+    if isinstance(value, list) and name in ("gpu_type", "after", "deadlines"):
         value = ",".join(_scalar(item, key) for item in value)
     text = _scalar(value, key)
     return read_fields(name, text, key) if text else {}

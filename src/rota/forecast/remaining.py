@@ -29,7 +29,8 @@ from numpy.random import Generator
 
 from rota.errors import InputError
 from rota.model.columns import Floats, Ints, read_only
-from rota.model.jobs import JobKind, JobTable
+from rota.model.job_columns import JobKind
+from rota.model.jobs import JobTable
 
 FIRST_GUESS_S = 3600.0
 """Run time of a job about which nobody knows anything."""

@@ -11,7 +11,7 @@ from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
-from rota.model.jobs import AllowedCounts
+from rota.model.job_columns import AllowedCounts
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy

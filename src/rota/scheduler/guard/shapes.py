@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.grants import Grant, Role
-from rota.model.jobs import AllowedCounts
+from rota.model.job_columns import AllowedCounts
 from rota.model.units import plural
 from rota.scheduler.guard.rules import Breach, breach
 from rota.table.state import State
@@ -54,9 +54,11 @@ def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
     if not jobs.gang[row]:
         least, most = min(wanted, 1), max(wanted, most)  # whatever part of it can be had
     powers = jobs.counts[row] == AllowedCounts.POWERS_OF_TWO
-    if least <= count <= most and not (powers and count & (count - 1)):
+    step = jobs.gpus_step.item(row) if jobs.gang[row] else 1
+    fits = not (powers and count & (count - 1)) and (count - least) % step == 0
+    if least <= count <= most and fits:
         return []
-    among = " in powers of two" if powers else ""
+    among = (" in powers of two" if powers else "") + (f" in steps of {step}" if step > 1 else "")
     return [
         breach(state, "size", row, f"can use {least} to {plural(most, 'GPU')}{among} and is granted {count}")
     ]
