@@ -69,7 +69,8 @@ class Occupancy:
         self.tenant_gpus: dict[tuple[str, int], float] = {}
         """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
         self.touched: set[int] | None = None
-        """Nodes of which something has changed since the scratch was as this is; None without a scratch."""
+        """Devices whose claims have changed since the scratch was as this is, but for those that were held or
+        given back as a whole: `free.touched` has their nodes.  None without a scratch."""
         self._scratch: Occupancy | None = None
         self._is_lent = False
 
@@ -107,47 +108,50 @@ class Occupancy:
         self._is_lent = False
 
     def _watch(self) -> None:
-        self.touched = self.free.touched = set()
+        self.touched = set()
+        self.free.touched = set()
 
     def _restore(self, truth: Occupancy) -> None:
-        """Be as `truth` is, which has been watched since this was as it is: nodes untouched are alike."""
-        assert self.touched is not None
-        assert truth.touched is not None
-        touched = self.touched | truth.touched
+        """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
         self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
-        for node in touched:
+        nodes, devices = self._take_touched()
+        more_nodes, more_devices = truth._take_touched()
+        for node in nodes | more_nodes:
             self._copy_node(truth, node)
-        if touched and truth.counts_hosts:
+        for device in devices | more_devices:
+            self._copy_device(truth, device)
+        if truth.counts_hosts:
             self.tenant_gpus = truth.tenant_gpus.copy()
-        self.touched.clear()
-        truth.touched.clear()
+
+    def _take_touched(self) -> tuple[set[int], set[int]]:
+        """Nodes and devices touched since the last call; both are watched."""
+        nodes, devices = self.free.touched, self.touched
+        assert nodes is not None
+        assert devices is not None
+        self._watch()
+        return nodes, devices
 
     def _copy_node(self, truth: Occupancy, node: int) -> None:
         first, last = self.free.first[node], self.free.first[node + 1]
         self.free.copy_node(truth.free, node)
         self.claimed[first:last] = truth.claimed[first:last]
-        if self.sharers or truth.sharers:
-            for device in range(first, last):
-                self._copy_sharers(truth, device)
-        if self.down or truth.down or self.down_nodes or truth.down_nodes:
-            _copy_members(self.down, truth.down, range(first, last))
-            _copy_members(self.down_nodes, truth.down_nodes, (node,))
-        if truth.counts_hosts:
-            self.cpus_used[node], self.memory_used[node] = truth.cpus_used[node], truth.memory_used[node]
-            for device in range(first, last):
-                if device in truth.gpu_memory_used:
-                    self.gpu_memory_used[device] = truth.gpu_memory_used[device]
-                else:
-                    self.gpu_memory_used.pop(device, None)
+        self.cpus_used[node], self.memory_used[node] = truth.cpus_used[node], truth.memory_used[node]
+        _copy_member(self.down_nodes, truth.down_nodes, node)
 
-    def _copy_sharers(self, truth: Occupancy, device: int) -> None:
-        """Who shares `device`, and what they leave of it."""
+    def _copy_device(self, truth: Occupancy, device: int) -> None:
+        self.claimed[device] = truth.claimed[device]
         rows = truth.sharers.get(device)
         if rows is not None:
             self.sharers[device] = rows.copy()
         elif device in self.sharers:
             del self.sharers[device]
         self._leave(device, truth.spare.get(device, 0.0))
+        _copy_member(self.down, truth.down, device)
+        if truth.counts_hosts:
+            if device in truth.gpu_memory_used:
+                self.gpu_memory_used[device] = truth.gpu_memory_used[device]
+            else:
+                self.gpu_memory_used.pop(device, None)
 
     # -- claims ------------------------------------------------------------------------------------
 
@@ -186,19 +190,19 @@ class Occupancy:
         self._touch(devices)
         return tuple(device for device in devices if device not in self.down)
 
-    def _touch_node(self, node: int) -> None:
-        if self.touched is not None:
-            self.touched.add(node)
-
     def _touch(self, devices: Iterable[int]) -> None:
+        """`devices` change in more than being held as a whole, which `free` notes."""
         if self.touched is not None:
-            for device in devices:
-                self.touched.add(self.free.node_of[device])
+            self.touched.update(devices)
+
+    def _touch_node(self, node: int) -> None:
+        if self.free.touched is not None:
+            self.free.touched.add(node)
 
     def _claim(self, device: int, grant: Grant, sign: int) -> None:
         """Add or remove a claim that may leave the device shared."""
         if self.touched is not None:
-            self.touched.add(self.free.node_of[device])
+            self.touched.add(device)
         was_free = self.claimed[device] <= EPSILON
         if grant.role is not Role.OPPORTUNISTIC:
             self.claimed[device] += sign * grant.share
@@ -244,6 +248,7 @@ class Occupancy:
             self._count_tenants(grant, sign)
         need = jobs.gpu_memory_gib[row]
         if need:
+            self._touch(grant.devices)
             for device in grant.devices:
                 self.gpu_memory_used[device] = self.gpu_memory_used.get(device, 0.0) + sign * need
         cpus, memory = jobs.cpus[row], jobs.memory_gib[row]
@@ -317,13 +322,12 @@ class Occupancy:
         )
 
 
-def _copy_members(kept: set[int], truth: set[int], among: Iterable[int]) -> None:
-    """Of `among`, the same are in `kept` as in `truth`."""
-    for one in among:
-        if one in truth:
-            kept.add(one)
-        else:
-            kept.discard(one)
+def _copy_member(kept: set[int], truth: set[int], one: int) -> None:
+    """`one` is in `kept` if it is in `truth`."""
+    if one in truth:
+        kept.add(one)
+    else:
+        kept.discard(one)
 
 
 def _counts_hosts(cluster: Cluster, jobs: JobTable) -> bool:

@@ -15,8 +15,8 @@ def check_shape(state: State, grant: Grant) -> list[Breach]:
     if found:
         return found
     count = len(grant.devices)
-    if count == state.gpus_of[grant.job] and grant.share == 1.0 and not state.jobs.type_names:
-        return []
+    if count == state.gpus_of[grant.job] and not state.jobs.type_names:
+        return _check_share(state, grant)
     return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(state, grant)]
 
 

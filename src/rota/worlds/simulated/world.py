@@ -8,7 +8,7 @@ change made void.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from mypy_extensions import mypyc_attr
@@ -30,7 +30,7 @@ from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 
-_PENDING, _FAILED, _NOTHING_LOST, _ALONE = Phase.PENDING, How.FAILED, Lost(), Role.ALONE
+_PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -225,8 +225,8 @@ class SimulatedWorld:
                 self._ready[row], self._stalled[row] = since, since - now
             if (
                 self._plain_speed
-                and change.new.role is _ALONE
-                and change.new.share == 1.0
+                and change.new.role is not _OPPORTUNISTIC
+                and change.new.share >= self.jobs.gpu_share.item(row)
                 and len(change.new.devices) == self.jobs.gpus.item(row)
                 and row not in self._growing
             ):
@@ -235,7 +235,8 @@ class SimulatedWorld:
                 if change.old is None or change.old.devices != change.new.devices:
                     self._company.pop(row, None)
                 rate, until_work, until_s = self._pace(row, change.new)
-                self._dirty.update(self._beside(change.new))
+            if self.state.occupancy.sharers:
+                self._dirty.update(self._heeding(change.new))
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
@@ -322,6 +323,14 @@ class SimulatedWorld:
         if not sharers:
             return []
         return sorted({r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job})
+
+    def _heeding(self, grant: Grant) -> Iterable[int]:
+        """Jobs whose rate may be another when `grant` comes to their devices, or goes."""
+        if not self._plain_speed:
+            return self._beside(grant)
+        sharers, grants = self.state.occupancy.sharers, self.state.grants
+        beside = {r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job}
+        return [r for r in beside if grants[r].role is _OPPORTUNISTIC]  # the others have what they claim
 
     def _settle(self) -> None:
         """Set the rates of jobs whose company or progress regime has changed."""
@@ -411,7 +420,7 @@ class SimulatedWorld:
     def stopped(self, row: int, how: How) -> Lost:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
-            self._dirty.update(self._beside(state.grants[row]))
+            self._dirty.update(self._heeding(state.grants[row]))
         rate = self.progress.rate.item(row)
         if self._prepares:
             self._rate_before[row] = rate
