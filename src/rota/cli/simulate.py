@@ -71,6 +71,12 @@ def simulate(
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
+    elastic: Annotated[
+        Text,
+        typer.Option(
+            metavar="MIN:MAX[:pow2]", help="Let jobs of one size run on fewer or more GPUs: 1:64, 1:64:pow2."
+        ),
+    ] = None,
     failures: Annotated[
         bool, typer.Option("--failures/--no-failures", help="Replay the failing attempts of the trace.")
     ] = True,
@@ -147,6 +153,7 @@ def simulate(
             throughput=throughput,
             slowdowns=slowdowns,
             faults=faults or (),
+            elastic=elastic,
             failures=failures,
             retries=retries,
             measure=measure,
