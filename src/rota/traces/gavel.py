@@ -11,8 +11,9 @@ Odd       no durations: steps per second come from a table of throughputs by typ
           The SLO is a factor on the duration, so without the table there is no deadline.  Philly VCs
           contain scale factors (7, 12, 20, 24, up to 64) for which no throughput was measured.  The
           batch size in a job type is per worker and stays part of the name
-Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps.  SLO factors
-          are kept by job id in `facts["slo_factor"]`, the priority weight is `weight`.  Scale factors outside 1, 2, 4, 8 are counted and kept
+Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps, `weight` is the
+          priority weight.  SLO factors are kept by job id in `facts["slo_factor"]`.  Scale factors outside
+          1, 2, 4, 8 are counted and kept
 """
 
 from __future__ import annotations
