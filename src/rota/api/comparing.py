@@ -62,6 +62,7 @@ def simulate(
     failures: bool = True,
     retries: int | None = None,
     throughput: str | PathLike[str] | None = None,
+    goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     speed: SpeedModel | None = None,
     measure: str | Window | None = None,
@@ -85,7 +86,8 @@ def simulate(
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
-    slowdowns    rates when spread or packed: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
+    goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
+    slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
     speed        a speed model of one's own, in place of these two
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that ratios are to; the first one if None
@@ -110,7 +112,7 @@ def simulate(
         semantics=semantics,
         costs=costs,
         knowledge=knowledge,
-        speed=speed or make_speed(history, where, throughput, slowdowns),
+        speed=speed or make_speed(history, where, throughput, goodput, slowdowns),
         retries=retries,
     )
     shows_observed = observed and has_observed(whole)

@@ -62,10 +62,16 @@ def simulate(
             metavar="FILE", help="Iterations per second by workload, GPU type and GPUs (JSON, CSV)."
         ),
     ] = None,
+    goodput: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Step times and gradient noise by workload (JSON)."),
+    ] = None,
     slowdowns: Annotated[
         Text,
         typer.Option(
-            metavar="RATES", help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9."
+            metavar="RATES",
+            help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9; also level.rack=0.6, "
+            "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
         ),
     ] = None,
     faults: Annotated[
@@ -151,6 +157,7 @@ def simulate(
             semantics=semantics,
             costs=costs_of(costs),
             throughput=throughput,
+            goodput=goodput,
             slowdowns=slowdowns,
             faults=faults or (),
             elastic=elastic,
