@@ -11,7 +11,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Reservation
 from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.policy import systems
+from rota.scheduler.policy import Lever, systems
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
 from rota.testing.__main__ import main
@@ -21,6 +21,8 @@ test_a_policy_that_behaves_gets_the_contract_in_one_line = policy_contract(Fifo,
 
 class Skips(Fifo):
     """First in, first out, passing by what does not fit: well behaved, to be spoilt below."""
+
+    levers = frozenset(Lever)
 
     def __init__(self) -> None:
         super().__init__(FifoParameters(skip=True))

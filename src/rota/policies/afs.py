@@ -54,7 +54,7 @@ class AfsParameters:
     "afs",
     "Elastic shares by pairwise comparison, short jobs against efficient ones",
     paper="AFS/CoDDL, NSDI 2021",
-    needs={Knowledge.SCALING, Knowledge.DURATION},
+    needs={Knowledge.SCALING: True, Knowledge.DURATION: lambda p: p.lengths},
     levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     status=Status.PROBE,
     parameters=AfsParameters,
@@ -64,8 +64,6 @@ class Afs:
 
     def __init__(self, parameters: AfsParameters | None = None) -> None:
         self.parameters = parameters or AfsParameters()
-        known = {Knowledge.SCALING, Knowledge.DURATION} if self.parameters.lengths else {Knowledge.SCALING}
-        self.needs = frozenset(known)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
