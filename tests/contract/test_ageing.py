@@ -42,17 +42,17 @@ OLD_AND_NEW = trace_of("A 1x20000 B 1x10 C 1x10@9000", priority=[0, 0, 2])
 
 
 def test_ageing_is_served_as_it_says() -> None:
-    begun = starts(play(Ageing, OLD_AND_NEW, "1x1"))
+    begun = starts(play(Ageing(), OLD_AND_NEW, "1x1"))
     assert begun["B"] < begun["C"]
 
 
 def test_ageing_that_is_not_told_runs_wrong() -> None:
     """B's key was read when it came, when it had not waited at all."""
-    begun = starts(play(Unsaid, OLD_AND_NEW, "1x1"))
+    begun = starts(play(Unsaid(), OLD_AND_NEW, "1x1"))
     assert begun["B"] > begun["C"]
 
 
 def test_the_contract_wants_it_said_in_its_first_scenes() -> None:
     check_policy(Ageing, seeds=SEEDS)
     with pytest.raises(ContractError, match=r"drifts=Drift\.ALWAYS"):
-        check_policy(Unsaid, seeds=SEEDS)
+        check_policy(Unsaid, seeds=SEEDS, only="the key of a waiting job")

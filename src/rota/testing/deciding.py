@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from rota.errors import PolicyError
-from rota.model.reasons import Code
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import copied, digest
 from rota.scheduler.policy import Policy, levers_of
-from rota.scheduler.reasons.waiting import explain
+from rota.scheduler.reasons.waiting import UNSAID, explain
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ask, at, played, print_of, show
@@ -84,9 +83,11 @@ def waits_explained(subject: Subject, scene: Scene) -> Iterator[str]:
     def ask_why(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
         decision = policy.decide(snapshot, memory)
         named = {*decision.reject, *decision.cancel, *(grant.job for grant in decision.grants)}
-        for row in snapshot.waiting.tolist():
-            if row not in named and all(why.code is Code.POLICY for why in explain(snapshot, decision, row)):
-                offences.append(f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why")
+        offences.extend(
+            f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
+            for row in snapshot.waiting.tolist()
+            if row not in named and explain(snapshot, decision, row) == (UNSAID,)
+        )
         return decision
 
     yield from played(subject, scene, ask_why, offences)

@@ -12,7 +12,7 @@ PROPERTIES: tuple[Property, ...] = (
     Property("caches can be dropped at any call", deciding.caches_droppable),
     Property("what a policy needs is declared, provided and enforced", deciding.needs_enforced),
     Property("the key of a waiting job changes only if its order is told", deciding.keys_in_order),
-    Property("every job that waits is told why", deciding.waits_explained),
+    Property("whoever waits is told why", deciding.waits_explained),
     Property("a policy pulls no lever that it does not declare", deciding.levers_declared),
     Property("no device is claimed beyond 1.0, the opportunistic aside", holding.devices_within_one),
     Property("a gang is whole or absent", holding.gangs_whole),
