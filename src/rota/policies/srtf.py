@@ -15,16 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.knowledge.needs import Knowledge
-from rota.scheduler.priority import Keys, PlacementOnly, Rows, priority
+from rota.scheduler.priority import Keys, Rows, priority
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import Drift
 from rota.scheduler.stages.remaining import full_speed_finish_s, remaining_s
 
 
 @dataclass(frozen=True)
-class SrtfParameters(PlacementOnly):
+class SrtfParameters:
     """Parameters of `srtf`."""
 
+    placement: Placement = Placement.CONSOLIDATE
+    """Where on the cluster."""
     by_count: bool = False
     """Choose the running set by counting GPUs; what then finds no place waits (Helios, Lucid)."""
 
