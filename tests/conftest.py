@@ -6,6 +6,7 @@ has to come within some milliseconds.
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Iterator
@@ -33,6 +34,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.option.markexpr = "not slow and not soak"
         sys.addaudithook(refuse_processes)
+
+
+def pytest_collection() -> None:
+    """Ten thousand tests are made and none is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was made lives as long as the tests do: nobody need look through it again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
