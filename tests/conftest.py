@@ -53,6 +53,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if apart and config.getoption("quick") else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no worker ends up with it alone."""
+    items.sort(key=turn)
+
+
+def turn(item: pytest.Item) -> int:
+    """0 for slow tests that stand by themselves, 1 for folders about processes, 2 for all others."""
+    if item.path.relative_to(TESTS).parts[0] in ABOUT_PROCESSES:
+        return 1
+    return 2 - 2 * bool(item.get_closest_marker("slow"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Whoever breaks what the option promises fails, and is told what to do about it."""
