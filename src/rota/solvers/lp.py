@@ -89,25 +89,12 @@ class LinearProgram:
         index, at = columns.astype(np.int32), starts.astype(np.int32)
         self._done(self._highs.addRows(len(lower), lower, upper, len(values), at, index, values), "add rows")
 
-    def delete_columns(self, columns: Ints) -> None:
-        self._done(self._highs.deleteCols(len(columns), columns.astype(np.int32)), "delete columns")
-
-    def delete_rows(self, rows: Ints) -> None:
-        self._done(self._highs.deleteRows(len(rows), rows.astype(np.int32)), "delete rows")
-
     def set_costs(self, columns: Ints, costs: Floats) -> None:
         self._done(self._highs.changeColsCost(len(costs), columns.astype(np.int32), costs), "set costs")
 
     def set_column_bounds(self, columns: Ints, lower: Floats, upper: Floats) -> None:
         index = columns.astype(np.int32)
         self._done(self._highs.changeColsBounds(len(index), index, lower, upper), "set bounds")
-
-    def set_row_bounds(self, rows: Ints, lower: Floats, upper: Floats) -> None:
-        for row, low, high in zip(rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
-            self._done(self._highs.changeRowBounds(row, low, high), "set bounds")
-
-    def set_entry(self, row: int, column: int, value: float) -> None:
-        self._done(self._highs.changeCoeff(row, column, value), "set an entry")
 
     @staticmethod
     def _done(status: highspy.HighsStatus, what: str) -> None:

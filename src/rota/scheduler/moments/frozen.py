@@ -145,7 +145,6 @@ def packed_decision(decision: Decision) -> Packed:
         "leave": decision.leave.value,
         "reject": {int(row): why for row, why in decision.reject.items()},
         "cancel": {int(row): why for row, why in decision.cancel.items()},
-        "offers": {int(row): float(offer) for row, offer in decision.offers.items()},
         "reservations": None if reservations is None else [pack_reservation(r) for r in reservations],
         "wake": [float(wake.at_s), int(wake.on), bool(wake.if_waiting)],
         "reasons": {
