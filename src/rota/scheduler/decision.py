@@ -48,7 +48,7 @@ class Wake:
     """Only while some job waits; without waiting jobs even `at_s` does not wake it."""
 
 
-class Standing(Protocol):
+class Ranking(Protocol):
     """What a policy knows of a waiting job beyond what it decided: who is before it, whether it would fit."""
 
     spreads: bool
@@ -88,5 +88,5 @@ class Decision:
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
     is_cut: bool = False
     """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
-    standing: Standing | None = field(default=None, compare=False, repr=False)
+    ranking: Ranking | None = field(default=None, compare=False, repr=False)
     """Answers why a job waits, when somebody asks; no part of what is decided."""

@@ -109,16 +109,16 @@ class LinearProgram:
         From a basis of an edited program, the dual simplex method may end with a point that it can neither
         repair nor call infeasible.  Then the program is solved again from nothing.
         """
-        found = self._run()
-        if found not in _STATUS:
+        ended = self._run()
+        if ended not in _STATUS:
             self._highs.clearSolver()
-            found = self._run()
-        if found not in _STATUS:
+            ended = self._run()
+        if ended not in _STATUS:
             raise PolicyError(
                 f"a linear program with {self.rows} rows and {self.columns} columns could not be solved: "
-                f"HiGHS ended with {self._highs.modelStatusToString(found)!r}, from nothing as well"
+                f"HiGHS ended with {self._highs.modelStatusToString(ended)!r}, from nothing as well"
             )
-        status = _STATUS[found]
+        status = _STATUS[ended]
         if status is not SolveStatus.OPTIMAL:
             return Solution(status, float("nan"), np.zeros(0))
         columns = np.array(self._highs.getSolution().col_value)
@@ -126,13 +126,13 @@ class LinearProgram:
 
     def optimum(self) -> Solution:
         """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
-        found = self.solve()
-        if found.status is not SolveStatus.OPTIMAL:
+        solution = self.solve()
+        if solution.status is not SolveStatus.OPTIMAL:
             raise PolicyError(
                 f"a linear program with {self.rows} rows and {self.columns} columns, which has an optimum, "
-                f"was found to be {found.status}"
+                f"was found to be {solution.status}"
             )
-        return found
+        return solution
 
     def _run(self) -> Any:
         self._highs.run()
