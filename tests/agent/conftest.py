@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_play import FakeController, end_all
+from agent_play import end_all
+
+from rota.testing.engine_controller import StandInController
 
 
 @pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
+def controller() -> StandInController:
+    return StandInController()
 
 
 @pytest.fixture
-def home(tmp_path: Path, controller: FakeController) -> Iterator[Path]:
+def home(tmp_path: Path, controller: StandInController) -> Iterator[Path]:
     """A fresh agent's folder; whatever is left running at the end is killed."""
     path = tmp_path / "agent"
     yield path

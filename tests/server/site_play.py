@@ -192,6 +192,7 @@ class Machine:
         saves = body.program.saves
         return Report(
             row=body.part.row,
+            submit_s=body.part.submit_s,
             attempt=body.part.attempt,
             status=body.status,
             since_s=EPOCH_S + body.since_s,

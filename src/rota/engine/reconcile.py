@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rota.agent.ledger import Claim, Key, Ledger
-from rota.agent.memory import HostMemory
+from rota.engine.ledger import Claim, Key, Ledger
+from rota.engine.memory import HostMemory
 from rota.wire.sync import Part, Wanted, are_two
 
 
