@@ -1,4 +1,4 @@
-"""What to do now so that what is here becomes what is wanted: a pure function, and the heart of the agent.
+"""What to do now so that what is here becomes what is wanted: a pure function, and the heart of an engine.
 
 `reconcile` looks at orders, at what lives here and at the machine, and returns actions.  It may be asked as
 often as one likes: what is under way is not ordered again.  Rules, in this order:
