@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from agent_play import end_all
 
 from rota.testing.engine_controller import StandInController
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))  # the little language of its plans
 
 
 @pytest.fixture

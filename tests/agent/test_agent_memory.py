@@ -9,7 +9,7 @@ import pytest
 from agent_play import OVER, agent_at
 from hypothesis import given
 from hypothesis import strategies as st
-from test_agent_reconcile import FOUR, P, W, here, order, plan_of, said
+from test_engine_reconcile import FOUR, P, W, here, order, plan_of, said
 
 from rota.agent.usage import machine_memory_gib
 from rota.engine.memory import HostMemory
