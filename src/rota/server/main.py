@@ -45,7 +45,6 @@ from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.wire.views import UserView
 from rota.worlds.live.inbox import Inbox
-from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 
@@ -146,7 +145,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
 def first_up(home: Path, store: Store, roster: StoredRoster, config: Config) -> None:
     """What a new cluster needs: its policy, an admin with a token."""
     if REAL not in store.policies():
-        spec = check_policy(config.policy, frozenset(SOURCES))
+        spec = check_policy(config.policy, kinds(Where.LIVE))
         now = max(0.0, time.time() - float(store.facts()["epoch_s"]))
         row = PolicyRow(REAL, str(spec), now, ADMIN)
         event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")

@@ -18,6 +18,8 @@ import numpy as np
 
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.scaling import linear_scaling
+from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
@@ -124,11 +126,17 @@ class FixedDuration:
 
     @cached_property
     def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What jobs alone make of their devices; everything, where nobody says otherwise."""
-        company = self.slowdowns.company or Interference()
-        of_workload = np.array([*(company.utilisation_of(name) for name in self.jobs.workload_names), 1.0])
-        use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
-        return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, read_only(use))}
+        """What this world is made of; nothing about utilisation where nobody has said anything."""
+        own: dict[Knowledge, Provider] = {
+            Knowledge.THROUGHPUT: uniform_throughput(self.jobs, self.cluster),
+            Knowledge.SCALING: linear_scaling(self.jobs, self.cluster),
+        }
+        company = self.slowdowns.company
+        if company is not None:
+            of_workload = np.array([*map(company.utilisation_of, self.jobs.workload_names), 1.0])
+            use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
+            own[Knowledge.UTILISATION] = Given(Knowledge.UTILISATION, read_only(use))
+        return own
 
     def _spread(self, row: int, grant: Grant) -> float:
         nodes = len({self._node_of[device] for device in grant.devices})

@@ -39,10 +39,14 @@ class ThroughputSpeed:
         self.per_s = self.rates.max(axis=1)
         alone_s = self.iterations / self.per_s
         self.knowledge: Mapping[Knowledge, Provider] = {
-            **self._fixed.knowledge,
+            **self._without_scaling(),
             Knowledge.THROUGHPUT: given_throughput(self.rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
         }
+
+    def _without_scaling(self) -> dict[Knowledge, Provider]:
+        """What the speeds of this world share with fixed durations: not that they grow with GPUs."""
+        return {k: p for k, p in self._fixed.knowledge.items() if k is not Knowledge.SCALING}
 
     def total(self, trace: Trace) -> Floats:
         return self.iterations
