@@ -109,3 +109,23 @@ def test_core_imports_core_only(path: Path) -> None:
         else:
             allowed = {"rota", *CORE, *EXTRAS.get(layer(path), set())}
             assert top in allowed or top in sys.stdlib_module_names, f"{top} is not in the core"
+
+
+BEHIND_SNAPSHOTS = {"snapshot.py", "job_columns.py", "loop.py"}
+"""Modules of the scheduler, besides those in `moments`, that know the table behind a snapshot."""
+
+
+def deciding() -> list[Path]:
+    """Modules that see a snapshot and decide, place or explain by it."""
+    rooms = [path for path in files() if layer(path) in ("policies", "scheduler", "knowledge", "bounds")]
+    return [path for path in rooms if path.name not in BEHIND_SNAPSHOTS and path.parent.name != "moments"]
+
+
+@pytest.mark.parametrize("path", deciding(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_policy_reaches_the_table_behind_its_snapshot(path: Path) -> None:
+    """The loop's table can be written; whoever decides reads what `Snapshot` and `Jobs` show of it."""
+    tree = tree_of(path)
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert "table_of" not in named
+    private = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert private.isdisjoint({"_state", "whole"})

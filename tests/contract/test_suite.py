@@ -12,7 +12,7 @@ from rota.model.grants import Grant, Reservation
 from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import systems
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Snapshot, table_of
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
 from rota.testing.__main__ import main
 
@@ -39,7 +39,7 @@ class Meddler(Skips):
     """Writes into what it is shown."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        snapshot.state.failures[0] += 1
+        table_of(snapshot).failures[0] += 1
         return super().decide(snapshot, memory)
 
 

@@ -442,7 +442,7 @@ def test_an_alarm_that_was_missed_rings_at_once() -> None:
 def test_an_appended_job_brings_its_names_and_types() -> None:
     moment = paused("fifo", trace_of("A 1x10"), "1x1:V100,1x1:P100", steps=1)
     longer = with_job(moment, one_more(group="g", workload="bert"), types=("P100",))
-    jobs = longer.snapshot().state.jobs
+    jobs = longer.snapshot().jobs.table
     assert [jobs.name_of(column, 1) for column in ("tenant", "group", "workload")] == [
         "new/tenant",
         "g",

@@ -111,7 +111,7 @@ class Levelled:
 
     def __init__(self) -> None:
         self.inner = ByPriority(
-            lambda snapshot, row: -snapshot.state.jobs.priority.item(row), preemptive=True
+            lambda snapshot, row: -snapshot.jobs.table.priority.item(row), preemptive=True
         )
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:

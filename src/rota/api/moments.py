@@ -110,7 +110,7 @@ class Replayed:
         }
 
     def _id(self, row: int) -> str:
-        return self.moment.state.jobs.ids[row]
+        return self.moment.jobs.table.ids[row]
 
     def _grant(self, grant: Grant) -> dict[str, object]:
         cluster = self.moment.cluster

@@ -30,7 +30,7 @@ from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.moments.packing import Packed, unpack, unpack_known
 from rota.scheduler.moments.values import copied
 from rota.scheduler.policy import Policy
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Snapshot, table_of
 from rota.scheduler.world import Batch, How, Lost
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
@@ -169,7 +169,7 @@ class Origin:
         """A table of its own, as it was at the moment."""
         jobs = {**self.packed["jobs"], "after": self._unfinished()}
         own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
-        state = unpack({**self.packed, "jobs": jobs, **own}, frozenset()).state
+        state = table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))
         _count_in_seconds(state)
         return state
 

@@ -77,7 +77,7 @@ class Afs:
 
     def _shares(self, snapshot: Snapshot, rows: Ints, fresh: Bools) -> list[int]:
         """GPUs for each row."""
-        jobs, table = snapshot.jobs, snapshot.state.jobs
+        jobs, table = snapshot.jobs, snapshot.jobs.table
         scaling = snapshot.know(Knowledge.SCALING)
         counts = []
         for row, is_fresh in zip(rows.tolist(), fresh.tolist(), strict=True):
@@ -148,7 +148,7 @@ def _resized(snapshot: Snapshot, scratch: Occupancy, old: Grant, gpus: int) -> G
 
 def _started(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, row: int, share: int) -> Grant | None:
     """A grant of `share` GPUs on the first type where they fit, or of the next smaller feasible number."""
-    for gpus in reversed(feasible_counts(snapshot.state.jobs, row, share)):
+    for gpus in reversed(feasible_counts(snapshot.jobs.table, row, share)):
         for kind in range(len(snapshot.cluster.type_names)):
             grant = fit.on_type(scratch, row, kind, gpus)
             if grant is not None:

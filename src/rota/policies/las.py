@@ -80,7 +80,7 @@ class Las:
         self.inner = ByPriority(key, preemptive=True, drifts=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if not len(snapshot.state.waiting):
+        if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.inner.choose(snapshot)
         every = self.parameters.every
@@ -104,8 +104,8 @@ class Las:
         """Twice the whole quanta received, and one more for a job that does not run."""
         quanta = self._exact(snapshot, rows) / self.parameters.quantum + _NEARLY
         if isinstance(rows, np.ndarray):
-            return 2.0 * np.floor(quanta) + (snapshot.state.phase[rows] != _RUNNING)
-        return 2.0 * math.floor(quanta) + (snapshot.state.phase.item(rows) != _RUNNING)
+            return 2.0 * np.floor(quanta) + (snapshot.by_row.phase[rows] != _RUNNING)
+        return 2.0 * math.floor(quanta) + (snapshot.by_row.phase.item(rows) != _RUNNING)
 
     # -- when to look again ------------------------------------------------------------------------
 
@@ -114,8 +114,8 @@ class Las:
         least = self._least_waiting(snapshot, {grant.job for grant in grants}, preempt)
         if least == math.inf:
             return math.inf
-        rows = snapshot.state.running.rows
-        delays = self._delays(snapshot, rows, snapshot.state.service_rate[rows], least)
+        rows = snapshot.running_unsorted
+        delays = self._delays(snapshot, rows, snapshot.by_row.service_rate[rows], least)
         if preempt and rows.item(int(delays.argmin())) in preempt:
             delays[np.isin(rows, preempt)] = math.inf
         if grants:
@@ -138,7 +138,7 @@ class Las:
 
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
-        if snapshot.state.waiting_gpus <= snapshot.state.occupancy.free.total:
+        if snapshot.waiting_gpus <= snapshot.occupancy.free.total:
             return math.inf
         self.inner.lineup.sync(snapshot)
         first = next((key for key, row in self.inner.lineup.in_order() if row not in started), math.inf)

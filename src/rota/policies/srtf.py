@@ -35,9 +35,7 @@ class SrtfParameters:
 
 def finish_s(snapshot: Snapshot, row: int) -> float:
     """Moment at which a job that works at full speed will be done."""
-    progress = snapshot.state.progress
-    left: float = snapshot.know(Knowledge.DURATION)[row] - progress.base.item(row)
-    return progress.since.item(row) + left
+    return snapshot.jobs.finish_s(row, snapshot.know(Knowledge.DURATION)[row])
 
 
 @register(

@@ -14,6 +14,7 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.partial import sound_part
+from rota.scheduler.job_columns import LiveColumns
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
@@ -84,6 +85,7 @@ class Loop:
             provider.attach(self.state)
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
+        self._columns = LiveColumns(self.state)
         world.attach(self.state)
 
     # -- one pass --------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ class Loop:
         """What the policy sees now."""
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
-        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed)
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)

@@ -2,135 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, overload
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rota.errors import NeedError
 from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
-from rota.model.columns import Array, Floats, Ints, read_only
-from rota.model.grants import Grant
-from rota.model.jobs import JobTable
+from rota.model.columns import Ints
+from rota.model.grants import Grant, Reservation
+from rota.scheduler.job_columns import Jobs, LiveColumns
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
+from rota.table.view import View
 
 
-class _Static:
-    """A column of the job table, cut at the last submitted row."""
+class Cursor:
+    """How far a cache has read what changes; `Snapshot.changes` moves it on."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
+        self._log: list[int] | None = None
+        self._read = 0
 
-    def __get__(self, jobs: Jobs, owner: type) -> Array:
-        column: Array = getattr(jobs.table, self.name)
-        return column[: jobs.state.submitted]
+    def follows(self, snapshot: Snapshot) -> bool:
+        """True if it has read changes of the run that `snapshot` is a moment of."""
+        return self._log is snapshot._state.log
 
-
-class _Live:
-    """A column of the loop's state, read-only and cut at the last submitted row."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, jobs: Jobs, owner: type) -> Array:
-        return read_only(getattr(jobs.state, self.name)[: jobs.state.submitted])
-
-
-class Jobs:
-    """The submitted jobs as columns; `rows` below are row numbers, one or an array."""
-
-    __slots__ = ("state", "table")
-
-    submit_s = _Static()
-    gpus = _Static()
-    gpus_min = _Static()
-    gpus_max = _Static()
-    counts = _Static()
-    gpu_share = _Static()
-    gpu_memory_gib = _Static()
-    gpu_types = _Static()
-    cpus = _Static()
-    memory_gib = _Static()
-    gang = _Static()
-    kind = _Static()
-    priority = _Static()
-    deadline_s = _Static()
-    limit_s = _Static()
-    batch_size = _Static()
-    tenant = _Static()
-    group = _Static()
-    workload = _Static()
-    phase = _Live()
-    first_start_s = _Live()
-    since_s = _Live()
-    starts = _Live()
-    preemptions = _Live()
-    failures = _Live()
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.table: JobTable = state.jobs
-
-    def __len__(self) -> int:
-        return self.state.submitted
-
-    @overload
-    def service_gpu_s(self, rows: int) -> float: ...
-    @overload
-    def service_gpu_s(self, rows: Ints) -> Floats: ...
-    def service_gpu_s(self, rows: int | Ints) -> float | Floats:
-        """GPU-seconds received."""
-        return self.state.service_gpu_s(rows)
-
-    @overload
-    def ran_s(self, rows: int) -> float: ...
-    @overload
-    def ran_s(self, rows: Ints) -> Floats: ...
-    def ran_s(self, rows: int | Ints) -> float | Floats:
-        """Seconds run, on however many GPUs."""
-        return self.state.ran_s(rows)
-
-    @overload
-    def work_done(self, rows: int) -> float: ...
-    @overload
-    def work_done(self, rows: Ints) -> Floats: ...
-    def work_done(self, rows: int | Ints) -> float | Floats:
-        """Work done: seconds at the requested allocation, or iterations."""
-        return self.state.progress.done(rows, self.state.now)
-
-    @overload
-    def work_s(self, rows: int) -> float: ...
-    @overload
-    def work_s(self, rows: Ints) -> Floats: ...
-    def work_s(self, rows: int | Ints) -> float | Floats:
-        """Work done, as the seconds it takes at the requested allocation (on the fastest type)."""
-        per_s = self.state.progress.per_s
-        done: float | Floats = self.work_done(rows)
-        return done if per_s is None else done / per_s[rows]
-
-    @overload
-    def rate(self, rows: int) -> float: ...
-    @overload
-    def rate(self, rows: Ints) -> Floats: ...
-    def rate(self, rows: int | Ints) -> float | Floats:
-        """Work per second, as a job reports it while it runs; 0 for those that do not run."""
-        rates = self.state.progress.rate
-        return rates.item(rows) if isinstance(rows, int) else rates[rows]
-
-    @overload
-    def waited_s(self, rows: int) -> float: ...
-    @overload
-    def waited_s(self, rows: Ints) -> Floats: ...
-    def waited_s(self, rows: int | Ints) -> float | Floats:
-        """Seconds since submission in which it did not run."""
-        waited: float | Floats = self.state.now - self.table.submit_s[rows] - self.state.ran_s(rows)
-        return waited
+    def _advance(self, log: list[int]) -> Sequence[int] | None:
+        """What was added since, each row once; None if this is another log."""
+        read, is_same = self._read, log is self._log
+        self._log, self._read = log, len(log)
+        if not is_same:
+            return None
+        if read == len(log):
+            return ()
+        rows = log[read:]
+        return rows if len(rows) == 1 else list(dict.fromkeys(rows))
 
 
 class Snapshot:
     """One moment, valid during the call of `decide` (`moments.frozen` stores one for later)."""
 
-    __slots__ = ("_known", "_needs", "cause", "cluster", "jobs", "now", "seed", "state")
+    __slots__ = (
+        "_known",
+        "_needs",
+        "_state",
+        "by_row",
+        "cause",
+        "cluster",
+        "gpus_of",
+        "grants",
+        "jobs",
+        "now",
+        "occupancy",
+        "seed",
+        "waiting_count",
+        "waiting_gpus",
+    )
 
     def __init__(
         self,
@@ -139,49 +66,104 @@ class Snapshot:
         known: Mapping[Knowledge, Known] | None = None,
         needs: frozenset[Knowledge] = frozenset(),
         seed: int = 0,
+        columns: LiveColumns | None = None,
     ) -> None:
-        self.state = state
+        self._state = state
         self.now = state.now
         self.cause = cause
         """`Event` flags of what happened since the last moment."""
         self.seed = seed
         self.cluster: Cluster = state.cluster
-        self.jobs = Jobs(state)
+        self.by_row = columns or LiveColumns(state)
+        """What the loop notes about each job, for single rows in hot paths; `jobs` has it as columns."""
+        self.jobs = Jobs(state, self.by_row)
+        self.gpus_of: Sequence[int] = state.gpus_of
+        """GPUs that each row asks for, as plain integers."""
+        self.grants: Mapping[int, Grant] = state.grants
+        """What each running job holds, by row."""
+        self.occupancy: Occupancy = state.occupancy
+        """Claims in force; `scratch()` gives a copy to try things on."""
+        self.waiting_count = len(state.waiting)
+        self.waiting_gpus = state.waiting_gpus
+        """GPUs that all waiting jobs ask for together."""
         self._known = known or {}
         self._needs = needs
 
-    def seen_as(self, state: State) -> Snapshot:
-        """The same moment with the same knowledge, seen through `state` (a part of the cluster)."""
-        return Snapshot(state, self.cause, self._known, self._needs, self.seed)
+    def view(self, cluster: Cluster, nodes: Sequence[int]) -> View:
+        """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show."""
+        return View(self._state, cluster, nodes)
+
+    def seen_as(self, view: View) -> Snapshot:
+        """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
+        return Snapshot(view, self.cause, self._known, self._needs, self.seed, self.by_row)
+
+    # -- who waits, who runs -----------------------------------------------------------------------
 
     @property
     def waiting(self) -> Ints:
         """Rows that wait, in order of submission."""
-        return self.state.waiting.sorted()
+        return self._state.waiting.sorted()
 
     @property
     def running(self) -> Ints:
         """Rows that hold something, in order of submission."""
-        return self.state.running.sorted()
+        return self._state.running.sorted()
 
     @property
-    def grants(self) -> Mapping[int, Grant]:
-        """What each running job holds, by row; read only."""
-        return self.state.grants
+    def running_unsorted(self) -> Ints:
+        """Rows that hold something, in no particular (but repeatable) order: no sort is paid for."""
+        rows = self._state.running.rows
+        rows.flags.writeable = False
+        return rows
+
+    def waits(self, row: int) -> bool:
+        """True if `row` waits for devices; one that runs is in `grants`."""
+        return row in self._state.waiting
 
     @property
-    def occupancy(self) -> Occupancy:
-        """Claims in force; read only, `scratch()` gives a copy to try things on."""
-        return self.state.occupancy
+    def held(self) -> Mapping[int, str]:
+        """Submitted jobs that wait for something other than devices, and for what."""
+        return self._state.held
 
     @property
     def refused(self) -> Mapping[int, str]:
         """What the guard or the world refused of the last decision: job and reason."""
-        return self.state.refused
+        return self._state.refused
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Devices kept free for waiting jobs."""
+        return self._state.reservations
+
+    def changes(self, cursor: Cursor) -> Sequence[int] | None:
+        """Rows whose phase or grant has changed since `cursor` was last handed in, each once.
+
+        None if that cannot be told: it is new, or comes from another run.  Then look at everybody.
+        """
+        return cursor._advance(self._state.log)
+
+    # -- what is decided by counting ---------------------------------------------------------------
+
+    @property
+    def plain(self) -> bool:
+        """True if counting GPUs decides whether a job fits: whole GPUs, one type, no quotas or reserves."""
+        return self._state.plain
+
+    @property
+    def uniform(self) -> bool:
+        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        return self._state.uniform
+
+    @property
+    def is_steady(self) -> bool:
+        """True as long as every job has worked at full speed from the moment it started."""
+        return self._state.progress.steady
 
     def scratch(self) -> Occupancy:
         """A copy of the occupancy that the policy may change."""
-        return self.state.occupancy.copy()
+        return self.occupancy.copy()
+
+    # -- what is known -----------------------------------------------------------------------------
 
     def know(self, kind: Knowledge) -> Any:
         """What is known of `kind`; columns, alone or in a table, run over the submitted rows as in `jobs`.
@@ -192,7 +174,7 @@ class Snapshot:
             raise NeedError(f"the policy reads {kind.value}, which it does not list in `needs`")
         if kind not in self._known:
             raise NeedError(f"nobody provides {kind.value}; choose a provider with --knowledge")
-        return self._known[kind].upto(self.state.submitted)
+        return self._known[kind].upto(self._state.submitted)
 
     def knows(self, kind: Knowledge) -> bool:
         """True if the policy declared `kind` and somebody provides it."""
@@ -201,3 +183,11 @@ class Snapshot:
     def provenance(self, kind: Knowledge) -> Provenance:
         """Who told `kind`, which the snapshot `knows`."""
         return self._known[kind].provenance
+
+
+def table_of(snapshot: Snapshot) -> State:
+    """The loop's own table behind `snapshot`.
+
+    For the loop, stored moments, and whoever carries decisions out; a layer test keeps policies from it.
+    """
+    return snapshot._state

@@ -61,7 +61,7 @@ def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> De
 
 def _without_swaps(snapshot: Snapshot, decision: Decision, standing: RanksAlike) -> Decision:
     """The decision without waiting jobs that take exactly the place of an equal."""
-    starts = {grant.devices: grant.job for grant in decision.grants if grant.job in snapshot.state.waiting}
+    starts = {grant.devices: grant.job for grant in decision.grants if snapshot.waits(grant.job)}
     kept: set[int] = set()
     for victim in decision.preempt:
         heir = starts.get(snapshot.grants[victim].devices)

@@ -76,8 +76,8 @@ def test_what_is_loaded_equals_what_was_seen(tmp_path: Path) -> None:
     assert repr(seen.jobs.table.job(1)) == repr(there.jobs.table.job(1))
     assert seen.jobs.work_done(0) == there.jobs.work_done(0)
     assert seen.occupancy.free.count == there.occupancy.free.count
-    assert seen.state.plain == there.state.plain
-    assert seen.state.held == {2: "dependency"}
+    assert seen.plain == there.plain
+    assert seen.held == {2: "dependency"}
 
 
 def test_the_future_is_not_in_the_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.scheduler.snapshot import table_of
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import JobOrder
@@ -18,8 +19,8 @@ def naive_admission(midway: Midway, strict: bool) -> list[int]:
     """Waiting rows in order, each if it fits beside those before it."""
     free, rows = midway.snapshot.occupancy.free.total, []
     for row in midway.order:
-        if row in midway.snapshot.state.waiting:
-            gpus = midway.snapshot.state.gpus_of[row]
+        if midway.snapshot.waits(row):
+            gpus = midway.snapshot.gpus_of[row]
             if gpus <= free:
                 free -= gpus
                 rows.append(row)
@@ -32,7 +33,7 @@ def naive_running_set(midway: Midway) -> set[int]:
     """All live rows in order, on an empty cluster, each if it fits beside those before it."""
     free, rows = midway.snapshot.cluster.gpus, set()
     for row in midway.order:
-        gpus = midway.snapshot.state.gpus_of[row]
+        gpus = midway.snapshot.gpus_of[row]
         if gpus <= free:
             free -= gpus
             rows.add(row)
@@ -66,7 +67,7 @@ def test_admission_equals_a_walk_over_all_who_wait(midway: Midway, strict: bool)
 def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> None:
     lineup = lineup_of(midway, tracks_running=True)
     running = lineup.running.items[lineup.running.head :]
-    state = midway.snapshot.state
+    state = table_of(midway.snapshot)
     found = running_set(lineup, running, state.occupancy.free.total, state.gpus_of)
     assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
 
@@ -74,7 +75,7 @@ def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> 
 @given(midways(), st.integers(1, 12))
 @settings(max_examples=300)
 def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Midway, count: int) -> None:
-    state, rows = midway.snapshot.state, midway.snapshot.running
+    state, rows = table_of(midway.snapshot), midway.snapshot.running
     some = last_items(midway.keys[rows], rows, count)
     found = running_set(lineup_of(midway), some, state.occupancy.free.total, state.gpus_of)
     if not found.reached or len(some) == len(rows):
@@ -85,7 +86,7 @@ def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Mid
 @settings(max_examples=200)
 def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
     """Whole numbers, so that adding the offset is exact."""
-    state, keys = midway.snapshot.state, midway.keys
+    state, keys = table_of(midway.snapshot), midway.keys
     running = sorted((float(keys[row]) + ahead, row) for row in midway.snapshot.running.tolist())
     found = running_set(lineup_of(midway), running, state.occupancy.free.total, state.gpus_of, float(ahead))
     assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
@@ -99,7 +100,7 @@ def test_placing_one_by_one_admits_the_same_where_any_gpu_will_do(midway: Midway
     grants, preempt = running_set_placed(midway.order, dict(snapshot.grants), fit.scratch(snapshot), fit)
     start = [grant.job for grant in grants if grant.job not in snapshot.grants]
     assert outcome(midway, start, preempt) == naive_running_set(midway)
-    waiting = [row for row in midway.order if row in snapshot.state.waiting]
+    waiting = [row for row in midway.order if snapshot.waits(row)]
     added = admit_placed(waiting, fit.scratch(snapshot), fit)
     assert [grant.job for grant in added] == naive_admission(midway, strict=False)
 

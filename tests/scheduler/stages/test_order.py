@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.model.grants import Grant
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Snapshot, table_of
 from rota.scheduler.stages.order import JobOrder, SortedItems
 from rota.scheduler.stages.place import consolidate
 from rota.table.state import Phase, State
@@ -17,7 +17,7 @@ from strategies import Midway, midways
 @settings(max_examples=150)
 def test_a_kept_lineup_equals_one_built_anew(midway: Midway, data: st.DataObject) -> None:
     """Jobs start, are preempted and end; the kept order follows the log, the fresh one reads the snapshot."""
-    snapshot, state = midway.snapshot, midway.snapshot.state
+    snapshot, state = midway.snapshot, table_of(midway.snapshot)
 
     def key(_: Snapshot, row: int) -> float:
         return float(midway.keys[row])
@@ -56,7 +56,7 @@ def test_a_moved_job_stands_where_its_new_key_says(midway: Midway, change: int) 
     row = change % len(keys)
     keys[row] = change / 4
     lineup.move(midway.snapshot, row)
-    waiting = [row for row in midway.order if row in midway.snapshot.state.waiting]
+    waiting = [row for row in midway.order if midway.snapshot.waits(row)]
     assert [r for _, r in lineup.in_order()] == sorted(waiting, key=lambda r: (keys[r], r))
 
 

@@ -12,8 +12,8 @@ class Counting:
     """Places jobs where counting free GPUs says whether they fit."""
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
-        self.free = snapshot.state.occupancy.free.copy()
-        self.gpus_of = snapshot.state.gpus_of
+        self.free = snapshot.occupancy.free.copy()
+        self.gpus_of = snapshot.gpus_of
         self.place = place
 
     @property

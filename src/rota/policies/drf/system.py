@@ -37,7 +37,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
-from rota.scheduler.stages.shapes import shapes
+from rota.scheduler.stages.requests import request_kinds
 from rota.solvers.filling import DominantShare
 from rota.table.occupancy import Occupancy
 
@@ -85,12 +85,12 @@ class Drf:
         self._facts: _Facts | None = None  # of the job table, which a run never changes
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        state, p = snapshot.state, self.parameters
+        p = self.parameters
         wake = Wake(if_waiting=True)
-        counts = state.plain and p.placement in COUNT_ONLY and not p.preempt
-        if not len(state.waiting):
+        counts = snapshot.plain and p.placement in COUNT_ONLY and not p.preempt
+        if not snapshot.waiting_count:
             return Decision(memory, wake=wake)
-        if counts and not state.occupancy.free.total:
+        if counts and not snapshot.occupancy.free.total:
             return Decision(memory, wake=wake, standing=_ByShare(self))
         site = Counting(snapshot, self.place) if counts else Placing(snapshot, self.place)
         filling = _Filling(snapshot, self.facts(snapshot), site)
@@ -101,7 +101,7 @@ class Drf:
 
     def facts(self, snapshot: Snapshot) -> _Facts:
         """What is fixed for the jobs in the table."""
-        jobs = snapshot.state.jobs
+        jobs = snapshot.jobs.table
         if self._facts is None or self._facts.jobs is not jobs:
             self._facts = _Facts.of(jobs, snapshot.cluster, self.parameters)
         return self._facts
@@ -131,7 +131,7 @@ class _ByShare:
 
     def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
         """Tenant, GPUs it holds, and its part of all GPUs by weight among the tenants with live jobs."""
-        jobs, tenants = snapshot.state.jobs, snapshot.cluster.tenants
+        jobs, tenants = snapshot.jobs.table, snapshot.cluster.tenants
         own = jobs.name_of("tenant", row)
         live = {jobs.name_of("tenant", other) for other in (*snapshot.waiting.tolist(), *snapshot.grants)}
         weights = {
@@ -152,7 +152,8 @@ class _Facts:
     jobs: JobTable
     amounts: Ints
     """Thousandths of each resource that a job needs: rows x resources."""
-    shapes: Ints
+    kinds: Ints
+    """Of the request of each row."""
     arrival: Ints
     """First row of each tenant."""
     shares: DominantShare
@@ -170,7 +171,7 @@ class _Facts:
         return cls(
             jobs=jobs,
             amounts=amounts,
-            shapes=shapes(jobs),
+            kinds=request_kinds(jobs, cluster),
             arrival=_first_of_each(jobs.tenant, np.arange(len(jobs)), len(jobs.tenant_names)),
             shares=DominantShare(capacity, weights, combine),
         )
@@ -221,7 +222,7 @@ class _Filling:
 
     def _held(self) -> list[tuple[int, list[int]]]:
         """What the running jobs of each tenant hold together."""
-        rows = self.snapshot.state.running.rows
+        rows = self.snapshot.running_unsorted
         tenants, places = np.unique(self.tenant_of[rows], return_inverse=True)
         sums = np.zeros((len(tenants), self.facts.amounts.shape[1]), dtype=np.int64)
         np.add.at(sums, places, self.facts.amounts[rows])
@@ -234,7 +235,7 @@ class _Filling:
             row = self._next_of(left)
             grant = self.site(row)
             if grant is None:  # nor will any other that asks for the same
-                left = left[self.facts.shapes[left] != self.facts.shapes[row]]
+                left = left[self.facts.kinds[left] != self.facts.kinds[row]]
                 continue
             self._enter(grant)
             left = left[left != row]

@@ -25,7 +25,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.remaining import remaining_s
-from rota.scheduler.stages.shapes import shapes
+from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.trial import Fit, admit_placed
 from rota.table.free import Free
 from rota.table.occupancy import Occupancy
@@ -81,7 +81,7 @@ def fill_under(shadow: HeadReservation, gpus: Ints, ends_s: Floats, free: int) -
 def by_submission(snapshot: Snapshot) -> Ints:
     """Waiting rows, higher priorities first, then first come first."""
     rows = snapshot.waiting
-    order: Ints = rows[np.argsort(-snapshot.state.jobs.priority[rows], kind="stable")]
+    order: Ints = rows[np.argsort(-snapshot.jobs.table.priority[rows], kind="stable")]
     return order
 
 
@@ -100,26 +100,25 @@ class EasyBackfill:
         self.placement = placement
         self.place = PLACEMENTS[placement]
         self.order = order
-        self._shapes: Ints | None = None  # of one job table
-        self._shapes_of: JobTable | None = None
+        self._kinds: Ints | None = None  # of one job table
+        self._kinds_of: JobTable | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """Whom to start, and which free devices to keep for the first job that does not fit."""
-        state = snapshot.state
-        counts = state.uniform and self.placement in COUNT_ONLY
+        counts = snapshot.uniform and self.placement in COUNT_ONLY
         grants: list[Grant] = []
         kept: Reservation | None = None
-        if len(state.waiting) and (state.occupancy.free.total or not counts):
+        if snapshot.waiting_count and (snapshot.occupancy.free.total or not counts):
             grants, kept = (self._by_count if counts else self._by_place)(snapshot)
-        reservations = (kept,) if kept else () if state.reservations else None
+        reservations = (kept,) if kept else () if snapshot.reservations else None
         return Decision(memory, grants, reservations=reservations, wake=Wake(if_waiting=True))
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 
     def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], Reservation | None]:
-        state, rows = snapshot.state, self.order(snapshot)
-        sizes = state.jobs.gpus[rows]
-        free = state.occupancy.free.copy()
+        rows = self.order(snapshot)
+        sizes = snapshot.jobs.gpus[rows]
+        free = snapshot.occupancy.free.copy()
         first = int(np.searchsorted(np.cumsum(sizes), free.total, side="right"))
         started = rows[:first]
         grants = self._placed(snapshot, free, started)
@@ -128,7 +127,7 @@ class EasyBackfill:
         ends_s = np.concatenate(
             (_expected_ends(snapshot, started), _expected_ends(snapshot, snapshot.running))
         )
-        held = np.concatenate((sizes[:first], state.jobs.gpus[snapshot.running]))
+        held = np.concatenate((sizes[:first], snapshot.jobs.gpus[snapshot.running]))
         shadow = shadow_of(int(sizes[first]), free.total, held, ends_s)
         behind = rows[first + 1 :]
         passing, spare = fill_under(shadow, sizes[first + 1 :], _expected_ends(snapshot, behind), free.total)
@@ -141,7 +140,7 @@ class EasyBackfill:
         """Devices for `rows`, taken from `free`."""
         grants = []
         for row in rows.tolist():
-            devices = self.place(free, snapshot.state.gpus_of[row])
+            devices = self.place(free, snapshot.gpus_of[row])
             assert devices is not None, "counting said that the job fits"
             grants.append(Grant(row, devices))
         return grants
@@ -167,7 +166,7 @@ class EasyBackfill:
         self, snapshot: Snapshot, behind: Ints, promise: _Promise, scratch: Occupancy
     ) -> list[Grant]:
         """Grants for jobs behind the first one that keep the promise to it."""
-        codes = self._shape_codes(snapshot)[behind].tolist()
+        codes = self._request_kinds(snapshot)[behind].tolist()
         short = (_expected_ends(snapshot, behind) <= promise.at_s + SAME_S).tolist()
         grants: list[Grant] = []
         skipped: set[tuple[int, bool]] = set()
@@ -182,11 +181,11 @@ class EasyBackfill:
             grants.append(grant)
         return grants
 
-    def _shape_codes(self, snapshot: Snapshot) -> Ints:
-        jobs = snapshot.state.jobs
-        if self._shapes is None or self._shapes_of is not jobs:
-            self._shapes, self._shapes_of = shapes(jobs), jobs
-        return self._shapes
+    def _request_kinds(self, snapshot: Snapshot) -> Ints:
+        jobs = snapshot.jobs.table
+        if self._kinds is None or self._kinds_of is not jobs:
+            self._kinds, self._kinds_of = request_kinds(jobs, snapshot.cluster), jobs
+        return self._kinds
 
 
 class _Promise:

@@ -49,7 +49,7 @@ class FifoParameters:
 
 def by_submission(snapshot: Snapshot, rows: Any) -> Any:
     """Higher priorities first; equal keys are served in order of submission."""
-    return -snapshot.state.jobs.priority[rows]
+    return -snapshot.jobs.table.priority[rows]
 
 
 @register(

@@ -56,14 +56,14 @@ class SetTurns:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """One step; asks for another as long as steps change something."""
-        state, now = snapshot.state, snapshot.now
+        now = snapshot.now
         if not memory:
             self._adopt(snapshot, memory)
         sets = self._sets(snapshot, memory)
         had = len(memory["free"])
         self._follow_nodes(snapshot, memory)
         self._take_back(snapshot, memory)
-        phase = state.phase
+        phase = snapshot.by_row.phase
         sets.pass_turns(now % TURN_S == 0.0, lambda row: phase.item(row) not in (_PENDING, _RUNNING))
         released = len(memory["free"]) > had
         self._place_arrivals(snapshot, memory, sets)
@@ -79,7 +79,7 @@ class SetTurns:
 
     def _in_sets(self, snapshot: Snapshot, row: int) -> bool:
         """True for jobs as the simulators know them: counting GPUs decides whether they fit."""
-        jobs, cluster = snapshot.state.jobs, snapshot.cluster
+        jobs, cluster = snapshot.jobs.table, snapshot.cluster
         if self._plain is None or self._plain[0] is not jobs:
             self._plain = (jobs, plain_rows(jobs, cluster).tolist())
         return self._plain[1][row] and not cluster.tenants
@@ -88,7 +88,7 @@ class SetTurns:
 
     def _sets(self, snapshot: Snapshot, memory: Memory) -> NodeSets:
         node_gpus = int(snapshot.cluster.node_gpus[0])
-        return NodeSets(memory["sets"], memory["free"], node_gpus, snapshot.state.gpus_of, self.order)
+        return NodeSets(memory["sets"], memory["free"], node_gpus, snapshot.gpus_of, self.order)
 
     def _adopt(self, snapshot: Snapshot, memory: Memory) -> None:
         """Take over a cluster: whoever has nodes to itself, or shares them with its size, keeps them."""
@@ -97,7 +97,7 @@ class SetTurns:
             raise PolicyError("gandiva in the mode of a simulator divides equal nodes; these differ in GPUs")
         memory.update(sets={}, free=[], queue=[], nodes=[], lent=[])
         self._follow_nodes(snapshot, memory)
-        node_of, gpus_of = snapshot.state.occupancy.free.node_of, snapshot.state.gpus_of
+        node_of, gpus_of = snapshot.occupancy.free.node_of, snapshot.gpus_of
         for row in snapshot.running.tolist():
             nodes = sorted({node_of[device] for device in snapshot.grants[row].devices})
             if not self._in_sets(snapshot, row):
@@ -143,7 +143,7 @@ class SetTurns:
         """Lent nodes on which nothing runs any more are free."""
         if not memory["lent"]:
             return
-        node_of = snapshot.state.occupancy.free.node_of
+        node_of = snapshot.occupancy.free.node_of
         others = [row for row in snapshot.running.tolist() if not self._in_sets(snapshot, row)]
         in_use = {node_of[device] for row in others for device in snapshot.grants[row].devices}
         memory["free"] += [node for node in memory["lent"] if node not in in_use]
@@ -155,7 +155,7 @@ class SetTurns:
         """Jobs that are in no list yet."""
         live = [row for row in _live(snapshot) if self._in_sets(snapshot, row)]
         queue = memory["queue"]
-        queue[:] = [row for row in queue if snapshot.state.phase.item(row) == _PENDING]
+        queue[:] = [row for row in queue if snapshot.by_row.phase.item(row) == _PENDING]
         known = {row for some in sets.sets.values() for one in some for row in one["jobs"]}
         if len(known) + len(queue) == len(live):
             return
@@ -177,7 +177,7 @@ class SetTurns:
         others = [row for row in snapshot.waiting.tolist() if not self._in_sets(snapshot, row)]
         if not others:
             return []
-        node_of = snapshot.state.occupancy.free.node_of
+        node_of = snapshot.occupancy.free.node_of
         fit = GroupFitter(snapshot, consolidate)
         scratch, grants = fit.scratch(snapshot), []
         for row in others:
@@ -224,7 +224,7 @@ def _turns(snapshot: Snapshot, sets: NodeSets) -> tuple[list[Grant], list[int]]:
 
 def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) -> list[Grant]:
     """Devices of `nodes` for jobs that do not run there yet."""
-    held, free = snapshot.grants, snapshot.state.occupancy.free
+    held, free = snapshot.grants, snapshot.occupancy.free
     node_of, first = free.node_of, free.first
     staying = [row for row in rows if row in held and all(node_of[d] in nodes for d in held[row].devices)]
     if len(staying) == len(rows):

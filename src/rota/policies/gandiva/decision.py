@@ -15,11 +15,11 @@ Memory    `homes`    servers with the jobs that belong to them (`stages.homes`),
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import AllowedCounts
 from rota.policies.gandiva.migration import defragment, relieve
-from rota.policies.gandiva.news import News
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.placement import Placement, Seat, demand_of
@@ -42,17 +42,18 @@ class GandivaDecision:
         memory: Memory,
         parameters: GandivaParameters,
         grounds: Grounds,
-        news: News,
+        changed: Sequence[int] | None,
     ) -> None:
         self.snapshot = snapshot
         self.memory = memory
         self.p = parameters
         self.grounds = grounds
-        self.news = news
+        self.changed = changed
+        """Rows about which there is news; None if any may have changed."""
         self.now = snapshot.now
-        self.jobs = snapshot.state.jobs
-        self.sizes = snapshot.state.gpus_of
-        self.gpus = snapshot.state.occupancy.free.size
+        self.jobs = snapshot.jobs.table
+        self.sizes = snapshot.gpus_of
+        self.gpus = snapshot.occupancy.free.size
         is_new = not memory
         if is_new:
             memory.update(homes={}, home_of={}, queue=[], refused=0, down=[], gpus=[])
@@ -121,7 +122,7 @@ class GandivaDecision:
 
     def _running_on(self, node: int) -> list[int]:
         """Jobs that ran on while their node took no new ones."""
-        node_of = self.snapshot.state.occupancy.free.node_of
+        node_of = self.snapshot.occupancy.free.node_of
         grants = self.snapshot.grants
         return [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]
 
@@ -134,15 +135,8 @@ class GandivaDecision:
 
     def _follow_jobs(self) -> None:
         """Take out who has ended, take over who runs, line up who came."""
-        phase, home_of = self.snapshot.state.phase, self.homes.home_of
-        changed = self.news.rows(self.snapshot, self.memory)
-        if changed is None:
-            changed = {
-                *home_of,
-                *self.queue,
-                *self.snapshot.running.tolist(),
-                *self.snapshot.waiting.tolist(),
-            }
+        phase, home_of = self.snapshot.by_row.phase, self.homes.home_of
+        changed = set(self._everybody() if self.changed is None else self.changed)
         for row in sorted(changed.intersection(home_of)):
             if phase.item(row) not in (_PENDING, _RUNNING):
                 self._forget(row)
@@ -152,9 +146,13 @@ class GandivaDecision:
         if self.snapshot.cause & (Event.FAILURE | Event.CAPACITY):
             self.due.update(home_of.values())
 
+    def _everybody(self) -> list[int]:
+        live = [*self.snapshot.running.tolist(), *self.snapshot.waiting.tolist()]
+        return [*self.homes.home_of, *self.queue, *live]
+
     def _meet(self, rows: list[int]) -> None:
         """Jobs without a home, about which there is news: some run, some wait, some have ended."""
-        phase = self.snapshot.state.phase
+        phase = self.snapshot.by_row.phase
         pending = [row for row in self.queue if phase.item(row) == _PENDING]
         if len(pending) < len(self.queue):
             self.queue[:], self.memory["refused"] = pending, 0
@@ -180,7 +178,7 @@ class GandivaDecision:
 
     def _take_over(self, row: int) -> None:
         """A job that runs already stays where it is; homes it spans become one."""
-        node_of = self.snapshot.state.occupancy.free.node_of
+        node_of = self.snapshot.occupancy.free.node_of
         grant = self.snapshot.grants[row]
         nodes = {node_of[device] for device in grant.devices}
         spanned = {key for key, home in self.homes.homes.items() if nodes.intersection(home["nodes"])}
@@ -258,7 +256,7 @@ class GandivaDecision:
             grant is not None
             and grant.role == _ALONE
             and len(grant.devices) == self.sizes[row]
-            and self.snapshot.state.since_s.item(row) < self.now
+            and self.snapshot.by_row.since_s.item(row) < self.now
         )
 
     def _note_rate(self, row: int) -> None:

@@ -5,7 +5,7 @@ Both rules work on homes and carry out what they decide; they return the moves a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rota.policies.gandiva.server_groups import EPSILON, ServerGroup, ServerGroups, members
 
@@ -14,7 +14,7 @@ MayMove = Callable[[int, int], bool]
 """Whether a job may go to a home: it can run there, and was not sent back from there."""
 
 
-def relieve(homes: ServerGroups, sizes: list[int], may_move: MayMove) -> list[Move]:
+def relieve(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove) -> list[Move]:
     """Send jobs that take turns to homes with room, from the most loaded home, next in turn first."""
     moves: list[Move] = []
     crowded = [key for key, home in homes.homes.items() if homes.room(home) < -EPSILON]
@@ -28,7 +28,7 @@ def relieve(homes: ServerGroups, sizes: list[int], may_move: MayMove) -> list[Mo
     return moves
 
 
-def defragment(homes: ServerGroups, sizes: list[int], may_move: MayMove, threshold: float) -> list[Move]:
+def defragment(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove, threshold: float) -> list[Move]:
     """Empty servers that have at least `threshold` of their GPUs free, the one with most free first.
 
     A job goes to the server with the fewest free GPUs on which it fits, and never to one with as many free
@@ -49,7 +49,7 @@ def defragment(homes: ServerGroups, sizes: list[int], may_move: MayMove, thresho
     return moves
 
 
-def _move(homes: ServerGroups, row: int, target: int, sizes: list[int]) -> Move:
+def _move(homes: ServerGroups, row: int, target: int, sizes: Sequence[int]) -> Move:
     source = homes.remove(row)
     homes.add(row, target, sizes[row])
     return row, source, target

@@ -97,7 +97,7 @@ class Trials:
         Whoever is next keeps its turn: it is one of the two, or fits beside them.
         """
         first, second = pair
-        jobs, sizes = self.snapshot.state.jobs, self.snapshot.state.gpus_of
+        jobs, sizes = self.snapshot.jobs.table, self.snapshot.gpus_of
         head, demand_of = home["circle"][0], self.homes.demand_of
         memory_of = partial(device_memory_gib, self.snapshot.cluster)
         memory_gib = float(jobs.gpu_memory_gib[[first, second]].sum())

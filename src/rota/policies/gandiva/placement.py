@@ -48,12 +48,12 @@ class Placement:
         grants = snapshot.grants
         self.held = {row: grants[row] for row in rows if row in grants}
         self.granted: dict[int, Grant] = {}
-        self._counts = snapshot.state.plain and len(snapshot.cluster.type_names) == 1
+        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
         self._probe: Occupancy | None = None
         if not self._counts:
             for grant in self.held.values():
                 self.scratch.release(grant)
-            self._probe = None if snapshot.state.plain else self.scratch.copy()
+            self._probe = None if snapshot.plain else self.scratch.copy()
 
     @cached_property
     def fit(self) -> GroupFitter:
@@ -132,12 +132,12 @@ class Placement:
         return all(nodes >> node_of[device] & 1 for device in grant.devices)
 
     def _share(self, row: int) -> float:
-        share: float = self.snapshot.state.jobs.gpu_share.item(row)
+        share: float = self.snapshot.jobs.table.gpu_share.item(row)
         return share
 
     def _arrives(self, seat: Seat) -> None:
         if self._counts:
-            devices = consolidate(self.scratch.free, self.snapshot.state.gpus_of[seat.row], seat.nodes)
+            devices = consolidate(self.scratch.free, self.snapshot.gpus_of[seat.row], seat.nodes)
             if devices is not None:
                 self.scratch.free.put_all(devices)
                 self._grant(seat, devices)
@@ -178,5 +178,5 @@ class Placement:
 
 def demand_of(snapshot: Snapshot) -> Callable[[int], float]:
     """GPUs that jobs ask for, as a function of the row; less than one for a job that asks for a share."""
-    gpus_of, share = snapshot.state.gpus_of, snapshot.state.jobs.gpu_share
+    gpus_of, share = snapshot.gpus_of, snapshot.jobs.table.gpu_share
     return lambda row: gpus_of[row] * share.item(row)

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from rota.model.cluster import Cluster
 from rota.model.jobs import JobTable
-from rota.scheduler.stages.shapes import shapes
+from rota.scheduler.stages.requests import request_kinds
 from rota.table.free import mask_of
 
 EPSILON = 1e-9
@@ -217,7 +217,7 @@ class Grounds:
         self.cluster = cluster
         self.jobs = jobs
         self._sizes: list[int] = cluster.node_gpus.tolist()
-        self._kind: list[int] = shapes(jobs).tolist()
+        self._kind: list[int] = request_kinds(jobs, cluster).tolist()
         self._masks: dict[int, list[int]] = {}
 
     def accepting(self, row: int) -> list[int]:

@@ -25,12 +25,11 @@ from __future__ import annotations
 from rota.knowledge.needs import Knowledge
 from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
 from rota.policies.gandiva.decision import GandivaDecision
-from rota.policies.gandiva.news import News
 from rota.policies.gandiva.parameters import GandivaMode, GandivaParameters
 from rota.policies.gandiva.server_groups import Grounds
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Cursor, Snapshot
 
 
 @register(
@@ -50,13 +49,17 @@ class Gandiva:
         packs = p.packing and p.mode is GandivaMode.PAPER
         self.needs = frozenset({Knowledge.UTILISATION} if packs else ())
         self._sets = SetTurns(TIRESIAS_ORDER if p.mode is GandivaMode.TIRESIAS else ELASTICFLOW_ORDER)
-        self._news = News()
+        self._cursor = Cursor()
+        self._memory: Memory | None = None  # of the last call: another one has read nothing yet
         self._grounds: Grounds | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is not GandivaMode.PAPER:
             return self._sets.decide(snapshot, memory)
-        jobs, cluster = snapshot.state.jobs, snapshot.cluster
+        jobs, cluster = snapshot.jobs.table, snapshot.cluster
         if self._grounds is None or self._grounds.jobs is not jobs or self._grounds.cluster is not cluster:
             self._grounds = Grounds(cluster, jobs)
-        return GandivaDecision(snapshot, memory, self.parameters, self._grounds, self._news).decide()
+        changed = snapshot.changes(self._cursor)
+        if memory is not self._memory:
+            self._memory, changed = memory, None
+        return GandivaDecision(snapshot, memory, self.parameters, self._grounds, changed).decide()

@@ -28,8 +28,8 @@ from rota.model.grants import Grant, Role
 from rota.policies.pai.recurrence import Recurrence
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter, alike, host_room
+from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.fit import Fitter, host_room
 from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_lined_up
@@ -88,14 +88,13 @@ class Pai:
         self.needs = frozenset({Knowledge.DURATION} if self.p.estimate is EstimateSource.KNOWN else ())
         self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
         self.history = Recurrence()
-        self.lineup = JobOrder(self._key, sizes=alike)
-        self._log: list[int] | None = None
-        self._read = 0
+        self.lineup = JobOrder(self._key, by_kind=True)
+        self._cursor = Cursor()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.learns:
             self._learn(snapshot)
-        if not snapshot.state.waiting.n:
+        if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         self.lineup.sync(snapshot)
         fit = PaiFitter(snapshot, self.p.machines)
@@ -116,7 +115,7 @@ class Pai:
 
     def _keys(self, snapshot: Snapshot, row: int) -> list[Hashable]:
         """What `row` has in common with other jobs, most specific first."""
-        jobs = snapshot.state.jobs
+        jobs = snapshot.jobs.table
         user, group = jobs.tenant.item(row), jobs.group.item(row)
         keys: list[Hashable] = [user]
         if self.p.estimate is not EstimateSource.USER and group >= 0:
@@ -131,22 +130,19 @@ class Pai:
 
         The history is a cache: the snapshot shows every job that has ended.
         """
-        state = snapshot.state
-        if self._log is not state.log:
-            self._log, self._read, self.history = state.log, 0, Recurrence()
-            rows = list(range(state.submitted))
-        else:
-            rows = list(dict.fromkeys(state.log[self._read :]))
-        ended = [row for row in rows if state.phase.item(row) == _COMPLETED]
-        self._read = len(state.log)
+        changed, by_row = snapshot.changes(self._cursor), snapshot.by_row
+        if changed is None:
+            self.history = Recurrence()
+            changed = range(len(snapshot.jobs))
+        ended = [row for row in changed if by_row.phase.item(row) == _COMPLETED]
         for row in ended:
-            self.history.add(self._keys(snapshot, row), state.run_s.item(row))
+            self.history.add(self._keys(snapshot, row), by_row.run_s.item(row))
         if ended:
-            self._move(snapshot, {state.jobs.tenant.item(row) for row in ended})
+            self._move(snapshot, {snapshot.jobs.table.tenant.item(row) for row in ended})
 
     def _move(self, snapshot: Snapshot, users: set[int]) -> None:
         """Jobs of `users`, and of users without a past, have new estimates."""
-        tenant = snapshot.state.jobs.tenant
+        tenant = snapshot.jobs.table.tenant
         for row in snapshot.waiting.tolist():
             user = tenant.item(row)
             if user in users or not self.history.knows([user]):

@@ -21,8 +21,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Policy
-from rota.scheduler.snapshot import Snapshot
-from rota.table.state import State
+from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.table.view import View
 
 
@@ -48,9 +47,8 @@ class Partition:
     def __init__(self, by: str, make: Callable[[str], Policy]) -> None:
         self.by = by
         self.make = make
-        self._log: list[int] | None = None  # of the state that the caches below were built from
-        self._jobs: JobTable | None = None  # likewise
-        self._read = 0
+        self._cursor = Cursor()
+        self._jobs: JobTable | None = None  # the table that the caches below were built from
         self._parts: dict[str, View] = {}
         self._policies: dict[str, Policy] = {}
         self._part_of: list[int] = []
@@ -59,7 +57,7 @@ class Partition:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """The decisions of all parts that are due, as one."""
-        self._follow(snapshot.state)
+        self._follow(snapshot)
         entries: dict[str, Memory] = memory.setdefault("parts", {})
         found: list[tuple[View, Decision]] = []
         for name, part in self._parts.items():
@@ -70,7 +68,7 @@ class Partition:
                 entries[name] = _entry(decision)
                 found.append((part, decision))
         wake = _joined([_wake(entry) for entry in entries.values()])
-        return _together(memory, found, self._rejects(snapshot), wake, snapshot.state.reservations)
+        return _together(memory, found, self._rejects(snapshot), wake, snapshot.reservations)
 
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
@@ -83,56 +81,54 @@ class Partition:
 
     # -- keeping up ----------------------------------------------------------------------------------
 
-    def _follow(self, state: State) -> None:
-        if state.log is not self._log or state.jobs is not self._jobs:
-            self._build(state)
-            rows = [*state.waiting.sorted().tolist(), *state.running.sorted().tolist()]
-        else:
-            rows = list(dict.fromkeys(state.log[self._read :]))
-        self._read = len(state.log)
+    def _follow(self, snapshot: Snapshot) -> None:
+        rows, held = snapshot.changes(self._cursor), snapshot.grants
+        if rows is None or snapshot.jobs.table is not self._jobs:
+            self._build(snapshot)
+            rows = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
         parts = list(self._parts.values())
         changed: list[list[int]] = [[] for _ in parts]
         for row in rows:
             part = self._part_of[row]
             self._strangers.pop(row, None)
-            if row in state.grants and (part < 0 or not parts[part].contains(state.grants[row])):
-                self._strangers[row] = state.grants[row]
+            if row in held and (part < 0 or not parts[part].contains(held[row])):
+                self._strangers[row] = held[row]
             if part >= 0:
                 changed[part].append(row)
         strangers = {device for grant in self._strangers.values() for device in grant.devices}
         for view, own in zip(parts, changed, strict=True):
             view.follow(own, strangers)
 
-    def _build(self, state: State) -> None:
+    def _build(self, snapshot: Snapshot) -> None:
         """Cut the cluster; deal the jobs out."""
-        cluster = state.cluster
+        cluster = snapshot.cluster
         if self.by not in cluster.levels:
             known = ", ".join(cluster.levels) or "none"
             raise InputError(f"the cluster has no level {self.by!r} to be cut along; it has {known}")
-        self._log, self._jobs, self._strangers = state.log, state.jobs, {}
+        self._jobs, self._strangers = snapshot.jobs.table, {}
         codes, names = cluster.levels[self.by], cluster.level_names[self.by]
         nodes_of = {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
         self._parts = {
-            name: View(state, cluster.take(nodes, tenants_below(cluster, name, nodes)), nodes.tolist())
+            name: snapshot.view(cluster.take(nodes, tenants_below(cluster, name, nodes)), nodes.tolist())
             for name, nodes in nodes_of.items()
             if len(nodes)
         }
         if self._policies.keys() != self._parts.keys():
             self._policies = {name: self.make(name) for name in self._parts}
-        self._deal(state)
+        self._deal(self._jobs)
 
-    def _deal(self, state: State) -> None:
+    def _deal(self, jobs: JobTable) -> None:
         """The part of each job, and why some have none."""
         place = {name: i for i, name in enumerate(self._parts)}
-        by_tenant = [_unit(path, place) for path in state.jobs.tenant_names] + [-1]  # code -1 is no tenant
-        part_of = np.array(by_tenant, dtype=np.int64)[state.jobs.tenant]
+        by_tenant = [_unit(path, place) for path in jobs.tenant_names] + [-1]  # code -1 is no tenant
+        part_of = np.array(by_tenant, dtype=np.int64)[jobs.tenant]
         self._refused = {
-            row: f"tenant {state.jobs.name_of('tenant', row)!r} has no {self.by} of its own"
+            row: f"tenant {jobs.name_of('tenant', row)!r} has no {self.by} of its own"
             for row in np.flatnonzero(part_of < 0).tolist()
         }
         for i, (name, part) in enumerate(self._parts.items()):
             for row in np.flatnonzero((part_of == i) & ~np.array(part.feasible, dtype=bool)).tolist():
-                asked, gpus = plural(state.gpus_of[row], "GPU"), part.cluster.gpus
+                asked, gpus = plural(jobs.gpus.item(row), "GPU"), part.cluster.gpus
                 self._refused[row] = f"asks for {asked}; {self.by} {name} has {gpus}"
                 part_of[row] = -1
         self._part_of = part_of.tolist()
@@ -164,7 +160,7 @@ def _wake(entry: Memory) -> Wake:
 
 
 def _is_due(wake: Wake, view: Snapshot) -> bool:
-    if wake.if_waiting and not view.state.waiting.n:
+    if wake.if_waiting and not view.waiting_count:
         return False
     return bool(int(view.cause) & int(wake.on)) or view.now >= wake.at_s
 

@@ -46,7 +46,7 @@ class PhillyDecision:
         self.queues = queues
         self.cycle = queues.cycle
         self.attempts = queues.attempts
-        self.gpus_of = snapshot.state.gpus_of
+        self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
         self.sleeps = sleeps
@@ -66,7 +66,7 @@ class PhillyDecision:
             self.ended.append(self.queues.drop(row))
         for row in come:
             self._enter(row)
-        for row, devices, until_s in self.snapshot.state.reservations:
+        for row, devices, until_s in self.snapshot.reservations:
             if row in self.attempts and until_s > self.now:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
@@ -180,7 +180,7 @@ class PhillyDecision:
 
     def _offered_when_full(self, row: int) -> int:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
-        jobs = self.snapshot.state.jobs
+        jobs = self.snapshot.jobs.table
         level = self.cycle.level(self.attempts[row], self.now)
         kind = (level, self.gpus_of[row], jobs.gpu_types.item(row), jobs.gpu_memory_gib.item(row))
         if kind not in self.queues.offered:
@@ -257,7 +257,7 @@ class PhillyDecision:
         """Take GPUs back for `row`, whose attempt could not complete at once."""
         shares, grants = self.shares, self.snapshot.grants
         self.scratch.free.put_all(self.held.pop(row, ()))
-        since, before = self.snapshot.state.since_s, len(self.victims)
+        since, before = self.snapshot.by_row.since_s, len(self.victims)
         running = [(since.item(r), r, len(g.devices)) for r, g in grants.items() if r not in self.victims]
 
         def fits(victim: int) -> bool:

@@ -21,7 +21,7 @@ class Shares:
     """GPUs that each virtual cluster uses and is due; used are granted GPUs, reservations do not count."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.jobs = snapshot.state.jobs
+        self.jobs = snapshot.jobs.table
         self.tenants = snapshot.cluster.tenants
         self._of: dict[int, str] = {}
         occupancy, cluster = snapshot.occupancy, snapshot.cluster

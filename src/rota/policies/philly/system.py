@@ -35,7 +35,7 @@ from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import Shares
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Cursor, Snapshot
 
 
 @register(
@@ -54,8 +54,7 @@ class Philly:
         self.needs = frozenset({Knowledge.DURATION} if self.p.patience_per_h else ())
         self.cycle = Cycle(self.p.acquire_timeout_s, self.p.backoff_s)
         self.queues = AttemptQueues({}, self.cycle)
-        self._log: list[int] | None = None
-        self._read = 0
+        self._cursor = Cursor()
         self._place: _Place | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -86,22 +85,21 @@ class Philly:
         self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: Shares
     ) -> tuple[list[int], list[int]]:
         """Rows that have attempts but no longer wait, and rows that wait but have none."""
-        log, waiting, gpus_of = snapshot.state.log, snapshot.state.waiting, snapshot.state.gpus_of
-        if self.queues.attempts is attempts and self._log is log and not snapshot.refused:
-            rows = sorted(set(log[self._read :]))
+        changed = snapshot.changes(self._cursor)
+        if changed is not None and self.queues.attempts is attempts and not snapshot.refused:
+            rows = sorted(changed)
         else:
             self.queues = AttemptQueues(attempts, self.cycle)
             for row in attempts:
-                self.queues.add(row, (shares.of(row), gpus_of[row]))
+                self.queues.add(row, (shares.of(row), snapshot.gpus_of[row]))
             rows = sorted({*attempts, *snapshot.waiting.tolist()})
-        self._log, self._read = log, len(log)
-        gone = [row for row in rows if row in attempts and row not in waiting]
-        return gone, [row for row in rows if row in waiting and row not in attempts]
+        gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
+        return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
 
     def _place_of(self, snapshot: Snapshot) -> _Place:
         place = self._place
-        if place is None or place.cluster is not snapshot.cluster or place.jobs is not snapshot.state.jobs:
-            place = self._place = _Place(snapshot.cluster, snapshot.state.jobs, self.p)
+        if place is None or place.cluster is not snapshot.cluster or place.jobs is not snapshot.jobs.table:
+            place = self._place = _Place(snapshot.cluster, snapshot.jobs.table, self.p)
         return place
 
 

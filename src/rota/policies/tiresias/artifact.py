@@ -75,7 +75,7 @@ class Seats(ByPriority):
                 self.seats[row] = [0, _BEHIND, self._tail(memory)]
                 self.runs[row] = [0.0, 0.0, snapshot.now]
         self._forget(live)
-        gpus_of = snapshot.state.gpus_of
+        gpus_of = snapshot.gpus_of
         for row in sorted(live, key=lambda row: (-gpus_of[row], row)) if self.elasticflow else live:
             self._look_at(snapshot, memory, row)
         grants, preempt = self.choose(snapshot)
@@ -93,7 +93,7 @@ class Seats(ByPriority):
         queue, half, place = self.seats[row]
         if self.quantum is None:
             return queue, half, place
-        return queue, -self._indices[row], snapshot.state.jobs.submit_s.item(row), half, place
+        return queue, -self._indices[row], snapshot.jobs.table.submit_s.item(row), half, place
 
     # -- what is remembered ------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class Seats(ByPriority):
             self._learn(snapshot, self.quantum)
         if "seats" not in memory:
             memory.update(seats={}, runs={}, tail=0, head=0)
-            first_start_s = snapshot.state.first_start_s
+            first_start_s = snapshot.by_row.first_start_s
             for row in sorted(snapshot.running.tolist(), key=lambda row: (first_start_s.item(row), row)):
                 memory["seats"][row] = [0, _AHEAD, self._tail(memory)]
                 memory["runs"][row] = [0.0, 0.0, snapshot.now]
@@ -141,13 +141,13 @@ class Seats(ByPriority):
         return snapshot.jobs.work_done(row) if self.elasticflow else snapshot.jobs.ran_s(row)
 
     def _service(self, snapshot: Snapshot, row: int) -> float:
-        return self._counted_s(snapshot, row) * (snapshot.state.gpus_of[row] if self.by_gpus else 1)
+        return self._counted_s(snapshot, row) * (snapshot.gpus_of[row] if self.by_gpus else 1)
 
     def _look_at(self, snapshot: Snapshot, memory: Memory, row: int) -> None:
         """Demote or promote `row` if it is time, and read its index."""
         seat, runs, now = self.seats[row], self.runs[row], snapshot.now
         queue = seat[0]
-        if snapshot.state.phase.item(row) == _RUNNING:
+        if snapshot.by_row.phase.item(row) == _RUNNING:
             if queue < len(self.limits) and self._service(snapshot, row) >= self.limits[queue]:
                 self._sit(snapshot, row, [queue + 1, _BEHIND, self._tail(memory)])
         elif self.knob and self._counted_s(snapshot, row) > 0:
@@ -181,7 +181,7 @@ class Seats(ByPriority):
 
         Between all others the index and the submission decide, wherever they sit.
         """
-        for _, group in groupby(live, key=snapshot.state.jobs.submit_s.item):
+        for _, group in groupby(live, key=snapshot.jobs.table.submit_s.item):
             rows = sorted(group, key=lambda row: self.rank(snapshot, row))
             seats = [self.seats[row] for row in rows] if len(rows) > 1 else []
             halves = [_AHEAD if row in run_now else _BEHIND for row in rows]
@@ -201,7 +201,7 @@ class Seats(ByPriority):
             queue = self.seats[row][0]
             if queue < len(self.limits):
                 left = self.limits[queue] - self._counted_s(snapshot, row)
-                gpus = snapshot.state.gpus_of[row] if self.by_gpus else 1
+                gpus = snapshot.gpus_of[row] if self.by_gpus else 1
                 if gpus:
                     wait_s = math.ceil(left / gpus) if self.elasticflow else left // gpus
                     moments.append(now + max(wait_s, 1))

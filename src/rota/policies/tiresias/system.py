@@ -135,7 +135,7 @@ class DiscretisedQueues(ByPriority):
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         for row in self.levels.update(snapshot, memory):
             self.lineup.move(snapshot, row)
-        if not len(snapshot.state.waiting):
+        if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         at_s = self.levels.next_s(snapshot, grants, preempt)
@@ -143,7 +143,7 @@ class DiscretisedQueues(ByPriority):
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
         """Queue, then first start; jobs that never ran follow in order of submission."""
-        started_s = snapshot.state.first_start_s.item(row)
+        started_s = snapshot.by_row.first_start_s.item(row)
         return self.levels.of(row), started_s if started_s == started_s else math.inf
 
     def fitter(self, snapshot: Snapshot) -> Fitter:

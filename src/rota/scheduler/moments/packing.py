@@ -20,7 +20,7 @@ from rota.model.columns import Array
 from rota.model.grants import Grant, Purpose, Reservation, Role
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable
 from rota.model.tenants import Tenant, Tenants
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
@@ -46,9 +46,9 @@ def pack(snapshot: Snapshot) -> Packed:
         "cause": int(snapshot.cause),
         "seed": snapshot.seed,
         "cluster": pack_cluster(snapshot.cluster),
-        "jobs": pack_jobs(snapshot.state.jobs, snapshot.state.submitted),
-        "state": _pack_state(snapshot.state),
-        "occupancy": pack_occupancy(snapshot.state.occupancy),
+        "jobs": pack_jobs(snapshot.jobs.table, len(snapshot.jobs)),
+        "state": _pack_state(table_of(snapshot)),
+        "occupancy": pack_occupancy(snapshot.occupancy),
         "knowledge": {
             kind.value: {
                 "provenance": snapshot.provenance(kind).value,

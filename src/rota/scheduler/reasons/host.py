@@ -11,7 +11,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
     """What the nodes would lack for `row` even if nobody used them."""
-    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.state.jobs, row))
+    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.jobs.table, row))
     return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
 
 
@@ -53,7 +53,7 @@ def _short(
 
 def acceptable(snapshot: Snapshot, row: int) -> list[int]:
     """Codes of the GPU types the job accepts."""
-    jobs, cluster = snapshot.state.jobs, snapshot.cluster
+    jobs, cluster = snapshot.jobs.table, snapshot.cluster
     wanted = jobs.gpu_types.item(row)
     names = jobs.types_in(wanted)
     return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]

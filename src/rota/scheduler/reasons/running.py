@@ -18,7 +18,7 @@ def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
         left_s = grant.lease_s - snapshot.now
         return (Constraint(Code.PROFILING, left_s if left_s < math.inf else math.nan, len(grant.devices)),)
     found = []
-    asked, has = snapshot.state.gpus_of[row], len(grant.devices)
+    asked, has = snapshot.gpus_of[row], len(grant.devices)
     if has < asked:
         found.append(Constraint(Code.SHRUNK, asked, has, _names(snapshot, _heirs(snapshot, row))))
     beside = _beside(snapshot, grant)
@@ -29,7 +29,7 @@ def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
 
 def _heirs(snapshot: Snapshot, row: int) -> list[int]:
     """Jobs that began, or got more, at the very moment at which `row` came to what it has now."""
-    since_s = snapshot.state.since_s
+    since_s = snapshot.by_row.since_s
     at_s = since_s.item(row)
     return [int(other) for other in snapshot.running if other != row and since_s.item(int(other)) == at_s]
 
@@ -44,13 +44,10 @@ def _beside(snapshot: Snapshot, grant: Grant) -> list[int]:
 
 def _speed(snapshot: Snapshot, row: int) -> float:
     """Speed as a part of what the same devices would give it alone, as far as the world reports it."""
-    state = snapshot.state
-    per_s = state.progress.per_s
-    rate = state.progress.rate.item(row) / (1.0 if per_s is None else per_s.item(row))
-    size = len(state.grants[row].devices) / max(state.gpus_of[row], 1)
-    return rate / size if size else math.nan
+    size = len(snapshot.grants[row].devices) / max(snapshot.gpus_of[row], 1)
+    return snapshot.jobs.speed(row) / size if size else math.nan
 
 
 def _names(snapshot: Snapshot, rows: list[int]) -> str:
-    ids = snapshot.state.jobs.ids
+    ids = snapshot.jobs.table.ids
     return names_of([ids[row] for row in rows])

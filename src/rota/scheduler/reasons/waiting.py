@@ -40,15 +40,14 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
 
     Empty if the job does not wait.
     """
-    state = snapshot.state
-    if row in state.held:
+    if row in snapshot.held:
         return (_held(snapshot, row),)
     granted = {grant.job for grant in decision.grants}
     displaced = row in decision.preempt
-    if row in granted or not (displaced or state.phase[row] == Phase.PENDING):
+    if row in granted or not (displaced or snapshot.waits(row)):
         return ()
     found = [decision.reasons[row]] if row in decision.reasons else []
-    if row in state.refused:
+    if row in snapshot.refused:
         found.append(_refused(snapshot, row))
     if displaced:
         found.append(_displaced(snapshot, decision, row))
@@ -67,25 +66,24 @@ def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint
     """
     if row in decision.reasons:
         return decision.reasons[row]
-    state = snapshot.state
-    gpus, free = state.gpus_of[row], state.occupancy.free.total
+    gpus, free = snapshot.gpus_of[row], snapshot.occupancy.free.total
     if gpus > free:
         return Constraint(Code.RESOURCES, gpus, free)
-    largest = state.occupancy.free.nonempty.bit_length() - 1
+    largest = snapshot.occupancy.free.nonempty.bit_length() - 1
     if gpus > largest and not (decision.standing or _BY_SUBMISSION).spreads:
         return Constraint(Code.FRAGMENTATION, gpus, largest, "node")
-    return Constraint(Code.PRIORITY, provided=len(state.waiting) - 1)
+    return Constraint(Code.PRIORITY, provided=snapshot.waiting_count - 1)
 
 
 # -- before any device -----------------------------------------------------------------------------
 
 
 def _held(snapshot: Snapshot, row: int) -> Constraint:
-    state = snapshot.state
-    names = [state.jobs.ids[r] for r in state.jobs.after.get(row, ()) if state.phase[r] < Phase.COMPLETED]
+    jobs, phase = snapshot.jobs.table, snapshot.by_row.phase
+    names = [jobs.ids[r] for r in jobs.after.get(row, ()) if phase[r] < Phase.COMPLETED]
     if names:
         return Constraint(Code.DEPENDENCY, detail=", ".join(names))
-    return noted(state.held[row])
+    return noted(snapshot.held[row])
 
 
 def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
@@ -98,9 +96,9 @@ def _displaced(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
 
 def _refused(snapshot: Snapshot, row: int) -> Constraint:
     """Why the decision to start `row` was not carried out: mostly, somebody else has to be left alone."""
-    state = snapshot.state
-    kept = [why for other, why in state.refused.items() if other in state.running and other != row]
-    causes = kept[:2] if kept and row not in state.running else [state.refused[row]]
+    refused, held = snapshot.refused, snapshot.grants
+    kept = [why for other, why in refused.items() if other in held and other != row]
+    causes = kept[:2] if kept and row not in held else [refused[row]]
     return Constraint(Code.REFUSED, detail="; ".join(cause.partition("; rule:")[0] for cause in causes))
 
 
@@ -116,7 +114,7 @@ def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
 
 def _behind(snapshot: Snapshot, standing: Standing, row: int, ahead: list[int]) -> list[Constraint]:
     """Those `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
-    jobs, found = snapshot.state.jobs, []
+    jobs, found = snapshot.jobs.table, []
     own = jobs.priority.item(row)
     higher = [other for other in ahead if jobs.priority.item(other) > own]
     if higher:
@@ -138,8 +136,8 @@ def _of_poorer(
 ) -> list[int]:
     """Notes in `found` that others' tenants come first since this one has too much; returns the others."""
     tenant, holds, share = standing.share(snapshot, row)
-    own = snapshot.state.jobs.tenant.item(row)
-    others = [other for other in ahead if snapshot.state.jobs.tenant.item(other) != own]
+    own = snapshot.jobs.table.tenant.item(row)
+    others = [other for other in ahead if snapshot.jobs.table.tenant.item(other) != own]
     if not others or holds <= share + EPSILON:
         return ahead
     found.append(Constraint(Code.SHARE, holds, share, tenant))
@@ -147,7 +145,7 @@ def _of_poorer(
 
 
 def _names(snapshot: Snapshot, rows: list[int]) -> str:
-    ids = snapshot.state.jobs.ids
+    ids = snapshot.jobs.table.ids
     return names_of([ids[row] for row in rows])
 
 
@@ -189,7 +187,7 @@ def _reserved(snapshot: Snapshot, decision: Decision, after: Occupancy, row: int
 
 def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
     """The job that something is kept for, and for how long."""
-    name, left_s = snapshot.state.jobs.ids[reservation.job], reservation.until_s - snapshot.now
+    name, left_s = snapshot.jobs.table.ids[reservation.job], reservation.until_s - snapshot.now
     return f"{name} (for another {format_duration(left_s)})" if left_s < float("inf") else name
 
 
@@ -242,14 +240,14 @@ def _empty(snapshot: Snapshot) -> Occupancy:
 
 def _asked(snapshot: Snapshot, row: int) -> float:
     """GPUs needed, as a share of one if it asks for less than a whole."""
-    share: float = snapshot.state.jobs.gpu_share.item(row)
-    return snapshot.state.gpus_of[row] * share
+    share: float = snapshot.jobs.table.gpu_share.item(row)
+    return snapshot.gpus_of[row] * share
 
 
 def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]:
     """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
     one."""
-    gpus, kinds, down = snapshot.state.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
+    gpus, kinds, down = snapshot.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
     healthy = [int(kind) for device, kind in enumerate(kinds) if device not in down]
     room = max((healthy.count(code) for code in acceptable(snapshot, row)), default=0)
     if gpus > room:
@@ -272,7 +270,7 @@ def _largest_node(snapshot: Snapshot, row: int) -> int:
 
 
 def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
-    cluster, jobs = snapshot.cluster, snapshot.state.jobs
+    cluster, jobs = snapshot.cluster, snapshot.jobs.table
     gpus = _asked(snapshot, row)
     found = []
     for tenant in cluster.tenants.lineage(jobs.name_of("tenant", row)):
@@ -344,7 +342,7 @@ def _memory(after: Occupancy, codes: list[int], row: int) -> list[Constraint]:
 
 
 def _reserved_for_others(snapshot: Snapshot, decision: Decision, row: int) -> list[Reservation]:
-    held = snapshot.state.reservations if decision.reservations is None else decision.reservations
+    held = snapshot.reservations if decision.reservations is None else decision.reservations
     return [r for r in held if r.job != row and r.until_s > snapshot.now]
 
 

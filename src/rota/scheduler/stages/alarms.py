@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Cursor, Snapshot
 
 
 class Alarms:
@@ -21,26 +21,17 @@ class Alarms:
     """
 
     def __init__(self) -> None:
-        self._log: list[int] | None = None
-        self._read = 0
+        self._cursor = Cursor()
         self._heap: list[tuple[float, int]] = []
         self._set: dict[int, float] = {}  # entries of the heap that are in force
 
     def changed(self, snapshot: Snapshot) -> Iterable[int]:
         """Rows that changed phase since the last call, each once; all live rows on the first."""
-        log = snapshot.state.log
-        if log is not self._log:
-            self._log = log
+        rows = snapshot.changes(self._cursor)
+        if rows is None:
             self._heap.clear()
             self._set.clear()
-            rows: Iterable[int] = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
-        elif self._read == len(log):
-            return ()
-        else:
-            rows = log[self._read :]
-            if len(rows) > 1:
-                rows = dict.fromkeys(rows)
-        self._read = len(log)
+            return [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
         return rows
 
     def set(self, row: int, moment: float) -> None:

@@ -7,6 +7,7 @@ empty cluster would, without walking it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class RunningSet(NamedTuple):
 
 
 def running_set(
-    lineup: JobOrder, running: list[Item], free: int, gpus_of: list[int], ahead: float | None = None
+    lineup: JobOrder, running: list[Item], free: int, gpus_of: Sequence[int], ahead: float | None = None
 ) -> RunningSet:
     """The changes that make the running set what a walk from an empty cluster admits.
 

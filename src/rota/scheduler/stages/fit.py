@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
 from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON, Occupancy
-from rota.table.state import State
 
 
 class Fitter:
@@ -25,8 +22,8 @@ class Fitter:
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.place = place
         self.cluster = snapshot.cluster
-        self.jobs = snapshot.state.jobs
-        self.reserved = {r.job: r.devices for r in snapshot.state.reservations if r.until_s > snapshot.now}
+        self.jobs = snapshot.jobs.table
+        self.reserved = {r.job: r.devices for r in snapshot.reservations if r.until_s > snapshot.now}
         self._type_nodes = [
             mask_of([n for n in range(self.cluster.nodes) if self.cluster.node_type[n] == t])
             for t in range(len(self.cluster.type_names))
@@ -162,24 +159,6 @@ class Fitter:
         """The first node with CPU and memory enough for a job without GPUs."""
         nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes)
         return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
-
-
-_READ = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib")
-
-
-def alike(state: State) -> list[int]:
-    """A number for each row: a `Fitter` places rows with equal numbers alike, reservations aside."""
-    jobs = state.jobs
-    columns = [getattr(jobs, name) for name in _READ]
-    if state.cluster.tenants:
-        columns.append(jobs.tenant)
-    numbers = np.zeros(len(jobs), dtype=np.int64)
-    for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        if len(values) > 1:
-            numbers = np.unique(numbers * len(values) + place, return_inverse=True)[1]
-    found: list[int] = numbers.tolist()
-    return found
 
 
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:

@@ -22,7 +22,7 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.alarms import Alarms
-from rota.table.state import Phase, State
+from rota.table.state import Phase
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
@@ -55,30 +55,30 @@ class Levels:
         """Bring the levels up to now; returns the rows whose level or reset changed."""
         self.levels = memory.setdefault("levels", {})
         self.resets = memory.setdefault("resets", {})
-        state, alarms = snapshot.state, self.alarms
-        moved = [row for row in alarms.changed(snapshot) if self._enter(state, row)]
+        alarms, held = self.alarms, snapshot.grants
+        moved = [row for row in alarms.changed(snapshot) if self._enter(snapshot, row)]
         for row in alarms.pop(snapshot.now):
-            if state.phase.item(row) == _RUNNING:
-                self._demote(state, row)
+            if row in held:
+                self._demote(snapshot, row)
             else:
-                self._promote(state, row)
+                self._promote(snapshot, row)
             moved.append(row)
         return moved
 
     def next_s(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
         """The next moment at which a level changes, once `grants` and `preempt` are carried out."""
-        state, now = snapshot.state, snapshot.now
+        jobs, by_row, now = snapshot.jobs, snapshot.by_row, snapshot.now
         moment = self.alarms.next_s(apart={*preempt, *(grant.job for grant in grants)})
         for grant in grants:
             row = grant.job
             if row in self.resets and self.resets[row][2] < 0.0:
-                self.resets[row][2] = now - state.jobs.submit_s.item(row) - state.run_s.item(row)
+                self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_s.item(row)
             rate = len(grant.devices) * grant.share if self.by_gpus else 1.0
             if rate:
-                left = self.limits[self.of(row)] - self._before(state, row)
+                left = self.limits[self.of(row)] - self._before(snapshot, row)
                 moment = min(moment, now + left / rate)
         for row in preempt if self.knob else ():
-            starved_s = self._starved(state, row, state.ran_s(row))
+            starved_s = self._starved(snapshot, row, jobs.ran_s(row))
             if starved_s > now:  # else it waited its share before it ran, and is promoted at the next event
                 moment = min(moment, starved_s)
         return moment
@@ -95,58 +95,58 @@ class Levels:
 
     # -- one job -----------------------------------------------------------------------------------
 
-    def _enter(self, state: State, row: int) -> bool:
+    def _enter(self, snapshot: Snapshot, row: int) -> bool:
         """`row` has changed phase; True if that shows that its level is another."""
-        phase = state.phase.item(row)
+        phase = snapshot.by_row.phase.item(row)
         if phase == _RUNNING:
-            self.alarms.set(row, self._full(state, row))
+            self.alarms.set(row, self._full(snapshot, row))
             return False
         if phase == _PENDING:
-            return state.starts.item(row) > 0 and self._wait(state, row)
+            return snapshot.by_row.starts.item(row) > 0 and self._wait(snapshot, row)
         self.alarms.set(row, math.inf)
         self.levels.pop(row, None)
         self.resets.pop(row, None)
         return False
 
-    def _wait(self, state: State, row: int) -> bool:
+    def _wait(self, snapshot: Snapshot, row: int) -> bool:
         """`row` waits after having run; True if it reached a limit unnoticed."""
-        level, service = self.of(row), self._before(state, row)
+        level, service = self.of(row), self._before(snapshot, row)
         is_late = service >= self.limits[level]
         if is_late:
             self.levels[row] = next(i for i, limit in enumerate(self.limits) if service < limit)
-        self.alarms.set(row, self._starved(state, row, state.run_s.item(row)))
+        self.alarms.set(row, self._starved(snapshot, row, snapshot.by_row.run_s.item(row)))
         return is_late
 
-    def _demote(self, state: State, row: int) -> None:
-        while (full_s := self._full(state, row)) <= state.now:
+    def _demote(self, snapshot: Snapshot, row: int) -> None:
+        while (full_s := self._full(snapshot, row)) <= snapshot.now:
             self.levels[row] = self.of(row) + 1
         self.alarms.set(row, full_s)
 
-    def _promote(self, state: State, row: int) -> None:
+    def _promote(self, snapshot: Snapshot, row: int) -> None:
         del self.levels[row]
-        self.resets[row] = [state.service.item(row), state.run_s.item(row), -1.0]
+        self.resets[row] = [snapshot.by_row.service.item(row), snapshot.by_row.run_s.item(row), -1.0]
 
     # -- moments, from what was so when the present phase began -------------------------------------
 
-    def _full(self, state: State, row: int) -> float:
+    def _full(self, snapshot: Snapshot, row: int) -> float:
         """The moment at which `row`, which runs, reaches the limit of its level."""
         limit = self.limits[self.of(row)]
-        rate = state.service_rate.item(row) if self.by_gpus else 1.0
+        rate = snapshot.by_row.service_rate.item(row) if self.by_gpus else 1.0
         if limit == math.inf or not rate:
             return math.inf
-        return state.since_s.item(row) + (limit - self._before(state, row)) / rate
+        return snapshot.by_row.since_s.item(row) + (limit - self._before(snapshot, row)) / rate
 
-    def _starved(self, state: State, row: int, ran_s: float) -> float:
+    def _starved(self, snapshot: Snapshot, row: int, ran_s: float) -> float:
         """The moment at which `row`, which waits and has run `ran_s` in all, has waited long enough."""
         if not self.knob or not self.of(row):
             return math.inf
-        submit = state.jobs.submit_s.item(row)
-        _, before, waited = self.resets.get(row, (0.0, 0.0, state.first_start_s.item(row) - submit))
+        submit = snapshot.jobs.table.submit_s.item(row)
+        _, before, waited = self.resets.get(row, (0.0, 0.0, snapshot.by_row.first_start_s.item(row) - submit))
         return submit + ran_s + waited + self.knob * (ran_s - before)
 
-    def _before(self, state: State, row: int) -> float:
+    def _before(self, snapshot: Snapshot, row: int) -> float:
         """Counted service received before the present stretch."""
-        total = state.service.item(row) if self.by_gpus else state.run_s.item(row)
+        total = snapshot.by_row.service.item(row) if self.by_gpus else snapshot.by_row.run_s.item(row)
         if row in self.resets:
             return total - self.resets[row][0 if self.by_gpus else 1]
         return total

@@ -3,7 +3,7 @@
 Skipping what does not fit never looks at the same size twice: once a job of g GPUs has been skipped, every
 later job of g GPUs is skipped too, since room only shrinks along the walk.  So a walk touches the heads of
 a few lists instead of the queue.  Where more than GPUs is asked for, jobs with equal requests form the
-lists (`sizes`).
+lists (`by_kind`).
 
 A `JobOrder` is a cache: built from the snapshot when new, brought up to date from the rows that changed
 phase since.  Dropping it changes no decision.  The key of a job may not change while it waits (or, with
@@ -13,15 +13,16 @@ phase since.  Dropping it changes no decision.  The key of a job may not change 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 import numpy as np
 
 from rota.model.jobs import JobTable
-from rota.scheduler.snapshot import Snapshot
-from rota.table.state import Phase, State
+from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.requests import request_kinds
+from rota.table.state import Phase
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
@@ -70,35 +71,34 @@ class JobOrder:
         *,
         tracks_running: bool = False,
         running_key: Callable[[Snapshot, int], Any] | None = None,
-        sizes: Callable[[State], list[int]] | None = None,
+        by_kind: bool = False,
     ) -> None:
         self.key = key
         self.running_key = running_key or key
         self.tracks_running = tracks_running or running_key is not None
-        self.sizes = sizes
+        self.by_kind = by_kind
         self.by_size: dict[int, SortedItems] = {}
-        """Waiting jobs by number of GPUs, ascending; or by what `sizes` says of their rows."""
-        self._size_of: list[int] = []
+        """Waiting jobs by number of GPUs, ascending; with `by_kind` by kind of request."""
+        self._size_of: Sequence[int] = ()
         self.running = SortedItems()
-        self._log: list[int] | None = None
         self._jobs: JobTable | None = None
-        self._read = 0
+        self._cursor = Cursor()
         self._items: dict[int, tuple[SortedItems, Item]] = {}
 
     def sync(self, snapshot: Snapshot) -> None:
         """Bring the lists up to date with `snapshot`."""
-        log = snapshot.state.log
-        if log is not self._log or (self.sizes and snapshot.state.jobs is not self._jobs):
+        rows = snapshot.changes(self._cursor)
+        if rows is None or (self.by_kind and snapshot.jobs.table is not self._jobs):
             self._rebuild(snapshot)
-        elif self._read < len(log):
-            changed = log[self._read :]
-            for row in changed if len(changed) == 1 else dict.fromkeys(changed):
-                self._place(snapshot, row)
-        self._read = len(log)
+            return
+        for row in rows:
+            self._place(snapshot, row)
 
     def _rebuild(self, snapshot: Snapshot) -> None:
-        self._log, self._jobs = snapshot.state.log, snapshot.state.jobs
-        self._size_of = self.sizes(snapshot.state) if self.sizes else snapshot.state.gpus_of
+        self._jobs = snapshot.jobs.table
+        self._size_of = (
+            request_kinds(self._jobs, snapshot.cluster).tolist() if self.by_kind else snapshot.gpus_of
+        )
         self.by_size.clear()
         self._items.clear()
         self.running = SortedItems()
@@ -110,7 +110,7 @@ class JobOrder:
 
     def move(self, snapshot: Snapshot, row: int) -> None:
         """The key of `row` has changed."""
-        if self._log is snapshot.state.log:
+        if self._cursor.follows(snapshot):
             self._place(snapshot, row)
 
     def _place(self, snapshot: Snapshot, row: int) -> None:
@@ -118,7 +118,7 @@ class JobOrder:
         known = self._items.pop(row, None)
         if known is not None:
             known[0].remove(known[1])
-        phase = snapshot.state.phase.item(row)
+        phase = snapshot.by_row.phase.item(row)
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
             item = (plain(self.key(snapshot, row)), row)

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from mypy_extensions import mypyc_attr
 
+from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
-from rota.scheduler.stages.fit import Fitter, alike
+from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
-from rota.table.state import State
 
 Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
@@ -62,20 +63,20 @@ class ByPriority:
         self.by_count = by_count
         self.finish = finish
         self.lineup = JobOrder(key, tracks_running=preemptive and not drifts, running_key=finish)
-        self.alike = JobOrder(key, sizes=alike)
+        self.alike = JobOrder(key, by_kind=True)
         self._numbered: JobTable | None = None  # the table that the numbers are of
         self._number_of: list[int] = []
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
-        if not len(snapshot.state.waiting):
+        if not snapshot.waiting_count:
             return Decision(memory, wake=wake or Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True), standing=self)
 
     def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         """Grants to begin and rows to preempt."""
-        if snapshot.state.plain and (self.by_count or self.placement in COUNT_ONLY):
+        if snapshot.plain and (self.by_count or self.placement in COUNT_ONLY):
             return self._by_count(snapshot)
         return self._by_place(snapshot)
 
@@ -98,10 +99,9 @@ class ByPriority:
     # -- where counting GPUs is enough ----------------------------------------------------------
 
     def _by_count(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
-        state = snapshot.state
-        free = state.occupancy.free.total
+        free = snapshot.occupancy.free.total
         losers: list[int] = []
-        if state.waiting_gpus <= free:
+        if snapshot.waiting_gpus <= free:
             rows = self._all_waiting(snapshot)
         elif not self.preemptive:
             if free == 0:
@@ -122,12 +122,12 @@ class ByPriority:
 
     def _rebuilt(self, snapshot: Snapshot, free: int) -> tuple[list[int], list[int]]:
         """Rows to start and to preempt; of drifting keys only as many are sorted as may be needed."""
-        gpus_of = snapshot.state.gpus_of
-        steady = self.finish is not None and snapshot.state.progress.steady
+        gpus_of = snapshot.gpus_of
+        steady = self.finish is not None and snapshot.is_steady
         if steady or not self.drifts:
             running = self.lineup.running.items[self.lineup.running.head :]
             return running_set(self.lineup, running, free, gpus_of, snapshot.now if steady else None)[:2]
-        rows = snapshot.state.running.rows
+        rows = snapshot.running_unsorted
         keys = self.key(snapshot, rows)
         found = running_set(self.lineup, last_items(keys, rows, 48), free, gpus_of)
         if found.reached and len(rows) > 48:
@@ -138,11 +138,10 @@ class ByPriority:
         """Devices for `rows`, on what is free once the losers are gone."""
         if not rows:
             return []
-        state = snapshot.state
-        free = state.occupancy.free.copy()
+        free = snapshot.occupancy.free.copy()
         for row in losers:
-            free.put_all(state.grants[row].devices)
-        gpus_of, place = state.gpus_of, self.place
+            free.put_all(snapshot.grants[row].devices)
+        gpus_of, place = snapshot.gpus_of, self.place
         grants = []
         for row in rows:
             devices = place(free, gpus_of[row])
@@ -157,7 +156,7 @@ class ByPriority:
         fit = self.fitter(snapshot)
         scratch = fit.scratch(snapshot)
         key = self.key
-        if not self.preemptive and not snapshot.state.reservations:
+        if not self.preemptive and not snapshot.reservations:
             self.alike.sync(snapshot)
             return admit_lined_up(self.alike, scratch, fit, strict=self.strict), []
         if not self.preemptive:
@@ -169,11 +168,11 @@ class ByPriority:
 
     def _numbers(self, snapshot: Snapshot, fit: Fitter) -> list[int]:
         """Equal numbers for rows that `fit` places alike; none if it goes by more than their requests."""
-        state = snapshot.state
-        if type(fit) is not Fitter or state.reservations:
+        if type(fit) is not Fitter or snapshot.reservations:
             return []
-        if self._numbered is not state.jobs:
-            self._numbered, self._number_of = state.jobs, _monotone(state)
+        jobs = snapshot.jobs.table
+        if self._numbered is not jobs:
+            self._numbered, self._number_of = jobs, _monotone(jobs, snapshot.cluster)
         return self._number_of
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
@@ -181,20 +180,19 @@ class ByPriority:
         return Fitter(snapshot, self.place)
 
 
-def _monotone(state: State) -> list[int]:
-    """Numbers of `alike`, but one of its own for whoever may find a place although room has shrunk.
+def _monotone(jobs: JobTable, cluster: Cluster) -> list[int]:
+    """Kinds of requests, but one of its own for whoever may find a place although room has shrunk.
 
     A node has to feed as many GPUs of a gang as are free on it: with fewer of them free, it may do again.
     """
-    jobs, cluster = state.jobs, state.cluster
-    numbers = np.array(alike(state), dtype=np.int64)
+    numbers = request_kinds(jobs, cluster)
     limits = ((jobs.cpus, cluster.node_cpus), (jobs.memory_gib, cluster.node_memory_gib))
     for needs, capacity in limits:
         if capacity.any():
             own = np.flatnonzero((jobs.gpus > 1) & (needs > 0.0))
             numbers[own] = -1 - own
-    found: list[int] = numbers.tolist()
-    return found
+    kinds: list[int] = numbers.tolist()
+    return kinds
 
 
 def last_items(keys: Floats, rows: Ints, count: int) -> list[Item]:

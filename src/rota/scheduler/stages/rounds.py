@@ -281,7 +281,7 @@ def _place(snapshot: Snapshot, picks: dict[int, int], rows: Ints) -> Decision:
             moving.append(row)
             scratch.release(grant)
     starts = [row for row in picks if row not in snapshot.grants or row in set(moving)]
-    starts.sort(key=lambda row: (-snapshot.state.gpus_of[row], row))
+    starts.sort(key=lambda row: (-snapshot.gpus_of[row], row))
     grants = admit_placed(starts, scratch, lambda trial, row: fit.on_type(trial, row, picks[row]))
     # Jobs without GPUs take no turns: they run as soon as a node has room.
     idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()

@@ -29,7 +29,7 @@ from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, 
 from rota.scheduler.moments.frozen import Frozen, load
 from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.reasons.waiting import explain
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot import Snapshot, table_of
 from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, PresentMoment
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
@@ -164,7 +164,7 @@ def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
     """Work that the rows `wanted` had done at the moment, in seconds at the requested allocation."""
     if not wanted:
         return {}
-    state = frozen.snapshot(frozenset()).state
+    state = table_of(frozen.snapshot(frozenset()))
     rows = [row for row in wanted if row < state.submitted]
     done = work_s(state, np.array(rows, dtype=np.int64))
     return dict(zip(rows, done.tolist(), strict=True))

@@ -136,9 +136,9 @@ class Child:
     def _note_displaced(self, snapshot: Snapshot, decision: Decision) -> None:
         """Who gave way to whom, for as long as he waits."""
         started = {grant.job for grant in decision.grants}
-        phase = snapshot.state.phase
+        phase = snapshot.by_row.phase
         kept = {r: c for r, c in self.displaced.items() if r not in started and phase[r] == Phase.PENDING}
-        ids = snapshot.state.jobs.ids
+        ids = snapshot.jobs.table.ids
         for row in decision.preempt:
             devices = set(snapshot.grants[row].devices) if row in snapshot.grants else set()
             heirs = [ids[grant.job] for grant in decision.grants if devices.intersection(grant.devices)]
@@ -155,9 +155,9 @@ class Child:
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
         constraints = list(explain(snapshot, decision, row) or explain_running(snapshot, row))
-        if constraints and row in self.displaced and row in snapshot.state.waiting:
+        if constraints and row in self.displaced and snapshot.waits(row):
             constraints.insert(1 if row in decision.reasons else 0, self.displaced[row])
-        ahead = self._ahead(snapshot, row) if row in snapshot.state.waiting else []
+        ahead = self._ahead(snapshot, row) if snapshot.waits(row) else []
         return {
             "constraints": [pack_constraint(one) for one in constraints],
             "position": len(ahead) + 1,

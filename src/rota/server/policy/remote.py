@@ -195,9 +195,9 @@ class RemotePolicy:
         request = Decide(
             self._drain(),
             snapshot.cause,
-            self._told.news(known, self.needs, snapshot.state.submitted),
+            self._told.news(known, self.needs, len(snapshot.jobs)),
             sealed if sealed is not self._left else None,
-            self.costs() if self.costs and snapshot.state.waiting.n else {},
+            self.costs() if self.costs and snapshot.waiting_count else {},
         )
         reply = self._asked(child, request, self.limits.deadline_s)
         try:

@@ -93,7 +93,7 @@ class Shadow:
 
     def moment(self, snapshot: Snapshot, real: Decision) -> None:
         """The real policy has decided `real`, which has not been carried out yet."""
-        known, submitted = snapshot._known, snapshot.state.submitted
+        known, submitted = snapshot._known, len(snapshot.jobs)
         with self._has_work:
             if self._must_begin:
                 self._must_begin = False

@@ -1,0 +1,173 @@
+"""The submitted jobs as a policy sees them: one read-only column per attribute."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from rota.model.columns import Array, Floats, Ints, read_only
+from rota.model.jobs import JobTable
+from rota.table.state import State
+
+LIVE = (
+    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",
+    "starts", "preemptions", "failures",
+)  # fmt: skip
+
+
+class LiveColumns:
+    """What the loop notes about each job, read-only and uncut: for single rows in hot paths.
+
+    Rows that have not been submitted yet read as if nothing had happened, which is so.
+    """
+
+    __slots__ = LIVE
+
+    phase: Array
+    first_start_s: Floats
+    since_s: Floats
+    """Start of the present stretch of running."""
+    run_s: Floats
+    """Seconds run before the present stretch."""
+    service: Floats
+    """GPU-seconds received before the present stretch."""
+    service_rate: Floats
+    """GPUs x share held now."""
+    starts: Ints
+    preemptions: Ints
+    failures: Ints
+
+    def __init__(self, state: State) -> None:
+        for name in LIVE:
+            setattr(self, name, read_only(getattr(state, name)))
+
+
+class _Static:
+    """A column of the job table, cut at the last submitted row."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, jobs: Jobs, owner: type) -> Array:
+        column: Array = getattr(jobs.table, self.name)
+        return column[: len(jobs)]
+
+
+class _Live:
+    """A column of what the loop notes, cut at the last submitted row."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, jobs: Jobs, owner: type) -> Array:
+        column: Array = getattr(jobs.live, self.name)
+        return column[: len(jobs)]
+
+
+class Jobs:
+    """The submitted jobs as columns; `rows` below are row numbers, one or an array."""
+
+    __slots__ = ("_state", "live", "table")
+
+    submit_s = _Static()
+    gpus = _Static()
+    gpus_min = _Static()
+    gpus_max = _Static()
+    counts = _Static()
+    gpu_share = _Static()
+    gpu_memory_gib = _Static()
+    gpu_types = _Static()
+    cpus = _Static()
+    memory_gib = _Static()
+    gang = _Static()
+    kind = _Static()
+    priority = _Static()
+    deadline_s = _Static()
+    limit_s = _Static()
+    batch_size = _Static()
+    tenant = _Static()
+    group = _Static()
+    workload = _Static()
+    phase = _Live()
+    first_start_s = _Live()
+    since_s = _Live()
+    service_rate = _Live()
+    starts = _Live()
+    preemptions = _Live()
+    failures = _Live()
+
+    def __init__(self, state: State, live: LiveColumns) -> None:
+        self._state = state
+        self.live = live
+        self.table: JobTable = state.jobs
+        """All requests, with those a simulation will submit later: for what is derived once per table.
+
+        It is another object whenever a request in it has changed.
+        """
+
+    def __len__(self) -> int:
+        return self._state.submitted
+
+    @overload
+    def service_gpu_s(self, rows: int) -> float: ...
+    @overload
+    def service_gpu_s(self, rows: Ints) -> Floats: ...
+    def service_gpu_s(self, rows: int | Ints) -> float | Floats:
+        """GPU-seconds received."""
+        return self._state.service_gpu_s(rows)
+
+    @overload
+    def ran_s(self, rows: int) -> float: ...
+    @overload
+    def ran_s(self, rows: Ints) -> Floats: ...
+    def ran_s(self, rows: int | Ints) -> float | Floats:
+        """Seconds run, on however many GPUs."""
+        return self._state.ran_s(rows)
+
+    @overload
+    def work_done(self, rows: int) -> float: ...
+    @overload
+    def work_done(self, rows: Ints) -> Floats: ...
+    def work_done(self, rows: int | Ints) -> float | Floats:
+        """Work done: seconds at the requested allocation, or iterations."""
+        return self._state.progress.done(rows, self._state.now)
+
+    @overload
+    def work_s(self, rows: int) -> float: ...
+    @overload
+    def work_s(self, rows: Ints) -> Floats: ...
+    def work_s(self, rows: int | Ints) -> float | Floats:
+        """Work done, as the seconds it takes at the requested allocation (on the fastest type)."""
+        per_s = self._state.progress.per_s
+        done: float | Floats = self.work_done(rows)
+        return done if per_s is None else done / per_s[rows]
+
+    @overload
+    def rate(self, rows: int) -> float: ...
+    @overload
+    def rate(self, rows: Ints) -> Floats: ...
+    def rate(self, rows: int | Ints) -> float | Floats:
+        """Work per second, as a job reports it while it runs; 0 for those that do not run."""
+        rates = self._state.progress.rate
+        return rates.item(rows) if isinstance(rows, int) else rates[rows]
+
+    def speed(self, row: int) -> float:
+        """Work per second as a part of what the requested allocation gives; 0 for one that does not run."""
+        per_s = self._state.progress.per_s
+        return self.rate(row) / (1.0 if per_s is None else per_s.item(row))
+
+    def finish_s(self, row: int, duration_s: float) -> float:
+        """When `row`, of so many seconds of work, is done if it works at full speed from where it stands.
+
+        The moment does not move as long as it does (`Snapshot.is_steady`).
+        """
+        progress = self._state.progress
+        return progress.since.item(row) + (duration_s - progress.base.item(row))
+
+    @overload
+    def waited_s(self, rows: int) -> float: ...
+    @overload
+    def waited_s(self, rows: Ints) -> Floats: ...
+    def waited_s(self, rows: int | Ints) -> float | Floats:
+        """Seconds since submission in which it did not run."""
+        waited: float | Floats = self._state.now - self.table.submit_s[rows] - self._state.ran_s(rows)
+        return waited

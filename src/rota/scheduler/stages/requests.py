@@ -1,0 +1,28 @@
+"""What jobs ask for, as one number each: jobs with equal numbers fit, or do not fit, alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Ints
+from rota.model.jobs import JobTable
+
+_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib")
+
+
+def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
+    """The kind of request of each row: where one has been skipped, others of its kind can be too.
+
+    Reservations aside, and as long as a placement goes by what is asked for alone.
+    """
+    columns = [getattr(jobs, name) for name in _COLUMNS]
+    if cluster.tenants:
+        columns.append(jobs.tenant)  # its quota
+    kinds = np.zeros(len(jobs), dtype=np.int64)
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        if len(values) > 1:
+            kinds = np.unique(kinds * len(values) + place, return_inverse=True)[1]
+    kinds[list(jobs.parts)] = np.arange(len(jobs.parts)) + kinds.max(initial=0) + 1
+    return kinds.astype(np.int64)
