@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.pages import cli_page, systems_page, with_table
+from rota.cli.pages import cli_page, knowledge_page, systems_page, with_table
 from rota.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +27,10 @@ def test_cli_page() -> None:
 
 def test_systems_page() -> None:
     assert (ROOT / "docs/systems.md").read_text(encoding="utf-8") == systems_page(), STALE
+
+
+def test_knowledge_page() -> None:
+    assert (ROOT / "docs/knowledge.md").read_text(encoding="utf-8") == knowledge_page(), STALE
 
 
 def test_table_of_systems() -> None:

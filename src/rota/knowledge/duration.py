@@ -78,9 +78,7 @@ def _keys(tenant: str, group: str) -> list[tuple[str, str]]:
     return [*([("group", group)] if group else []), ("tenant", tenant), ("all", "")]
 
 
-@provides(
-    Knowledge.DURATION, Provenance.USER, "the time limit; as predicted for jobs without one"
-)
+@provides(Knowledge.DURATION, Provenance.USER, "the time limit; as predicted for jobs without one")
 def user_duration(setup: Setup) -> Provider:
     """In a simulation somebody must have stated a limit; live they may come."""
     if setup.truth is not None and np.isnan(setup.jobs.limit_s).all():

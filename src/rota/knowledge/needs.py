@@ -36,15 +36,15 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.SERVICE_HISTORY: "table: shared `gpu_s` [sample], GPU-seconds of past jobs, ascending",
     Knowledge.THROUGHPUT: "column [job, GPU type]: iterations per second at the GPUs asked for; 0 where it "
     "cannot run",
-    Knowledge.SCALING: "table: by row `curve` (class) and `unit` (rate on the curve that counts as 1); shared "
-    "`rates` [class, GPUs], work per second",
-    Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), `limits` "
-    "[class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, variance); "
-    "handed over by a goodput speed model",
-    Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations per "
-    "second on the same GPUs, NaN where nobody measured; handed over by a speed model with pairs",
-    Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate relative to one node by the "
-    "lowest level of the cluster that holds all GPUs; handed over by a speed model with slowdowns by level",
+    Knowledge.SCALING: "table: by row `curve` (class) and `unit` (rate on the curve that counts as 1); "
+    "shared `rates` [class, GPUs], work per second",
+    Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
+    "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
+    "variance); handed over by a goodput speed model",
+    Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations "
+    "per second on the same GPUs, NaN where nobody measured; handed over by a speed model with pairs",
+    Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate relative to one node by "
+    "the lowest level of the cluster that holds all GPUs; handed over by a speed model with levels",
     Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
     "[class, cpus, gib] relative to the share in proportion; handed over by a speed model of hosts",
     Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",

@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge, Provenance, Provider
@@ -220,15 +220,13 @@ for _kind, (_summary, _needs) in _OFFERED.items():
     provides(_kind, Provenance.ORACLE, _summary, where={Where.SIMULATED}, needs=_needs)(offered(_kind))
 
 
-def facts() -> list[dict[str, Any]]:
-    """Every registered provider once, with the worlds in which it is the default."""
-    table: dict[tuple[Knowledge, Provenance, str], dict[str, Any]] = {}
-    for where in Where:
-        seen: set[Knowledge] = set()
-        for source in sources(where):
-            key = (source.kind, source.provenance, source.summary)
-            fact = table.setdefault(key, {"source": source, "default": []})
-            if source.kind not in seen:
-                fact["default"].append(where)
-            seen.add(source.kind)
-    return list(table.values())
+def all_sources() -> list[tuple[Source, frozenset[Where]]]:
+    """Every registered provider, with the worlds in which it goes before all others of its kind."""
+    stands = {where: sources(where) for where in Where}
+    first = {(where, source.kind): source for where in Where for source in reversed(stands[where])}
+    each = sorted({id(s): s for there in stands.values() for s in there}.values(), key=_place)
+    return [(s, frozenset(where for where in s.where if first[where, s.kind] is s)) for s in each]
+
+
+def _place(source: Source) -> tuple[int, int]:
+    return list(Knowledge).index(source.kind), list(Provenance).index(source.provenance)

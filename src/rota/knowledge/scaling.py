@@ -120,16 +120,12 @@ def given_scaling(curves: Table, provenance: Provenance = Provenance.ORACLE) -> 
     return Given(Knowledge.SCALING, curves, provenance)
 
 
-def linear_scaling(
-    jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE
-) -> Given:
+def linear_scaling(jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE) -> Given:
     """Speed in proportion to GPUs, 1 at the number asked for: what a trace of durations says."""
     by_row = {"curve": np.zeros(len(jobs), dtype=np.int64), "unit": np.maximum(jobs.gpus, 1.0)}
     return given_scaling(Table(by_row, {"rates": np.arange(cluster.gpus + 1.0)[None, :]}), provenance)
 
 
-@provides(
-    Knowledge.SCALING, Provenance.ASSUMED, "in proportion to GPUs", where={Where.SIMULATED}
-)
+@provides(Knowledge.SCALING, Provenance.ASSUMED, "in proportion to GPUs", where={Where.SIMULATED})
 def assumed_scaling(setup: Setup) -> Provider:
     return linear_scaling(setup.jobs, setup.cluster, Provenance.ASSUMED)

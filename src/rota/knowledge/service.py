@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from rota.errors import InputError
 from rota.knowledge.given import Provides
@@ -32,6 +31,8 @@ class ServiceSamples(Provides):
     @classmethod
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
         """The samples in a CSV file (it may be compressed): the only column, or the one called `column`."""
+        import polars as pl  # the help of a command reads the registry
+
         try:
             frame = pl.read_csv(os.fspath(path))
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -98,7 +99,9 @@ class CompletedService(Provides):
         self.values, self._told = _sample(np.array(self._gpu_s)), len(self._gpu_s)
 
 
-@provides(Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, "GPU-seconds of the jobs that have completed so far")
+@provides(
+    Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, "GPU-seconds of the jobs that have completed so far"
+)
 def completed_service(setup: Setup) -> Provider:
     history = CompletedService()
     history.begin_with(ran_s for _, _, seconds in setup.past for ran_s in seconds)

@@ -14,7 +14,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Provider
-from rota.knowledge.registry import Setup, Where, provides
+from rota.knowledge.registry import Setup, provides
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
@@ -149,9 +149,7 @@ def given_throughput(rates: Floats, provenance: Provenance = Provenance.ORACLE) 
     return Given(Knowledge.THROUGHPUT, read_only(rates), provenance)
 
 
-def uniform_throughput(
-    jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE
-) -> Given:
+def uniform_throughput(jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE) -> Given:
     """Every type a job accepts is as fast as any other: what a trace of durations says."""
     return given_throughput(accepted(jobs, cluster).astype(np.float64), provenance)
 

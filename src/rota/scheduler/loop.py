@@ -85,8 +85,11 @@ class Loop:
             provider.attach(self.state)
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
+        self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._columns = LiveColumns(self.state)
         world.attach(self.state)
+        if self._listeners:
+            self._listen()
 
     # -- one pass --------------------------------------------------------------------------------
 
@@ -197,9 +200,18 @@ class Loop:
 
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
+        if self._listeners:
+            self._listen()
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)
+
+    def _listen(self) -> None:
+        """Providers hear what was seen of running jobs; a world notes it from the first time on."""
+        seen = self.world.observed()
+        if seen:
+            for provider in self._listeners:
+                provider.observed(seen)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
@@ -358,5 +370,5 @@ def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> 
     if missing:
         raise PolicyError(
             f"{type(policy).__name__} needs {', '.join(missing)}, which nobody provides; "
-            f"choose a provider with --knowledge {missing[0]}=oracle|user|predicted"
+            "docs/knowledge.md lists who can, and --knowledge chooses"
         )

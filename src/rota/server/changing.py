@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from rota.errors import RotaError
+from rota.knowledge.registry import Where, kinds
 from rota.model.units import format_duration
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
@@ -21,7 +22,6 @@ from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
 from rota.worlds.live.holds import BEGIN, Hold, dominant
 from rota.worlds.live.inbox import CommandAsked
-from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.resizing import changed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def carry_out(scheduler: Scheduler, asked: CommandAsked) -> bool:
 
 def _set_policy(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
     """Another policy takes over with an empty memory; its first decision preempts nobody."""
-    spec = check_policy(str(asked.args["policy"]), frozenset(SOURCES))
+    spec = check_policy(str(asked.args["policy"]), kinds(Where.LIVE))
     now = scheduler.clock()
     old = scheduler.policy.spec if scheduler.policy else ""
     row = PolicyRow(REAL, str(spec), now, asked.user)
@@ -61,7 +61,7 @@ def _set_shadow(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
             scheduler.host.set_shadow(None)
         event = EventRow(now, asked.user, "shadow", text="ended")
         return Step(without=[SHADOW], events=[event]), False
-    spec = check_policy(text, frozenset(SOURCES))
+    spec = check_policy(text, kinds(Where.LIVE))
     row = PolicyRow(SHADOW, str(spec), now, asked.user)
     return Step(policies=[row], events=[EventRow(now, asked.user, "shadow", text=str(spec))]), True
 

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from rota.errors import InputError
+from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.keeping import Keep

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 
 from rota.errors import InputError
+from rota.knowledge.registry import Where, kinds
 from rota.server import people
 from rota.server.agents import Agents
 from rota.server.answers import Answers
@@ -66,7 +67,6 @@ from rota.wire.views import (
     Why,
 )
 from rota.worlds.live.inbox import Arrived, Inbox
-from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.orders import Desk
 
 
@@ -295,7 +295,7 @@ class LiveController:
 
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another policy, from now on."""
-        check_policy(policy, frozenset(SOURCES))
+        check_policy(policy, kinds(Where.LIVE))
         self.answers.try_policy(policy)
         self.commands.give(who, "policy", None, {"policy": policy}, "policy")
         return self.answers.new_policy(policy)
@@ -303,7 +303,7 @@ class LiveController:
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         """A policy that says what it would do; None ends that."""
         if policy:
-            check_policy(policy, frozenset(SOURCES))
+            check_policy(policy, kinds(Where.LIVE))
             self.answers.try_policy(policy)
         self.commands.give(who, "shadow", None, {"policy": policy or ""}, "shadow")
         return self.answers.policy()

@@ -23,6 +23,7 @@ from typing import Any
 
 from rota import __version__
 from rota.errors import RotaError
+from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.replica import TracedState

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rota.knowledge.seen import JobObservations
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
 from rota.model.grants import Reservation
@@ -30,7 +31,6 @@ from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import Hold, note_of
 from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.news import LiveNode
-from rota.worlds.live.observed import JobObservations
 
 LEAST_CAPACITY = 1024
 _ASKED = (

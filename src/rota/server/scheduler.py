@@ -48,7 +48,6 @@ from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
 from rota.worlds.live.news import News
-from rota.worlds.live.observed import introduce
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.world import LiveWorld
@@ -222,7 +221,6 @@ class Scheduler:
         self.recorder.world = world
         self.logged, self._memory = 0, built.memory
         chosen = live_providers(self.settings.knowledge, world.jobs, world.cluster, _past(self.store))
-        introduce(world, chosen.values())
         self.loop = Loop(
             world,
             self.host,

@@ -1,106 +1,47 @@
-"""What is seen of running jobs: how busy they keep their devices, how fast they work on how many of them.
+"""What is seen of running jobs: how busy they keep their devices, how fast they work on which of them.
 
 Only a job that is alone on its devices says something about itself; how fast it works beside another is held
-against that.  One that has not been watched for long enough counts as keeping its devices fully busy.
+against that.  What is seen is kept with the job, and told to whoever listens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
-from rota.model.grants import Grant, Role
-from rota.wire.sync import Usage
+from rota.knowledge.needs import Observation
+from rota.knowledge.seen import NEWS, Shape, by_size, is_alone, shape_of
+from rota.model.grants import Grant
+from rota.wire.sync import ProgressReport, Usage
 
 if TYPE_CHECKING:
     from rota.worlds.live.attempts import Attempt, LiveJob
     from rota.worlds.live.world import LiveWorld
 
-LOOKED_ENOUGH_S = 60.0
-"""A job is known after it was watched alone for so long."""
 EVERY_S = 5.0
 """Agents look so often."""
-MEMORY_S = 120.0
-"""What was seen counts less and less with this time constant."""
 SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
-NEWS = 0.05
-"""A change by less is not worth telling."""
-FRESH = 0.3
-"""Weight of the newest speed."""
 
 
-@dataclass(slots=True)
-class JobObservations:
-    """What was seen of one job, over all its attempts."""
+def seen_before(world: LiveWorld) -> list[Observation]:
+    """What is on record of all jobs, as if it were seen now; on grants that they have, or had.
 
-    utilisation: float = 1.0
-    """Part of its devices that it keeps busy, alone on them."""
-    looked_s: float = 0.0
-    """For how long it was watched."""
-    speeds: dict[int, float] = field(default_factory=dict)
-    """Samples per second, or steps where batches have no size, by number of devices, alone on them."""
-    told: float = 1.0
-    """The utilisation that policies know."""
-    told_speeds: dict[int, float] = field(default_factory=dict)
-    """Likewise."""
-
-    def look(self, busy: float, seconds: float) -> None:
-        """It has kept this part of its devices busy for so long."""
-        weight = 1.0 if not self.looked_s else 1.0 - math.exp(-seconds / MEMORY_S)
-        self.utilisation += weight * (min(max(busy, 0.0), 1.0) - self.utilisation)
-        self.looked_s += seconds
-
-    def time(self, devices: int, speed: float) -> None:
-        """It works this fast on so many devices."""
-        old = self.speeds.get(devices)
-        self.speeds[devices] = speed if old is None else old + FRESH * (speed - old)
-
-    def take_news(self) -> bool:
-        """True if policies should know what they do not; from now on they do."""
-        known = self.utilisation if self.looked_s >= LOOKED_ENOUGH_S else 1.0
-        old = self.told_speeds
-        is_news = abs(known - self.told) >= NEWS or any(
-            abs(speed - old.get(devices, 0.0)) >= NEWS * speed for devices, speed in self.speeds.items()
-        )
-        if is_news:
-            self.told, self.told_speeds = known, dict(self.speeds)
-        return is_news
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "utilisation": self.utilisation,
-            "looked_s": self.looked_s,
-            "speeds": {str(devices): speed for devices, speed in self.speeds.items()},
-        }
-
-    @classmethod
-    def of(cls, plain: dict[str, Any] | None) -> JobObservations:
-        """From JSON."""
-        if not plain:
-            return cls()
-        speeds = {int(devices): float(speed) for devices, speed in plain["speeds"].items()}
-        return cls(float(plain["utilisation"]), float(plain["looked_s"]), speeds)
-
-
-@runtime_checkable
-class Observer(Protocol):
-    """Who wants to know what is seen of jobs."""
-
-    def observe(self, row: int, observed: JobObservations) -> None:
-        """Something new about `row`."""
-        ...
-
-
-def introduce(world: LiveWorld, observers: Iterable[object]) -> None:
-    """From now on these hear what is seen, beginning with what was seen already."""
-    world.observers = [one for one in observers if isinstance(one, Observer)]
+    A speed is told if the job was on such devices in an attempt that is on record.
+    """
+    now, seen, devices = world.state.now, [], world.cluster.gpus
     for job in world.live.values():
-        if job.observed.take_news():
-            _tell(world, job)
+        grants = [a.grant for a in reversed(job.attempts) if is_alone(a.grant)]
+        grants = [grant for grant in grants if max(grant.devices) < devices]  # a node may have lost some
+        if grants and job.observed.looked_s:
+            since_s = now - job.observed.looked_s
+            seen.append(Observation(job.row, grants[0], since_s, now, busy=job.observed.utilisation))
+        for shape, speed in job.observed.speeds.items():
+            grant = next((g for g in grants if shape_of(world.cluster, g, shape.batch_size) == shape), None)
+            if grant is not None:
+                step_s = (shape.batch_size or 1.0) / speed
+                seen.append(Observation(job.row, grant, now, now, step_s=step_s, batch_size=shape.batch_size))
+    return seen
 
 
 def look(world: LiveWorld, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
@@ -120,11 +61,10 @@ def look(world: LiveWorld, job: LiveJob, attempt: Attempt, node: str, usage: Usa
     if before is not None and then is not None and before > attempt.ready_s:
         seconds = place.looked_s - before
         if seconds > EVERY_S:
-            job.observed.look(then, seconds - EVERY_S)
+            _look(world, job, attempt, then, place.looked_s - EVERY_S, seconds - EVERY_S)
             seconds = EVERY_S
     if seconds > 0.0:
-        job.observed.look(now, seconds)
-        _tell_news(world, job)
+        _look(world, job, attempt, now, place.looked_s, seconds)
 
 
 def settle(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
@@ -136,8 +76,18 @@ def settle(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
     seconds = now - max(attempt.ready_s, -math.inf if first.looked_s is None else first.looked_s)
     if seconds > EVERY_S + SETTLED_S:
         first.looked_s = now
-        job.observed.look(busy, seconds)
-        _tell_news(world, job)
+        _look(world, job, attempt, busy, now, seconds)
+
+
+def _look(
+    world: LiveWorld, job: LiveJob, attempt: Attempt, busy: float, until_s: float, seconds: float
+) -> None:
+    """It has kept this part of its devices busy for so many seconds until then."""
+    job.observed.look(busy, seconds)
+    usage = attempt.usage
+    gib = math.nan if usage is None or usage.gpu_memory_gib is None else usage.gpu_memory_gib
+    seen = Observation(job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=gib)
+    _note(world, job, seen)
 
 
 def _busy_now(attempt: Attempt) -> float | None:
@@ -162,24 +112,50 @@ def hear_speed(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
         return
     if said.at_s - world.epoch_unix_s < attempt.ready_s + SETTLED_S or attempt is not job.attempt:
         return
-    speed = (said.batch_size or 1.0) / said.step_s
     if _is_alone(world, job, attempt):
-        job.observed.time(len(attempt.grant.devices), speed)
-        _tell_news(world, job)
+        job.observed.time(_shape(world, attempt), (said.batch_size or 1.0) / said.step_s)
+        _note(world, job, _heard(world, job, attempt, said))
     else:
-        _pace_beside(world, job, speed)
+        _pace_beside(world, job, attempt, (said.batch_size or 1.0) / said.step_s)
+
+
+def _heard(world: LiveWorld, job: LiveJob, attempt: Attempt, said: ProgressReport) -> Observation:
+    """What a program has said, as an observation."""
+    until_s = said.at_s - world.epoch_unix_s
+
+    def number(value: float | None) -> float:
+        return math.nan if value is None else value
+
+    return Observation(
+        job.row,
+        attempt.grant,
+        until_s - number(said.step_s),
+        until_s,
+        step_s=number(said.step_s),
+        batch_size=number(said.batch_size),
+        noise=number(said.gradient_noise),
+        loss=number(said.loss),
+    )
+
+
+def _shape(world: LiveWorld, attempt: Attempt) -> Shape:
+    """What the speed of `attempt` is one of."""
+    said = attempt.progress
+    return shape_of(world.cluster, attempt.grant, (said.batch_size or 0.0) if said is not None else 0.0)
 
 
 def _is_alone(world: LiveWorld, job: LiveJob, attempt: Attempt) -> bool:
     """True if it runs with nobody beside it on whole devices."""
-    grant = attempt.grant
     is_running = attempt is job.attempt and job.row in world.state.running and attempt.told is None
-    return is_running and grant.role is Role.ALONE and grant.share == 1.0 and bool(grant.devices)
+    return is_running and is_alone(attempt.grant)
 
 
-def _pace_beside(world: LiveWorld, job: LiveJob, speed: float) -> None:
+def _pace_beside(world: LiveWorld, job: LiveJob, attempt: Attempt, speed: float) -> None:
     """Beside another it works this fast: that is its rate, if it is known how fast it works alone."""
-    alone, row, now = job.observed.speeds.get(max(job.spec.gpus, 1)), job.row, world.state.now
+    shape, row, now = _shape(world, attempt), job.row, world.state.now
+    alike = {one: alone for one, alone in job.observed.speeds.items() if one.batch_size == shape.batch_size}
+    asked = max(job.spec.gpus, 1)
+    alone = next((sizes[asked] for sizes in by_size(alike, shape.gpu_type) if asked in sizes), None)
     if alone is None:
         return
     rate = speed / alone
@@ -188,21 +164,19 @@ def _pace_beside(world: LiveWorld, job: LiveJob, speed: float) -> None:
         world.note_progress(row)
 
 
-def rate_of(job: LiveJob, grant: Grant) -> float:
+def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
     """Work per second on `grant`: measured where it was, else in proportion to devices and share."""
     asked, devices = max(job.spec.gpus, 1), len(grant.devices) or 1
-    speeds = job.observed.speeds
-    if grant.share == 1.0 and devices != asked and asked in speeds and devices in speeds:
-        return speeds[devices] / speeds[asked]
+    if grant.share == 1.0 and devices != asked:
+        for sizes in by_size(job.observed.speeds, gpu_type):
+            if asked in sizes and devices in sizes:
+                return sizes[devices] / sizes[asked]
     return devices / asked * grant.share
 
 
-def _tell_news(world: LiveWorld, job: LiveJob) -> None:
+def _note(world: LiveWorld, job: LiveJob, seen: Observation) -> None:
+    """The job is stored if this is news, and whoever listens is told."""
     if job.observed.take_news():
         world.news.jobs[job.row] = job
-        _tell(world, job)
-
-
-def _tell(world: LiveWorld, job: LiveJob) -> None:
-    for observer in world.observers:
-        observer.observe(job.row, job.observed)
+    if world.seen is not None:
+        world.seen.append(seen)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.growing import GrowingTable
@@ -31,7 +32,7 @@ from rota.worlds.live.holds import ARRAY, DEPENDENCY, Hold, note_of
 from rota.worlds.live.inbox import Arrived, Begun, Changed, CommandAsked, Event, Inbox, ReportTold
 from rota.worlds.live.moving import carry_out
 from rota.worlds.live.news import LiveNode, News
-from rota.worlds.live.observed import Observer, rate_of, settle
+from rota.worlds.live.observed import rate_of, seen_before, settle
 from rota.worlds.live.orders import Desk
 from rota.worlds.live.parts import part_of, places_of
 from rota.worlds.live.recent_costs import Measured
@@ -78,7 +79,8 @@ class LiveWorld:
         self.settings = settings or LiveSettings()
         self.timers = Timers()
         self.measured = Measured()
-        self.observers: list[Observer] = []
+        self.seen: list[Observation] | None = None
+        """What was seen of running jobs since somebody asked; None as long as nobody has."""
         self.news = News()
         self._how: dict[int, How] = {}
         self._gone: set[int] = set()
@@ -138,6 +140,11 @@ class LiveWorld:
         if how is How.LOST and not attempt.is_over:
             self.void(job, attempt, f"node {self._lost_name(attempt)} is not heard of")
         return Lost(overhead_s=max(0.0, ready - self.state.since_s.item(row)))
+
+    def observed(self) -> Sequence[Observation]:
+        seen = seen_before(self) if self.seen is None else self.seen
+        self.seen = []
+        return seen
 
     def suspended(self) -> Iterable[Resident]:
         return leaving.suspended(self)
@@ -354,9 +361,18 @@ class LiveWorld:
 
     def pace(self, job: LiveJob, attempt: Attempt) -> None:
         """The attempt works from now on."""
-        rate = attempt.grant.share if attempt.is_trial else rate_of(job, attempt.grant)
+        rate = (
+            attempt.grant.share
+            if attempt.is_trial
+            else rate_of(job, attempt.grant, self._type_of(attempt.grant))
+        )
         self.progress.pace(job.row, rate, self.state.now, self.state.now)
         self.note_progress(job.row)
+
+    def _type_of(self, grant: Grant) -> str | None:
+        if not grant.devices:
+            return None
+        return self.cluster.type_names[self.cluster.device_type.item(grant.devices[0])]
 
     def began_s(self, state: State, row: int) -> float:
         """When the processes of the running job `row` began on its present devices; NaN if they have not."""
