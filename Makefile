@@ -15,8 +15,10 @@ SHARED  ?= ../shared
 DATA    ?= $(SHARED)/reference
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# The tests start hundreds of processes; without this each of them would compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test soak lint check fast bench bench-live agree fidelity bless docs clean
+.PHONY: help setup demo quick test soak lint check fast bench bench-live agree fidelity bless docs clean
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,10 +52,13 @@ endif
 DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
 DEMO_JOBS    := 3000
 
-test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
-	$(BIN)/pytest -q -n $(WORKERS) -m "not soak"
+quick: setup  ## the tests that start no process and never sleep: under a minute, for the work loop
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --quick
 
-soak: setup $(TORCH)  ## the tests that take minutes: hundreds of kills under load, the compiled build
+test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not soak"
+
+soak: setup $(TORCH)  ## the tests that take minutes: many scenes, kills under load, the compiled build
 	$(BIN)/pytest -q -m soak
 
 lint: setup  ## ruff, formatting and strict types

@@ -22,7 +22,8 @@ from rota.policies.philly.delays import BORROWED, FAIR_SHARE, FRAGMENTATION, siz
 from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
 from rota.worlds.simulated.run import Setting, prepare
-from rota.worlds.simulated.speed import FixedDuration, Slowdowns
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import FixedDuration
 
 SPREAD = Slowdowns(spread={"*": 0.854})
 POLICIES = {

@@ -1,4 +1,4 @@
-"""For every test that draws examples, alone or with all the others.
+"""For every test that draws examples, alone or with all the others; and what `--quick` leaves out.
 
 Examples are derived from the test's own name (`derandomize`), so that a failure repeats by itself, and none
 has to come within some milliseconds.
@@ -6,7 +6,59 @@ has to come within some milliseconds.
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("rota", derandomize=True, deadline=None, database=None)
 settings.load_profile("rota")
+
+TESTS = Path(__file__).parent
+ABOUT_PROCESSES = {"agent", "live", "server", "training"}
+"""Folders of tests that are about processes and the time they take."""
+PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
+within = {"a quick test": False}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only tests that start no process and never sleep")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        config.option.markexpr = "not slow and not soak"
+        sys.addaudithook(refuse_processes)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--quick`, those folders are not even imported."""
+    apart = collection_path.parent == TESTS and collection_path.name in ABOUT_PROCESSES
+    return True if apart and config.getoption("quick") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Whoever breaks what the option promises fails, and is told what to do about it."""
+    if not item.config.getoption("quick"):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", refuse_sleep)
+        within["a quick test"] = True
+        try:
+            return (yield)
+        finally:
+            within["a quick test"] = False
+
+
+def refuse_processes(event: str, _: tuple[Any, ...]) -> None:
+    if within["a quick test"] and event in PROCESS_EVENTS:
+        pytest.fail(f"{event} in a quick test: mark it slow")
+
+
+def refuse_sleep(seconds: float) -> None:
+    pytest.fail(f"time.sleep({seconds:g}) in a quick test: mark it slow")

@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 Handicap = runpy.run_path(str(EXAMPLES / "handicap.py"))["Handicap"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_example(script: Path, tmp_path: Path) -> None:
     """The output is the file of the same name in .out; ROTA_BLESS=1 rewrites it."""

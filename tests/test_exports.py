@@ -26,6 +26,7 @@ def test_unknown_name() -> None:
         rota.simulat  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.slow
 def test_import_is_light() -> None:
     """`import rota` loads none of the libraries it may need later."""
     probe = "import sys, rota; print(*{'numpy', 'polars', 'scipy', 'rich', 'yaml'} & set(sys.modules))"

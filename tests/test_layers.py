@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
+from functools import cache
+from pathlib import Path, PurePosixPath
 
 import rota
 
@@ -55,16 +54,17 @@ CORE = {
 } | {"mypy_extensions"}
 
 
-def files() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+def layer(name: str) -> str:
+    return name.split("/")[0].removesuffix(".py")
 
 
-def layer(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every file below `src/rota`, read once."""
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
@@ -76,56 +76,83 @@ def imports(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
             yield from ((alias.name, node) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_one_way(path: Path) -> None:
-    own, tree = layer(path), tree_of(path)
-    targets = {module.split(".")[1] for module, _ in imports(tree) if module.startswith("rota.")}
-    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
-    if own in BELOW:
-        assert targets - {own} <= BELOW[own]
-    if own != "cli":
-        assert "cli" not in targets
+def may_import(own: str, target: str) -> bool:
+    """Whether files of layer `own` may import layer `target`."""
+    return target == own or (target != "cli" and target in BELOW.get(own, {target}))
+
+
+def test_imports_point_one_way() -> None:
+    offenders = [
+        f"{name} imports {module}"
+        for name, tree in trees().items()
+        for module, _ in imports(tree)
+        if module.startswith("rota.") and not may_import(layer(name), module.split(".")[1])
+    ]
+    assert offenders == []
+
+
+def test_imports_are_absolute() -> None:
+    """So that the line itself says which layer it reaches for."""
+    offenders = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert offenders == []
 
 
 def test_every_layer_is_named() -> None:
     """A new folder has to say where it stands."""
-    assert {layer(path) for path in files()} <= {*BELOW, "__init__", "api", "server", "cli"}
+    assert {layer(name) for name in trees()} <= {*BELOW, "__init__", "api", "server", "cli"}
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_core_imports_core_only(path: Path) -> None:
-    """Third-party modules are those of the core; optional ones stand inside a `try` or a function."""
-    tree = tree_of(path)
-    guarded = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Try | ast.FunctionDef)
-        for inner in ast.walk(node)
-    }
-    for module, node in imports(tree):
-        top = module.split(".")[0]
-        if top in OPTIONAL:
-            assert id(node) in guarded, f"{top} is optional: import it inside a try"
-        else:
-            allowed = {"rota", *CORE, *EXTRAS.get(layer(path), set())}
-            assert top in allowed or top in sys.stdlib_module_names, f"{top} is not in the core"
+def test_core_imports_core_only() -> None:
+    """Third-party modules are the core's; optional ones stand inside a `try` or a function."""
+    offenders = [
+        f"{name}: {offence}" for name, tree in trees().items() for offence in beyond_core(name, tree)
+    ]
+    assert offenders == []
+
+
+def beyond_core(name: str, tree: ast.Module) -> Iterator[str]:
+    """What a file imports that its layer may not, or not there."""
+    allowed = {"rota", *CORE, *EXTRAS.get(layer(name), set()), *sys.stdlib_module_names}
+    tops = [(module.split(".")[0], node) for module, node in imports(tree)]
+    guarded: set[int] = set()
+    if any(top in OPTIONAL for top, _ in tops):
+        guarded = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Try | ast.FunctionDef)
+            for inner in ast.walk(node)
+        }
+    for top, node in tops:
+        if top in OPTIONAL and id(node) not in guarded:
+            yield f"{top} is optional: import it inside a try"
+        elif top not in OPTIONAL and top not in allowed:
+            yield f"{top} is not in the core"
 
 
 BEHIND_SNAPSHOTS = {"snapshot.py", "job_columns.py", "loop.py"}
 """Modules of the scheduler, besides those in `moments`, that know the table behind a snapshot."""
 
 
-def deciding() -> list[Path]:
-    """Modules that see a snapshot and decide, place or explain by it."""
-    rooms = [path for path in files() if layer(path) in ("policies", "scheduler", "knowledge", "bounds")]
-    return [path for path in rooms if path.name not in BEHIND_SNAPSHOTS and path.parent.name != "moments"]
+def decides(name: str) -> bool:
+    """Whether a module sees a snapshot and decides, places or explains by it."""
+    path = PurePosixPath(name)
+    apart = path.name in BEHIND_SNAPSHOTS or path.parent.name == "moments"
+    return layer(name) in ("policies", "scheduler", "knowledge", "bounds") and not apart
 
 
-@pytest.mark.parametrize("path", deciding(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_policy_reaches_the_table_behind_its_snapshot(path: Path) -> None:
+def test_no_policy_reaches_the_table_behind_its_snapshot() -> None:
     """The loop's table can be written; whoever decides reads what `Snapshot` and `Jobs` show of it."""
-    tree = tree_of(path)
-    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert "table_of" not in named
-    private = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert private.isdisjoint({"_state", "whole"})
+    offenders = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        if decides(name)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and node.id == "table_of")
+        or (isinstance(node, ast.Attribute) and node.attr in ("_state", "whole"))
+    ]
+    assert offenders == []

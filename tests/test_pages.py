@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.cli import job_pages
 from rota.cli.pages import cli_page, knowledge_page, systems_page, with_table
 from rota.errors import InputError
 
@@ -35,6 +36,11 @@ def test_knowledge_page() -> None:
 
 def test_table_of_systems() -> None:
     assert with_table(README) == README, STALE
+
+
+def test_columns_of_a_job() -> None:
+    for page, text in job_pages.pages(ROOT / "docs").items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name} is {STALE}"
 
 
 def test_table_needs_its_place() -> None:

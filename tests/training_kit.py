@@ -7,7 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from rota.agent.ports import free_port
 from rota.training import protocol
@@ -15,6 +18,8 @@ from rota.training.protocol import Directive, RankState
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "training"
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+"""For programs that import it; nobody imports it to find out."""
 PATIENCE_S = 300.0
 """Gangs load torch several times over and take leave of it, with the share of a core that is left to them."""
 

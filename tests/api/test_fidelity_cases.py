@@ -122,6 +122,7 @@ def test_wrong_results_are_refused_in_one_sentence(tmp_path: Path, times: str, p
         run_case(write(tmp_path, CASE, times), tmp_path / "data")
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize("case", CASES)

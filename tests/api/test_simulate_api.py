@@ -31,6 +31,7 @@ def same(one: rota.Results, other: rota.Results) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_any_number_of_workers(workers: int) -> None:
     """Results do not depend on where they were computed."""
@@ -46,6 +47,7 @@ def test_any_number_of_workers(workers: int) -> None:
     assert [record.policy for record in alone.records[::2]] == asked["policies"]
 
 
+@pytest.mark.slow
 def test_errors_travel() -> None:
     """What fails in a worker fails here, with its type and its words."""
     trace = trace_of(JOBS)
@@ -68,6 +70,7 @@ def test_columns_stay_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
         copy.truth.duration_s[0] = 1
 
 
+@pytest.mark.slow
 def test_script_without_guard(tmp_path: Path) -> None:
     """Three lines in a file, no `if __name__` around them, and a policy of one's own: all cores are used."""
     script = tmp_path / "three.py"
@@ -110,6 +113,7 @@ def test_instances() -> None:
     assert results["Counting"].jobs.equals(results["srtf"].jobs)
 
 
+@pytest.mark.slow
 def test_progress() -> None:
     """Each run tells its end; numbers never exceed the jobs there are."""
     told: list[tuple[str, int, int]] = []
@@ -173,6 +177,7 @@ def test_bounds_stand_beside_policies() -> None:
         rota.simulate(trace_of(JOBS), cluster="1x8", policies="bound:all_at_one")
 
 
+@pytest.mark.slow
 def test_processes_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker outlives the call, also when a policy fails."""
     started: list[subprocess.Popen[bytes]] = []

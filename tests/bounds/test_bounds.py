@@ -15,7 +15,8 @@ from rota.bounds.demand import demand_of, largest_sizes
 from rota.bounds.fluid_share import water_level
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import AllowedCounts, JobTable, Outcome, Truth
+from rota.model.job_columns import AllowedCounts
+from rota.model.jobs import JobTable, Outcome, Truth
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.model.trace import Trace
 from rota.reports.summary import summarise

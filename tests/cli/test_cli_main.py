@@ -33,6 +33,7 @@ def test_version() -> None:
     assert rota("--version").out == f"rota {__version__}\n"
 
 
+@pytest.mark.slow
 def test_help_is_quick() -> None:
     """`rota --help` takes under 0.3 s of CPU and loads none of the heavy libraries."""
     assert min(cpu_seconds("--help") for _ in range(5)) < 0.3
@@ -51,6 +52,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_interrupt(tmp_path: Path) -> None:
     """Ctrl-C ends a simulation, its workers included, with 130 and one line, and writes nothing."""
     long = tmp_path / "long.csv"
@@ -67,6 +69,7 @@ def test_interrupt(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_interrupt_of_a_parent_that_waits(tmp_path: Path) -> None:
     """The same once the workers are at work and the parent has nothing to do but wait."""
     long = tmp_path / "long.csv"
@@ -88,6 +91,7 @@ def test_interrupt_of_a_parent_that_waits(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_impatient_interrupts() -> None:
     """A second Ctrl-C while Python takes leave changes neither exit code nor words."""
     code = """
@@ -104,6 +108,7 @@ main.main()
     assert (done.returncode, done.stderr) == (130, "rota: interrupted\n")
 
 
+@pytest.mark.slow
 def test_interrupt_within_exec(tmp_path: Path) -> None:
     """Ctrl-C while a dataclass is being made: the exit code is the same however the program was started."""
     (tmp_path / "once.py").write_text(
@@ -122,6 +127,7 @@ main.main()
     assert (done.returncode, done.stderr) == (130, "rota: interrupted\n")
 
 
+@pytest.mark.slow
 def test_closed_pipe(hundred: Path) -> None:
     """A reader that stops early is no error."""
     command = f"{sys.executable} -m rota.cli.main trace describe {hundred} --json | head -1"
@@ -131,6 +137,7 @@ def test_closed_pipe(hundred: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(shell: str) -> None:
     """Each shell gets a completion script."""

@@ -17,6 +17,7 @@ def test_taken(folder: Path) -> None:
     assert (done.status, done.out) == (0, "m.rota: 20s into the trace, 1 job running, 2 waiting\n")
 
 
+@pytest.mark.slow
 def test_replay(folder: Path) -> None:
     """The policy that was asked decides as it did: strict FIFO leaves c behind b."""
     rota(*TAKE, "fifo")

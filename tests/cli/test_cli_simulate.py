@@ -198,6 +198,7 @@ def test_wrong_input(arguments: str, says: str, folder: Path) -> None:
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
@@ -238,6 +239,7 @@ def test_failures(
     assert (done.status, done.out, done.err) == (status, "", says)
 
 
+@pytest.mark.slow
 def test_hundred_jobs_in_two_seconds(hundred: Path, tmp_path: Path) -> None:
     """A small simulation, start-up and report included, takes under 2 s of CPU (once files are warm)."""
     out = tmp_path / "out"

@@ -243,6 +243,7 @@ def test_misspelt() -> None:
     assert "Did you mean 'submit'" in done.err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_for_the_help() -> None:
     """The list of commands names those of the live cluster without loading them."""
     done = rota_process("--help")

@@ -309,6 +309,7 @@ def test_run_all_ranks(desk: Canned) -> None:
     assert (done.status, done.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_run_through_a_restart_of_the_controller(desk: Canned, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that is away for a while is waited for; the job goes on meanwhile."""
     monkeypatch.setattr("rota.cli.live.following.SLOW_S", 0.01)
@@ -342,6 +343,7 @@ def test_run_refuses_arrays(desk: Canned) -> None:
     assert desk.asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_interrupts(times: int, desk: Canned) -> None:
     """The first Ctrl-C cancels the job, and its end is waited for; the second leaves."""

@@ -31,7 +31,13 @@ def test_a_whole_job() -> None:
         gpus_range: 1:4
         counts: powers of two
         gpu-type: [A100, H100]
+        gpus_step: 1
         gpu_memory: 16GiB
+        gpu_persistent: 2GiB
+        weight: 2.5
+        deadlines: [+2h=10, +4h=5]
+        batch_range: 128:512
+        group_rule: first
         cpus: 8
         mem: 64GiB
         kind: train
@@ -64,6 +70,10 @@ def test_a_whole_job() -> None:
     assert spec.command == ["python", "train.py", "--lr", "0.1"]
     assert (spec.gpus, spec.gpus_min, spec.gpus_max, spec.counts) == (2, 1, 4, "powers of two")
     assert (spec.gpu_types, spec.gpu_memory_gib, spec.cpus, spec.memory_gib) == (["A100", "H100"], 16, 8, 64)
+    assert (spec.gpus_step, spec.gpu_persistent_gib, spec.weight, spec.group_rule) == (1, 2, 2.5, "first")
+    assert [due.value for due in spec.deadlines] == [10, 5]
+    assert spec.deadlines[1].at_s - spec.deadlines[0].at_s == pytest.approx(7200, abs=5)
+    assert (spec.batch_size, spec.batch_min, spec.batch_max) == (256, 128, 512)
     assert (spec.time_s, spec.begin_s, spec.priority, spec.array) == (10800, 1795341600, -5, "1-20%4")
     assert [(a.job, a.when) for a in spec.after] == [("17", "ok"), ("18", "any")]
     assert spec.env == {"A": "1", "B": "yes"}
@@ -78,6 +88,8 @@ def _lines_of(fields: dict[str, Any]) -> list[str]:
     renamed = {
         "gpu_types": "gpu_type",
         "gpu_memory_gib": "gpu_memory",
+        "gpu_persistent_gib": "gpu_persistent",
+        "batch_min": "batch_range",
         "memory_gib": "mem",
         "notice_signal": "notice",
     }

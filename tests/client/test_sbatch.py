@@ -166,6 +166,7 @@ def test_own_lines() -> None:
         parse_sbatch("#!/bin/sh\n#ROTA --gpu 1\n", Path("/x/go.sh"), [], "/x")
 
 
+@pytest.mark.slow
 def test_the_script_runs_as_it_is_now(tmp_path: Path) -> None:
     """The text is taken at submission; Slurm's variables, arguments and line numbers are as expected."""
     path = tmp_path / "go.sh"

@@ -7,38 +7,45 @@ import pytest
 from play import finishes, play, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.scheduler.policy import systems
-from rota.testing import PROPERTIES, Property, check_property, subject_of, variants
+from rota.testing import PROPERTIES, Property, check_policy, check_property, subject_of, variants
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 
 DEFAULTS = list(systems())
 VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
 
+# Scenes by tier: `make quick` plays a plain and a rich one, `make test` some more, and variants of the
+# parameters too, `make soak` many.
+
 
 @pytest.mark.parametrize("policy", DEFAULTS)
 @pytest.mark.parametrize("prop", PROPERTIES, ids=str)
 def test_policy(policy: str, prop: Property) -> None:
-    check_property(subject_of(policy), prop)
-
-
-@pytest.mark.parametrize("policy", VARIANTS)
-@pytest.mark.parametrize("prop", PROPERTIES, ids=str)
-def test_variant(policy: str, prop: Property) -> None:
-    check_property(subject_of(policy), prop, seeds=(6, 7))
+    check_property(subject_of(policy), prop, seeds=(0, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", DEFAULTS)
-@pytest.mark.parametrize("prop", PROPERTIES, ids=str)
-def test_policy_deeply(policy: str, prop: Property) -> None:
-    check_property(subject_of(policy), prop, seeds=range(100, 140))
+def test_policy_in_more_scenes(policy: str) -> None:
+    check_policy(policy, seeds=range(2, 14))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", VARIANTS)
-@pytest.mark.parametrize("prop", PROPERTIES, ids=str)
-def test_variant_deeply(policy: str, prop: Property) -> None:
-    check_property(subject_of(policy), prop, seeds=range(100, 110))
+def test_variant(policy: str) -> None:
+    check_policy(policy, seeds=range(6, 10))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", DEFAULTS)
+def test_policy_in_many_scenes(policy: str) -> None:
+    check_policy(policy, seeds=range(100, 140))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", VARIANTS)
+def test_variant_in_many_scenes(policy: str) -> None:
+    check_policy(policy, seeds=range(100, 110))
 
 
 # -- what the suite has found ----------------------------------------------------------------------

@@ -21,7 +21,8 @@ from rota.forecast.remaining import (
     RemainingTimes,
     parse_source,
 )
-from rota.model.jobs import JobKind, JobTable
+from rota.model.job_columns import JobKind
+from rota.model.jobs import JobTable
 
 PAST = Past(
     run_s=np.array([10.0, 30.0, 50.0, 100.0, 200.0, 4000.0]),

@@ -22,7 +22,8 @@ from rota.forecast.held import Wait
 from rota.forecast.remaining import Durations, Past, RemainingSource
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
-from rota.model.jobs import Job, JobKind, JobTable, Truth
+from rota.model.job_columns import JobKind
+from rota.model.jobs import Job, JobTable, Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from play import trace_of
+from play import job, trace_of
 from rota.errors import InputError
 from rota.forecast.altered import with_gpus, with_job
 from rota.forecast.fork import PATIENCE, ForkRecorder, Origin, fork
 from rota.forecast.held import Wait, waits_of
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
-from rota.model.jobs import Job, JobKind
+from rota.model.job_columns import JobKind
+from rota.model.jobs import Job
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop
@@ -112,6 +113,7 @@ def differences(moment: Frozen, trace: Trace, recorder: RunRecorder, wake: Wake 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("seed", range(0, 12))
 def test_the_policy_in_force_goes_on_as_it_did(name: str, seed: int) -> None:
@@ -387,13 +389,7 @@ def test_work_counted_in_iterations_is_taken_in_seconds() -> None:
 
 
 def one_more(**columns: Any) -> Job:
-    values: dict[str, Any] = {
-        "id": "NEW", "row": -1, "submit_s": 0.0, "gpus": 1, "gpus_min": 1, "gpus_max": 1, "counts": 0,
-        "gpu_share": 1.0, "gpu_memory_gib": 0.0, "gpu_types": 0, "cpus": 0.0, "memory_gib": 0.0, "gang": True,
-        "kind": 0, "priority": 0, "deadline_s": math.nan, "limit_s": math.nan, "batch_size": math.nan,
-        "tenant": "new/tenant", "group": "", "workload": "",
-    }  # fmt: skip
-    return Job(**(values | columns))
+    return job("NEW", **({"tenant": "new/tenant"} | columns))
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if "partition" not in name])

@@ -25,13 +25,28 @@ RECODED = (
 
 @pytest.mark.parametrize("text", [GAVEL, CSV, RECODED], ids=["json", "csv", "recoded"])
 def test_forms_read_alike(text, tmp_path):
-    """Three forms of one table; rates beside another job are left out."""
+    """Three forms of one table."""
     path = tmp_path / "table.gz"
     path.write_bytes(gzip.compress(text.encode()))
     table = read_throughputs(path)
     assert table.rate("LM (batch size 5)", "K80", 2) == 3.5
     assert table.rate("LM (batch size 5)", "v100", 2) == 9.0
     assert table.rate("LM (batch size 5)", "v100", 1) == 0.0, "not measured"
+
+
+@pytest.mark.parametrize("text", [GAVEL, RECODED], ids=["json", "recoded"])
+def test_rates_of_pairs(text, tmp_path):
+    """Rates of two workloads on the same GPUs, from either side."""
+    path = tmp_path / "table"
+    path.write_text(
+        text.replace("('LM (batch size 5)', 2)\": [", "('A3C', 2)\": [").replace(
+            "2,LM (batch size 5),2,1.0", "2,A3C,2,1.0"
+        )
+    )
+    pairs = read_throughputs(path).pairs
+    assert pairs.rate("K80", ("LM (batch size 5)", 2), ("A3C", 2)) == 1.0
+    assert pairs.rate("k80", ("A3C", 2), ("LM (batch size 5)", 2)) == 2.0
+    assert pairs.rate("v100", ("A3C", 2), ("LM (batch size 5)", 2)) is None, "nobody measured"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +57,10 @@ def test_forms_read_alike(text, tmp_path):
         (CSV.replace(",2,9", ",0,9"), "row 3, column 'gpus': '0' is no number of GPUs"),
         (CSV + CSV.splitlines()[1], "row 4: .* is listed twice"),
         ('{"k80": {"LM": {"null": 1}}}', "'LM' names no workload"),
+        ('{"k80": {"(\'a\', 1)": {"b": [1, 2]}}}', "'b' names no workload"),
+        ('{"k80": {"(\'a\', 1)": {"(\'b\', 1)": [1]}}}', "is not a throughput table"),
+        (RECODED.replace("2,1.0,2.0", "x,1.0,2.0"), "row 3, column 'other_scale_factor': 'x' is no number"),
+        (RECODED.replace("1.0,2.0", "1.0,x"), "row 3: 'x' is no throughput"),
         ('{"k80": 3}', "is not a throughput table"),
         ('{"k80": ', "is not a throughput table"),
         (CSV.splitlines()[0], "there is no throughput in it"),
@@ -101,3 +120,7 @@ def test_gavels_table_and_its_recoded_form_agree():
             for count in published.counts:
                 rate = published.rate(workload, gpu_type, count)
                 assert recoded.rate(workload, gpu_type, count) == pytest.approx(rate)
+    assert len(published.pairs.rates) > 5000
+    assert published.pairs.rates.keys() == recoded.pairs.rates.keys()
+    for pair, rate in published.pairs.rates.items():
+        assert recoded.pairs.rate(*pair) == pytest.approx(rate)

@@ -13,7 +13,7 @@ from report_toys import four_policies, record
 from rota.errors import InputError
 from rota.model.atomic import replacing
 from rota.model.record import Record
-from rota.reports.files import batsim_jobs, folder_name, load, save, write_batsim_csv, write_results
+from rota.reports.files import folder_name, load, save, write_results
 
 NAMES = [
     # policy                          folder
@@ -130,18 +130,3 @@ def test_a_broken_folder_is_named(spoil, message, tmp_path: Path) -> None:  # ty
     spoil(tmp_path)
     with pytest.raises(InputError, match=message):
         load(tmp_path)
-
-
-def test_batsim_columns(tmp_path: Path) -> None:
-    jobs = [
-        {"submit_s": 5.0, "start_s": 15.0, "finish_s": 35.0, "run_s": 20.0, "gpus": 2},
-        {"submit_s": 5.0, "gpus": 2, "state": "PENDING"},
-        {"submit_s": 6.0, "finish_s": 6.0, "gpus": 99, "state": "REJECTED"},
-    ]
-    first, rejected = batsim_jobs(record(jobs)).to_dicts()
-    expected = {"submission_time": 5.0, "starting_time": 15.0, "finish_time": 35.0, "waiting_time": 10.0}
-    expected |= {"turnaround_time": 30.0, "stretch": 1.5, "final_state": "COMPLETED_SUCCESSFULLY"}
-    assert expected.items() <= first.items()
-    assert (rejected["final_state"], rejected["stretch"]) == ("REJECTED", None)
-    write_batsim_csv(record(jobs), tmp_path / "jobs.csv")
-    assert pl.read_csv(tmp_path / "jobs.csv").height == 2

@@ -120,6 +120,7 @@ def test_bars_carry_their_job(small: list[Record]) -> None:
     assert f"{job['job_id']} · {job['tenant']} · {plural(job['gpus'], 'GPU')}" in text
 
 
+@pytest.mark.slow
 def test_a_month_of_four_policies_stays_small() -> None:
     """82,000 jobs on 80 nodes, drawn from columns: the file must not grow with the trace."""
     rng = np.random.default_rng(5)

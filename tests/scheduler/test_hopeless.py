@@ -43,6 +43,7 @@ def crowded(rng: Random) -> Twins:
     return twins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", [Placement.CONSOLIDATE, Placement.PACKED, Placement.SPREAD])
 @given(st.integers(0, 2**40).map(Random))
 def test_the_running_set_is_the_same(placement: Placement, rng: Random) -> None:

@@ -19,7 +19,6 @@ from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.moments.frozen import packed_decision
-from rota.scheduler.moments.packing import pack_jobs
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import Policy
@@ -43,9 +42,7 @@ class Bench:
     def __init__(self, trace: Trace | str, cluster: str = "1x4", **columns: Any) -> None:
         given = trace_of(trace, **columns) if isinstance(trace, str) else trace
         self.table = GrowingTable(len(given) + 4)
-        jobs = pack_jobs(given.jobs, len(given))
-        names = {name: jobs[f"{name}_names"] for name in ("tenant", "group", "workload")}
-        self.table.load(jobs, jobs["ids"], {**names, "types": jobs["type_names"]})
+        self.table.load(given.jobs)
         self.trace = replace(given, jobs=self.table.jobs.take(np.arange(len(given))))
         self.cluster = parse_cluster(cluster)
         self.world = SimulatedWorld(self.trace, self.cluster)

@@ -7,15 +7,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from memory_controller import MemoryController
 
 from rota.client import Client
 from rota.server.api.app import ApiSettings, create_app
+from rota.server.auth import Roster
 from rota.server.serving import Address, Serving
 
 PATIENCE_S = 60.0
+METHODS = ("get", "put", "post", "delete", "patch")
+
+
+@cache
+def api_schema() -> dict[str, Any]:
+    """The description that the API gives of itself."""
+    return create_app(MemoryController(), Roster()).openapi()
+
+
+def routes() -> list[tuple[str, str]]:
+    """Every call that the description lists: method and path."""
+    paths = api_schema()["paths"].items()
+    return [(method.upper(), path) for path, calls in paths for method in calls if method in METHODS]
 
 
 @dataclass(frozen=True)

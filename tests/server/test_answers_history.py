@@ -10,7 +10,8 @@ import pytest
 from answers_play import AskedSite, site
 
 from rota.api import simulate
-from rota.model.jobs import JobKind, Outcome
+from rota.model.job_columns import JobKind
+from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.server.export import history_csv
 from rota.traces.registry import find

@@ -20,13 +20,14 @@ from rota.server.store.failures import StoreError
 from rota.server.store.tables import metadata
 
 FIRST = "0001"
+NEXT_VERSION = f"{int(migrations.HEAD) + 1:04}"
 NEXT = '''
 """Adds a colour to jobs."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "{after}"
+down_revision = "{head}"
 
 def upgrade():
     op.add_column("jobs", sa.Column("colour", sa.Text, nullable=False, server_default="red"))
@@ -42,7 +43,8 @@ def database(bare: Place) -> Database:  # noqa: F811
 def versions_with(folder: Path, last: str = "") -> str:
     """A copy of the versions with one more."""
     shutil.copytree(migrations.HERE / "versions", folder)
-    (folder / "v0003_colour.py").write_text(NEXT.format(last=last))
+    text = NEXT.format(last=last, head=migrations.HEAD, after=NEXT_VERSION)
+    (folder / f"v{NEXT_VERSION}_colour.py").write_text(text)
     return str(folder)
 
 
@@ -95,14 +97,14 @@ def test_a_later_migration(bare: Place, tmp_path: Path) -> None:  # noqa: F811
     opened = database(bare)
     try:
         with opened.writing() as writing:
-            assert migrations.bring(writing.connection, opened.where, "0003", versions)
+            assert migrations.bring(writing.connection, opened.where, NEXT_VERSION, versions)
         with opened.writing() as writing:
-            assert not migrations.bring(writing.connection, opened.where, "0003", versions)
+            assert not migrations.bring(writing.connection, opened.where, NEXT_VERSION, versions)
             colours = writing.connection.execute(text("SELECT id, colour FROM jobs ORDER BY id")).fetchall()
         assert [tuple(row) for row in colours] == [("1", "red"), ("2", "red"), ("3", "red")]
     finally:
         opened.close()
-    with pytest.raises(StoreError, match=r"was written by a newer rota \(schema 3\); this one knows 2"):
+    with pytest.raises(StoreError, match=r"was written by a newer rota \(schema 4\); this one knows 3"):
         bare.open()
 
 
@@ -115,7 +117,7 @@ def test_a_migration_that_fails_leaves_the_old_version(bare: Place, tmp_path: Pa
     opened = database(bare)
     try:
         with pytest.raises(StoreError, match="nowhere"), opened.writing() as writing:
-            migrations.bring(writing.connection, opened.where, "0003", versions)
+            migrations.bring(writing.connection, opened.where, NEXT_VERSION, versions)
         with opened.writing() as writing:
             assert migrations.version(writing.connection) == migrations.HEAD
             assert "colour" not in {c["name"] for c in inspect(writing.connection).get_columns("jobs")}

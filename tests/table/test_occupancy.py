@@ -12,6 +12,7 @@ from play import trace_of
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant, Tenants
+from rota.scheduler.moments.packing import pack_occupancy
 from rota.table.occupancy import Occupancy
 
 CLUSTER = Cluster.build(
@@ -99,6 +100,58 @@ def test_holding_and_releasing_is_a_round_trip(data: st.DataObject) -> None:
     for grant in held.values():
         occupancy.release(grant)
     assert contents(occupancy) == contents(Occupancy(CLUSTER, JOBS))
+
+
+def exactly(occupancy: Occupancy) -> dict[str, Any]:
+    """Everything it counts, to the last bit."""
+    free = occupancy.free
+    return {
+        **pack_occupancy(occupancy),
+        "spares": occupancy.spares,
+        "free": (free.devices, free.count, free.buckets, free.nonempty, free.total),
+    }
+
+
+def try_one(data: st.DataObject, occupancy: Occupancy, held: dict[int, Grant]) -> None:
+    """Something that happens to a cluster, or that somebody tries: a job comes or goes, a node is closed."""
+    node, row = data.draw(st.integers(0, 3)), data.draw(st.sampled_from(range(len(JOBS))))
+    what = data.draw(st.sampled_from(["job", "job", "job", "node", "devices"]))
+    if what == "node":
+        (occupancy.regain if node in occupancy.down_nodes else occupancy.lose)(node)
+    elif what == "devices":
+        (occupancy.open if 5 in occupancy.down else occupancy.close)([5, 6])
+    elif row in held:
+        occupancy.release(held.pop(row))
+    elif fits(occupancy, grant := data.draw(grants(row))):
+        occupancy.hold(grant)
+        held[row] = grant
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_the_scratch_that_is_kept_is_brought_back_exactly(data: st.DataObject) -> None:
+    """Whatever was tried on it, and whatever happened meanwhile; and trying things changes nothing."""
+    truth, held = Occupancy(CLUSTER, JOBS), dict[int, Grant]()
+    for _ in range(data.draw(st.integers(1, 6))):
+        for _ in range(data.draw(st.integers(0, 4))):
+            try_one(data, truth, held)
+        before = exactly(truth)
+        scratch, tried = truth.scratch(), held.copy()
+        assert exactly(scratch) == before
+        for _ in range(data.draw(st.integers(0, 4))):
+            try_one(data, scratch, tried)
+        assert exactly(truth) == before
+        truth.take_back()
+
+
+def test_the_kept_scratch_is_lent_to_one_at_a_time() -> None:
+    truth = Occupancy(CLUSTER, JOBS)
+    first, second = truth.scratch(), truth.scratch()
+    first.hold(Grant(0, (0,)))
+    assert (first.free.total, second.free.total) == (15, 16)
+    truth.take_back()
+    assert truth.scratch() is first
+    assert first.free.total == 16
 
 
 HELD = [

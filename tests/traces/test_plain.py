@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rota.errors import InputError
-from rota.model.jobs import AllowedCounts, Job, JobKind, JobPart, JobTable, Outcome
+from rota.model.job_columns import AllowedCounts, JobKind
+from rota.model.jobs import Job, JobPart, JobTable, Outcome
 from rota.traces import read
 
 

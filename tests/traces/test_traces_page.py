@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.model.jobs import JOB_COLUMNS
+from rota.model.job_columns import COLUMN
 from rota.traces import TraceFormat, formats
 from rota.traces.plain import OTHERS
 
@@ -29,7 +29,7 @@ def test_every_format_says_what_its_columns_become(format: TraceFormat) -> None:
 
 def test_every_column_of_the_plain_format_is_explained() -> None:
     section = PAGE.split("## The plain format")[1]
-    assert {*JOB_COLUMNS, *OTHERS, "duration_s"} <= set(re.findall(r"`(\w+)`", section))
+    assert {*COLUMN, *OTHERS, "duration_s"} <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_the_plain_example_reads(read_text: Any) -> None:

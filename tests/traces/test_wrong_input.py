@@ -341,6 +341,7 @@ def damaged(draw: st.DrawFn, example: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rota.training import protocol, torch_state
-from training_kit import EXAMPLES, Gang, until
+from training_kit import EXAMPLES, Gang, needs_torch, until
 
-torch = pytest.importorskip("torch")
+pytestmark = needs_torch
 ENDLESS = ["--epochs", "100000", "--samples", "53", "--batch-size", "8", "--step-s", "0.002"]
 
 
@@ -165,6 +165,8 @@ def test_other_threads_are_seen_at_work() -> None:
 
 def test_storages_leave_and_come_back() -> None:
     """CPU memory in place of the device: views, tied weights and the optimizer find their bytes again."""
+    import torch
+
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
     model[1].weight = model[0].weight
@@ -193,6 +195,8 @@ def test_storages_leave_and_come_back() -> None:
 
 def test_what_cannot_move_counts_as_residual() -> None:
     """Memory that torch does not own stays where it is."""
+    import torch
+
     numpy = pytest.importorskip("numpy")
     alias = torch.from_numpy(numpy.ones(100, dtype=numpy.float32))
     suspension = torch_state.Suspension("cpu")
@@ -204,6 +208,8 @@ def test_what_cannot_move_counts_as_residual() -> None:
 
 def test_device_tensors_are_found() -> None:
     """Everything Python holds, gradients too; nothing on a device that is not in use."""
+    import torch
+
     mine = torch.nn.Parameter(torch.ones(3))
     mine.sum().backward()
     gc.collect()

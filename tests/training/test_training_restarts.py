@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from rota.training import protocol
-from training_kit import EXAMPLES, ROOT, Gang, until
+from training_kit import EXAMPLES, ROOT, Gang, needs_torch, until
 
-pytest.importorskip("torch")
-pytest.importorskip("numpy")
+pytestmark = needs_torch
 
 
 def losses(path: Path) -> dict[int, str]:

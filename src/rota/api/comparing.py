@@ -34,7 +34,8 @@ from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
-from rota.worlds.simulated.speed import Slowdowns, SpeedModel
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import SpeedModel
 
 Policies = str | Sequence[str | PolicySpec | Policy]
 Progress = Callable[[str, int, int], None]

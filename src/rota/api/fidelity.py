@@ -181,8 +181,8 @@ def _their_times(results: _Results, data: Path) -> pl.DataFrame:
     for name, column in numbers.items():
         wrong = column.is_null().arg_true()
         if len(wrong):
-            found = frame[name][wrong[0]]
-            raise InputError.at(f"{found!r} is no number", file=file, row=wrong[0] + 2, field=name)
+            cell = frame[name][wrong[0]]
+            raise InputError.at(f"{cell!r} is no number", file=file, row=wrong[0] + 2, field=name)
     if results.jct is not None:
         jct = numbers[results.jct]
     else:
@@ -219,8 +219,8 @@ def _load(path: Path) -> _Case:
     except ValidationError as error:
         raise InputError.at(_explain(error), file=path) from None
     if (case.cluster is None) == (case.virtual_clusters is None):
-        found = "no cluster" if case.cluster is None else "two clusters"
-        raise InputError.at(f"names {found}", file=path, expected="either cluster or virtual_clusters")
+        clusters = "no cluster" if case.cluster is None else "two clusters"
+        raise InputError.at(f"names {clusters}", file=path, expected="either cluster or virtual_clusters")
     results = case.results
     if (results.jct is None) == (results.submit is None or results.finish is None):
         raise InputError.at(
@@ -231,7 +231,7 @@ def _load(path: Path) -> _Case:
 
 def _explain(error: ValidationError) -> str:
     """The first problem in one sentence; a misspelt name before the field that it leaves missing."""
-    first: Any = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first: Any = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = list(_FIELDS[str(first["loc"][0]) if len(first["loc"]) > 1 else ""].model_fields)

@@ -15,7 +15,8 @@ from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.semantics import semantics as semantics_named
-from rota.worlds.simulated.speed import FixedDuration, Slowdowns, SpeedModel
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
@@ -87,7 +88,7 @@ def parse_slowdowns(text: str) -> Slowdowns:
             raise InputError.at(
                 f"{part!r} slows nothing down", field="--slowdowns", expected="spread=0.8,colocation=0.9"
             )
-    return Slowdowns(spread, colocation)
+    return Slowdowns(spread, colocation=colocation)
 
 
 def _factor(key: str, value: str) -> float:

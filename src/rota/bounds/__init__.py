@@ -58,10 +58,10 @@ def compute(name: str, trace: Trace, cluster: Cluster) -> Record:
     demand = demand_of(trace, cluster)
     schedule = _BOUNDS[key][0](demand)
     seconds = time.process_time() - began
-    return record_of(key, trace, cluster, _outcomes(trace, demand, schedule), engine_seconds=seconds)
+    return record_of(key, trace, cluster, _outcomes(demand, schedule), engine_seconds=seconds)
 
 
-def _outcomes(trace: Trace, demand: RelaxedDemand, schedule: Schedule) -> JobOutcomes:
+def _outcomes(demand: RelaxedDemand, schedule: Schedule) -> JobOutcomes:
     """Who ends has all its work done between start and finish; who could never fit is rejected at once."""
     ends = np.isfinite(schedule.finish_s)
     finish_s = np.where(ends, schedule.finish_s, np.nan)

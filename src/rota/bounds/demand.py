@@ -12,7 +12,8 @@ from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.feasible import feasible_rows
-from rota.model.jobs import AllowedCounts, JobTable
+from rota.model.job_columns import AllowedCounts
+from rota.model.jobs import JobTable
 from rota.model.trace import Trace
 
 

@@ -85,16 +85,16 @@ def _placed(
     moments = np.concatenate((until_s[rows], start_s[rows]))
     begins = np.repeat([False, True], len(rows))
     order = np.lexsort((np.tile(rows, 2), begins, moments))  # at one moment ends come first
-    found: dict[int, tuple[int, ...]] = {}
+    devices_of: dict[int, tuple[int, ...]] = {}
     for place in order.tolist():
         row = int(rows[place % len(rows)])
         if begins[place]:
             devices = site.begin(row)
             if devices:
-                found[row] = devices
+                devices_of[row] = devices
         else:
             site.end(row)
-    return found, len(rows) - len(found)
+    return devices_of, len(rows) - len(devices_of)
 
 
 class _Site:

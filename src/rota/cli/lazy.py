@@ -82,11 +82,11 @@ class LazyGroup(TyperGroup):
 def load(target: str, name: str) -> Any:
     """The command at `module:name`."""
     module, _, attribute = target.partition(":")
-    found = getattr(import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
+    member = getattr(import_module(module), attribute)
+    if not isinstance(member, typer.Typer):
         one = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        one.command(name, cls=Sectioned)(found)
-        found = one
-    command = typer.main.get_command(found)
+        one.command(name, cls=Sectioned)(member)
+        member = one
+    command = typer.main.get_command(member)
     command.name = name
     return command

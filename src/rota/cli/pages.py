@@ -3,6 +3,7 @@
 docs/cli.md       the help of every command
 docs/systems.md   every policy with its head and parameters
 docs/knowledge.md what policies can be told, and by whom
+docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
 README.md         the table of systems, between its two markers
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import typer
 
+from rota.cli import job_pages
 from rota.cli.catalogue import Entry, entries
 from rota.cli.main import app
 from rota.errors import InputError
@@ -145,10 +147,12 @@ def _cell(text: str) -> str:
 
 
 def write(docs: Path, readme: Path) -> None:
-    """Write all three."""
+    """Write all of them."""
     (docs / "cli.md").write_text(cli_page(), encoding="utf-8")
     (docs / "knowledge.md").write_text(knowledge_page(), encoding="utf-8")
     (docs / "systems.md").write_text(systems_page(), encoding="utf-8")
+    for page, text in job_pages.pages(docs).items():
+        page.write_text(text, encoding="utf-8")
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -38,13 +38,13 @@ def systems(
         _list(entries())
 
 
-def _list(found: list[Entry]) -> None:
+def _list(policies: list[Entry]) -> None:
     from rich.table import Table
 
     from rota.bounds import SUMMARIES
 
     table = Table("policy", "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for one in found:
+    for one in policies:
         table.add_row(one.name, one.summary, ", ".join(one.needs) or "-", one.status)
     for name, summary in SUMMARIES.items():
         table.add_row(name, summary, "-", "bound")

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from rota.client.times import parse_moment
 from rota.errors import InputError
+from rota.model.job_columns import COLUMNS, JobColumn, Option, words_of
 from rota.model.units import parse_duration, parse_memory_gib
 from rota.wire.job import JobSpec, array_indexes, check_tenant
 
@@ -23,16 +24,16 @@ Parser = Callable[[str, str], Fields]
 """(text, name of the option or key for messages) -> fields."""
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+_IN_UNITS = {"memory": " in GiB", "duration": " in seconds"}
 _TYPED = {
-    "gpu_share": "share",
-    "gpu_memory_gib": "gpu_memory in GiB",
-    "memory_gib": "mem in GiB",
-    "time_s": "time in seconds",
     "grace_s": "grace in seconds",
     "notice_s": "notice in seconds",
     "notice_signal": "notice",
     "begin_s": "begin",
-    "deadline_s": "deadline",
+} | {
+    column.spec_field: column.option.name + _IN_UNITS.get(column.option.form, "")
+    for column in COLUMNS
+    if column.option and not column.option.form.endswith(" range")
 }
 """What people call fields that are not called so on the command line."""
 _NAMES = "letters, digits and _ . @ : + / -"
@@ -176,6 +177,29 @@ def _gpus_range(text: str, field: str) -> Fields:
     return {"gpus_min": int(low), "gpus_max": int(high)}
 
 
+def _batch_range(text: str, field: str) -> Fields:
+    low, _, high = text.partition(":")
+    try:
+        return {"batch_min": float(low), "batch_max": float(high)}
+    except ValueError:
+        expected = "FEWEST:MOST, such as 128:4096"
+        raise InputError.at(f"{text!r} is no range", field=field, expected=expected) from None
+
+
+def _deadlines(text: str, field: str) -> Fields:
+    """`+2h=10,+4h=5`."""
+    several = []
+    for part in text.split(","):
+        moment, _, value = part.partition("=")
+        try:
+            worth = float(value)
+        except ValueError:
+            expected = "MOMENT=VALUE, such as +2h=10,+4h=5"
+            raise InputError.at(f"{part.strip()!r} is no deadline", field=field, expected=expected) from None
+        several.append({"at_s": parse_moment(moment.strip(), field), "value": worth})
+    return {"deadlines": several}
+
+
 def _gpu_types(text: str, field: str) -> Fields:
     types = [part.strip() for part in text.split(",") if part.strip()]
     if not types:
@@ -185,14 +209,14 @@ def _gpu_types(text: str, field: str) -> Fields:
 
 def after(text: str, field: str) -> list[dict[str, str]]:
     """`17`, `17:any`, `17:ok,18_3:failed`, as `After` takes it."""
-    found = []
+    parents = []
     for part in text.split(","):
         job, _, when = part.strip().partition(":")
         if not job or when not in ("", "ok", "any", "failed"):
             expected = "JOB, JOB:ok, JOB:any or JOB:failed"
             raise InputError.at(f"{part!r} names no job to wait for", field=field, expected=expected)
-        found.append({"job": job, "when": when or "ok"})
-    return found
+        parents.append({"job": job, "when": when or "ok"})
+    return parents
 
 
 def notice(text: str, field: str) -> Fields:
@@ -214,27 +238,34 @@ def environment(text: str, field: str, caller: Mapping[str, str]) -> tuple[str, 
     return name, value if equals else caller[name]
 
 
+def _form_of(column: JobColumn, option: Option) -> Parser:
+    """How the option that says `column` is read."""
+    if column.words:
+        return _choice(column.spec_field, *words_of(column.words))
+    return _SPECIAL[option.form] if option.form in _SPECIAL else _FORMS[option.form](column.spec_field)
+
+
+_SPECIAL: dict[str, Parser] = {
+    "gpus": _gpus,
+    "gpus range": _gpus_range,
+    "batch range": _batch_range,
+    "types": _gpu_types,
+    "deadlines": _deadlines,
+}
+_FORMS: dict[str, Callable[[str], Parser]] = {
+    "text": _text,
+    "whole": lambda name: _number(name, int),
+    "number": lambda name: _number(name, float),
+    "moment": _moment,
+    "duration": _duration,
+    "memory": _memory,
+}
 PARSERS: dict[str, Parser] = {
     "name": _text("name"),
-    "tenant": _text("tenant"),
-    "gpus": _gpus,
-    "gpus_range": _gpus_range,
-    "counts": _choice("counts", "any", "powers of two"),
-    "gpu_type": _gpu_types,
-    "gpu_memory": _memory("gpu_memory_gib"),
-    "share": _number("gpu_share", float),
-    "cpus": _number("cpus", float),
-    "mem": _memory("memory_gib"),
-    "kind": _choice("kind", "train", "opportunistic", "service"),
-    "priority": _number("priority", int),
-    "time": _duration("time_s"),
-    "deadline": _moment("deadline_s"),
+    **{column.option.name: _form_of(column, column.option) for column in COLUMNS if column.option},
     "begin": _moment("begin_s"),
     "after": lambda text, field: {"after": after(text, field)},
     "array": _text("array"),
-    "group": _text("group"),
-    "workload": _text("workload"),
-    "batch_size": _number("batch_size", float),
     "ranks": _choice("ranks", "gpu", "node"),
     "workdir": _text("workdir"),
     "grace": _duration("grace_s"),

@@ -99,7 +99,7 @@ def _read(name: str, key: str, value: Any, readers: Mapping[str, _Reader]) -> Fi
         return readers[name](value, key)
     if name not in PARSERS:
         raise unknown_name("is nothing a job has", name, key, {*PARSERS, *readers})
-    if isinstance(value, list) and name in ("gpu_type", "after"):
+    if isinstance(value, list) and name in ("gpu_type", "after", "deadlines"):
         value = ",".join(_scalar(item, key) for item in value)
     text = _scalar(value, key)
     return read_fields(name, text, key) if text else {}
@@ -156,10 +156,10 @@ def _gpu(text: str, field: str) -> Fields:
     if match is None:
         raise InputError.at(f"{text!r} names no GPUs", field=field, expected="2, H100:8 or H100:1..2")
     types, low, high = match.groups()
-    found: Fields = {"gpus": int(low)}
+    fields: Fields = {"gpus": int(low)}
     if high is not None:
-        found |= read_fields("gpus_range", f"{low}:{high}", field)
-    return {**found, "gpu_types": types.split(",")} if types else found
+        fields |= read_fields("gpus_range", f"{low}:{high}", field)
+    return {**fields, "gpu_types": types.split(",")} if types else fields
 
 
 def _plain(node: yaml.Node, key: str) -> Any:

@@ -95,7 +95,7 @@ class _Directive:
 
 def _directives(text: str, file: Path, warnings: list[str]) -> list[_Directive]:
     """`#SBATCH` and `#ROTA` lines before the first command; sbatch does not read those behind it either."""
-    found: list[_Directive] = []
+    directives: list[_Directive] = []
     in_head = True
     for row, line in enumerate(text.splitlines(), start=1):
         prefix = next((p for p in ("#SBATCH", "#ROTA") if re.match(rf"{p}(\s|$)", line)), "")
@@ -108,8 +108,8 @@ def _directives(text: str, file: Path, warnings: list[str]) -> list[_Directive]:
                 words = shlex.split(line[len(prefix) :], comments=True)
             except ValueError as error:
                 raise InputError.at(str(error).lower(), file=file, row=row) from None
-            found.append(_Directive(row, prefix, words))
-    return found
+            directives.append(_Directive(row, prefix, words))
+    return directives
 
 
 def _options(words: Sequence[str], file: Path, row: int) -> list[tuple[str, str | None]]:

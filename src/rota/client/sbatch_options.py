@@ -48,7 +48,7 @@ class ScriptLine:
 class ScriptRequest:
     """What the lines of a script ask for, before it is counted together."""
 
-    found: Fields = field(default_factory=dict)
+    decided: Fields = field(default_factory=dict)
     """Fields that one option decides."""
     warnings: list[str] = field(default_factory=list)
     export: str = ""
@@ -94,7 +94,7 @@ class ScriptRequest:
             or self.memory_per_gpu_gib * self.all_gpus
         )
         counted: Fields = {"gpus": self.all_gpus, "cpus": self.all_cpus, "memory_gib": memory_gib}
-        return {**counted, "gpu_types": self.gpu_types, **self.found}
+        return {**counted, "gpu_types": self.gpu_types, **self.decided}
 
     def environment(self, name: str, folder: str) -> dict[str, str]:
         """`SLURM_*` variables whose values are known at submission."""
@@ -124,7 +124,7 @@ def read_option(asked: ScriptRequest, name: str, value: str | None, line: Script
     if name in IGNORED:
         asked.warn(line, name, IGNORED[name])
     elif name in FLAGS:
-        asked.found |= FLAGS[name]
+        asked.decided |= FLAGS[name]
     elif name not in READERS:
         raise NeverHeard(name)
     elif value is None and name not in _WITHOUT_VALUE:
@@ -135,7 +135,7 @@ def read_option(asked: ScriptRequest, name: str, value: str | None, line: Script
 
 def _set(name: str, parse: Callable[[str, ScriptLine], Any]) -> _Reader:
     def read(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
-        asked.found[name] = parse(text, line)
+        asked.decided[name] = parse(text, line)
 
     return read
 
@@ -229,14 +229,14 @@ def _nodes(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
 
 def _nice(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     sign = -1 if text.startswith("-") else 1
-    asked.found["priority"] = -sign * (_count(text.lstrip("-"), line) if text else _NICE)
+    asked.decided["priority"] = -sign * (_count(text.lstrip("-"), line) if text else _NICE)
 
 
 def _priority(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     if text.upper() == "TOP":
         asked.warn(line, "--priority=TOP", "name a number, higher wins")
     else:
-        asked.found["priority"] = _count(text, line)
+        asked.decided["priority"] = _count(text, line)
 
 
 def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
@@ -250,7 +250,7 @@ def _dependency(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
                 "expected afterok:JOB, afterany:JOB or afternotok:JOB, joined by commas"
             )
         after += [{"job": job, "when": _WHEN[match[1]]} for job in match[2].split(":") if job]
-    asked.found["after"] = after
+    asked.decided["after"] = after
 
 
 def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
@@ -261,12 +261,12 @@ def _signal(asked: ScriptRequest, text: str, line: ScriptLine) -> None:
     name = _SIGNAL_NUMBERS.get(match[2], match[2].upper().removeprefix("SIG"))
     ahead_s = float(match[3] or 60)
     if name in ("TERM", "15"):
-        asked.found["grace_s"] = ahead_s
+        asked.decided["grace_s"] = ahead_s
         return
     if name not in _NOTICES:
         asked.warn(line, f"--signal={text}", f"a notice is one of {', '.join(sorted(_NOTICES))}")
         return
-    asked.found |= {"notice_signal": name, "notice_s": ahead_s}
+    asked.decided |= {"notice_signal": name, "notice_s": ahead_s}
 
 
 READERS: dict[str, _Reader] = {

@@ -12,14 +12,12 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints, read_only
+from rota.model.job_columns import CODED
 from rota.model.jobs import JOB_COLUMNS, Job
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
 from rota.scheduler.moments.restore import COLUMNS, PROGRESS
-
-_NAMED = {"tenant": "tenant_names", "group": "group_names", "workload": "workload_names"}
-
 
 # -- one more job ----------------------------------------------------------------------------------
 
@@ -35,13 +33,16 @@ def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
     """
     packed = moment.packed
     jobs, state = dict(packed["jobs"]), dict(packed["state"])
-    values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS if name not in _NAMED}
-    for column, names in _NAMED.items():
+    values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS if name not in CODED}
+    for column in CODED:
+        names = f"{column}_names"
         jobs[names], values[column] = _code(jobs[names], getattr(job, column))
     jobs["type_names"], values["gpu_types"] = _mask(jobs["type_names"], types)
     values["submit_s"] = state["now"]
     for name in JOB_COLUMNS:
         jobs[name] = read_only(np.append(jobs[name], np.asarray(values[name], dtype=jobs[name].dtype)))
+    if job.deadlines:
+        jobs["deadlines"] = {**jobs["deadlines"], len(jobs["ids"]): [list(one) for one in job.deadlines]}
     jobs["ids"] = [*jobs["ids"], job.id]
     for name in COLUMNS:
         value = np.asarray(_FRESH.get(name, 0), dtype=state[name].dtype)

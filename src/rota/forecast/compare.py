@@ -103,18 +103,18 @@ def forecast(moment: Frozen, policies: Sequence[str], asked: ForecastRequest | N
     played = 1 + bool(asked.extra_gpus) + len(specs)
     share_s = asked.budget_s / played
     case = make_case(moment, asked, played)
-    found = [_under(case, NOW, own, moment.memory, share_s)]
+    forecasts = [_under(case, NOW, own, moment.memory, share_s)]
     larger, more = case, ""
     if asked.extra_gpus:
         larger, more = make_case(moment, asked, played, asked.extra_gpus), f" +{asked.extra_gpus}"
-        found.append(_under(larger, NOW + more, own, moment.memory, share_s))
-    found += [_under(larger, f"{spec}{more}", spec, None, share_s) for spec in specs]
+        forecasts.append(_under(larger, NOW + more, own, moment.memory, share_s))
+    forecasts += [_under(larger, f"{spec}{more}", spec, None, share_s) for spec in specs]
     return Forecast(
         now_s=case.state.now,
-        policies=tuple(found),
+        policies=tuple(forecasts),
         basis=case.estimate.counts(),
         samples=len(case.draws),
-        note=_note(case, found, asked),
+        note=_note(case, forecasts, asked),
     )
 
 
@@ -125,18 +125,18 @@ def policy_in_force(moment: Frozen) -> PolicySpec:
     return parse_policy(moment.policy)
 
 
-def _note(case: Case, found: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
+def _note(case: Case, forecasts: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
     """How the answer differs from what was asked for."""
     said = []
     if case.estimate.candidates:
-        for one in found:
+        for one in forecasts:
             if one.samples < asked.samples:
                 made = "1 sample, which gives no range" if one.samples == 1 else f"{one.samples} samples"
                 said.append(f"Under {one.label}: {made}, in place of {asked.samples}, to answer in time.")
     limits = f"{MOST_EVENTS:,} events"
     if math.isfinite(asked.budget_s):
         limits += f" or its share of {asked.budget_s:g} s"
-    said += [f"Under {one.label}: cut off after {limits}." for one in found if one.is_cut]
+    said += [f"Under {one.label}: cut off after {limits}." for one in forecasts if one.is_cut]
     return " ".join(said)
 
 

@@ -268,4 +268,4 @@ def live_rows(state: State) -> Ints:
 
 def work_s(state: State, rows: Ints) -> Floats:
     """Work that `rows` have done, in seconds at the requested allocation."""
-    return state.progress.done(rows, state.now)
+    return state.work_s(rows)

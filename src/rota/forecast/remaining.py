@@ -29,7 +29,8 @@ from numpy.random import Generator
 
 from rota.errors import InputError
 from rota.model.columns import Floats, Ints, read_only
-from rota.model.jobs import JobKind, JobTable
+from rota.model.job_columns import JobKind
+from rota.model.jobs import JobTable
 
 FIRST_GUESS_S = 3600.0
 """Run time of a job about which nobody knows anything."""
@@ -121,8 +122,8 @@ class RemainingTimes:
 
     def counts(self) -> dict[str, int]:
         """How many jobs got their duration from where."""
-        found = [basis.value for basis in self.basis]
-        return {basis.value: found.count(basis.value) for basis in Basis if basis.value in found}
+        names = [basis.value for basis in self.basis]
+        return {basis.value: names.count(basis.value) for basis in Basis if basis.value in names}
 
     def draw(self, rng: Generator) -> Floats:
         """One possible world: sampled durations are drawn, the others are what they are."""

@@ -7,13 +7,15 @@ the number of GPUs it asks for, 0 where it cannot run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.pairs import MeasuredPairs, PairTable
 from rota.knowledge.registry import Setup, provides
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
@@ -33,9 +35,16 @@ class ThroughputTable:
     """Iterations per second of all GPUs together, [workload, type, count]; NaN where nobody measured."""
     source: str = "table"
     """File it came from, for messages."""
+    pairs: PairTable = field(default_factory=PairTable)
+    """Rates of two workloads that share the same GPUs."""
 
     @classmethod
-    def build(cls, measured: Mapping[tuple[str, str, int], float], source: str = "table") -> ThroughputTable:
+    def build(
+        cls,
+        measured: Mapping[tuple[str, str, int], float],
+        source: str = "table",
+        pairs: MeasuredPairs | None = None,
+    ) -> ThroughputTable:
         """The table of `measured`: (workload, GPU type, number of GPUs) -> iterations per second."""
         workloads = tuple(dict.fromkeys(workload for workload, _, _ in measured))
         types = tuple(dict.fromkeys(gpu_type for _, gpu_type, _ in measured))
@@ -44,17 +53,22 @@ class ThroughputTable:
         places = [{name: i for i, name in enumerate(names)} for names in (workloads, types, counts)]
         for key, rate in measured.items():
             rates[tuple(place[part] for place, part in zip(places, key, strict=True))] = rate
-        return cls(workloads, types, counts, read_only(rates), source)
+        return cls(workloads, types, counts, read_only(rates), source, PairTable.build(pairs or {}))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, int], float]:
+        """What was measured, by workload, GPU type in lower case and number of GPUs."""
+        return {
+            (workload, gpu_type.casefold(), count): self.rates.item(i, j, k)
+            for i, workload in enumerate(self.workloads)
+            for j, gpu_type in enumerate(self.types)
+            for k, count in enumerate(self.counts)
+            if not np.isnan(self.rates.item(i, j, k))
+        }
 
     def rate(self, workload: str, gpu_type: str, gpus: int) -> float:
         """Iterations per second; 0 if it was not measured."""
-        types = {name.casefold(): i for i, name in enumerate(self.types)}
-        try:
-            place = (self.workloads.index(workload), types[gpu_type.casefold()], self.counts.index(gpus))
-        except (KeyError, ValueError):
-            return 0.0
-        rate: float = self.rates.item(place)
-        return 0.0 if np.isnan(rate) else rate
+        return self._by_place.get((workload, gpu_type.casefold(), gpus), 0.0)
 
     def of_jobs(self, jobs: JobTable, cluster: Cluster) -> Floats:
         """Iterations per second of each job on each type of `cluster`, [job, type], 0 where it cannot run.

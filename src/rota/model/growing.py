@@ -13,9 +13,8 @@ import numpy as np
 
 from rota.errors import RotaError
 from rota.model.columns import Array, read_only
-from rota.model.jobs import DEFAULTS, JOB_COLUMNS, Job, JobTable
-
-NAMED = ("tenant", "group", "workload")
+from rota.model.job_columns import CODED, EVEN, Deadline
+from rota.model.jobs import JOB_COLUMNS, Job, JobTable
 
 
 class TableFullError(RotaError):
@@ -29,13 +28,13 @@ class GrowingTable:
         self.capacity = capacity
         self.filled = 0
         self._ids: list[str] = []
-        self._names: dict[str, list[str]] = {name: [] for name in NAMED}
+        self._names: dict[str, list[str]] = {name: [] for name in CODED}
         self._types: list[str] = list(type_names)
         self._codes: dict[tuple[str, str], int] = {}
         self._columns: dict[str, Array] = {
-            name: np.full(capacity, 0 if default in (None, "gpus") else default, dtype=dtype)
-            for name, (dtype, default) in DEFAULTS.items()
+            column.name: np.full(capacity, _empty(column.default), dtype=column.dtype) for column in EVEN
         }
+        self._deadlines: dict[int, tuple[Deadline, ...]] = {}
         columns: dict[str, Any] = {name: read_only(column) for name, column in self._columns.items()}
         self.jobs = JobTable(
             ids=self._ids,
@@ -43,6 +42,7 @@ class GrowingTable:
             group_names=self._names["group"],
             workload_names=self._names["workload"],
             type_names=self._types,
+            deadlines=self._deadlines,
             **columns,
         )
 
@@ -55,30 +55,29 @@ class GrowingTable:
         if row == self.capacity:
             raise TableFullError(f"the job table is full at {row} jobs")
         for name in JOB_COLUMNS:
-            if name in NAMED:
+            if name in CODED:
                 self._columns[name][row] = self._code(name, getattr(job, name))
             elif name != "gpu_types":
                 self._columns[name][row] = getattr(job, name)
         self._columns["gpu_types"][row] = self._mask(types)
+        if job.deadlines:
+            self._deadlines[row] = job.deadlines
         self._ids.append(job.id)
         self.filled += 1
         return row
 
-    def load(
-        self, columns: Mapping[str, Array], ids: Sequence[str], names: Mapping[str, Sequence[str]]
-    ) -> None:
-        """Fill the first rows of a fresh table with those of another: its columns with their codes.
-
-        `names` holds the names behind the codes: of `tenant`, `group`, `workload`, and `types`.
-        """
+    def load(self, jobs: JobTable) -> None:
+        """Fill the first rows of a fresh table with those of `jobs`, its codes included."""
+        n = len(jobs)
         for name, column in self._columns.items():
-            column[: len(ids)] = columns[name]
+            column[:n] = getattr(jobs, name)
         for name, known in self._names.items():
-            known[:] = names[name]
+            known[:] = getattr(jobs, f"{name}_names")
             self._codes.update({(name, value): code for code, value in enumerate(known)})
-        self._ids[:] = ids
-        self._types[:] = names["types"]
-        self.filled = len(ids)
+        self._ids[:] = jobs.ids
+        self._types[:] = jobs.type_names
+        self._deadlines |= jobs.deadlines
+        self.filled = n
 
     def extend(
         self,
@@ -86,8 +85,9 @@ class GrowingTable:
         numbers: Mapping[str, Array],
         names: Mapping[str, Sequence[str]],
         types: Sequence[tuple[str, ...]],
+        deadlines: Sequence[tuple[Deadline, ...]],
     ) -> None:
-        """Fill the next rows at once: columns of numbers, of names, acceptable types, as long as `ids`."""
+        """Fill the next rows at once: columns of numbers, of names, and of tuples, each as long as `ids`."""
         first, last = self.filled, self.filled + len(ids)
         if last > self.capacity:
             raise TableFullError(f"the job table has no room for {len(ids)} jobs after {first}")
@@ -96,13 +96,14 @@ class GrowingTable:
         for name, values in names.items():
             self._columns[name][first:last] = [self._code(name, value) for value in values]
         self._columns["gpu_types"][first:last] = [self._mask(accepted) for accepted in types]
+        self._deadlines |= {first + i: several for i, several in enumerate(deadlines) if several}
         self._ids.extend(ids)
         self.filled = last
 
     def update(self, row: int, **values: Any) -> None:
         """Change columns of `row` after its submission (its limit, its priority)."""
         for name, value in values.items():
-            self._columns[name][row] = self._code(name, value) if name in NAMED else value
+            self._columns[name][row] = self._code(name, value) if name in CODED else value
 
     def types_of(self, row: int) -> tuple[str, ...]:
         """Acceptable GPU types of `row`; none for any."""
@@ -125,3 +126,8 @@ class GrowingTable:
                 self._types.append(name)
             mask |= 1 << self._types.index(name)
         return mask
+
+
+def _empty(default: Any) -> Any:
+    """What stands in a row that nobody has filled in yet."""
+    return 0 if default is None or isinstance(default, str) else default

@@ -16,21 +16,7 @@ from typing import Any
 import numpy as np
 
 from rota.model.columns import Array, Bools, Floats, Ints, read_only
-
-
-class JobKind(IntEnum):
-    """What sort of work a job is."""
-
-    TRAIN = 0
-    OPPORTUNISTIC = 1  # runs on what others leave, may be stopped at any time
-    SERVICE = 2  # does not end by itself
-
-
-class AllowedCounts(IntEnum):
-    """Which GPU counts between `gpus_min` and `gpus_max` an elastic job can use."""
-
-    ANY = 0
-    POWERS_OF_TWO = 1
+from rota.model.job_columns import CODED, EVEN, Deadline
 
 
 class Outcome(IntEnum):
@@ -52,81 +38,47 @@ class JobPart:
     role: str = "worker"
 
 
-# dtype and value of a column nobody gave; `gpus_min` and `gpus_max` follow `gpus`.
-DEFAULTS: dict[str, tuple[type, Any]] = {
-    "submit_s": (np.float64, None),
-    "gpus": (np.int64, None),
-    "gpus_min": (np.int64, "gpus"),
-    "gpus_max": (np.int64, "gpus"),
-    "counts": (np.int8, int(AllowedCounts.ANY)),
-    "gpu_share": (np.float64, 1.0),
-    "gpu_memory_gib": (np.float64, 0.0),
-    "gpu_types": (np.int64, 0),
-    "cpus": (np.float64, 0.0),
-    "memory_gib": (np.float64, 0.0),
-    "gang": (np.bool_, True),
-    "kind": (np.int8, int(JobKind.TRAIN)),
-    "priority": (np.int64, 0),
-    "deadline_s": (np.float64, np.nan),
-    "limit_s": (np.float64, np.nan),
-    "batch_size": (np.float64, np.nan),
-    "tenant": (np.int32, 0),
-    "group": (np.int32, -1),
-    "workload": (np.int32, -1),
-}
-
-
 @dataclass(frozen=True)
 class JobTable:
     """What was asked for: one read-only column per attribute, rows sorted by submission.
 
-    Codes (`tenant`, `group`, `workload`) index the tuples of names beside them; -1 means none.
+    What each column holds, `rota.model.job_columns` says.  Codes (`tenant`, `group`, `workload`) index the
+    tuples of names beside them; -1 means none.
     """
 
     ids: Sequence[str]
     """Name of each job, unique."""
     submit_s: Floats
-    """Moment of submission, seconds from the world's epoch."""
     gpus: Ints
-    """GPUs requested; 0 is a CPU job."""
     gpus_min: Ints
-    """Fewest GPUs an elastic job can use; equals `gpus` if the size is fixed."""
     gpus_max: Ints
-    """Most GPUs an elastic job can use; equals `gpus` if the size is fixed."""
     counts: Array
-    """`AllowedCounts`: which numbers between the two are allowed."""
+    gpus_step: Ints
     gpu_share: Floats
-    """Share claimed of each GPU, in (0, 1]; below 1.0 only for single-GPU jobs."""
     gpu_memory_gib: Floats
-    """Device memory needed on each GPU; 0 if unknown."""
+    gpu_persistent_gib: Floats
     gpu_types: Ints
-    """Bit mask over `type_names` of acceptable GPU types; 0 means any."""
     cpus: Floats
-    """CPU cores needed in all; 0 if the trace does not say."""
     memory_gib: Floats
-    """Host memory needed in all; 0 if the trace does not say."""
     gang: Bools
-    """True if all GPUs must be held at once."""
     kind: Array
-    """`JobKind` of the job."""
     priority: Ints
-    """Higher wins."""
+    weight: Floats
     deadline_s: Floats
-    """Moment by which it should have finished; NaN if none."""
     limit_s: Floats
-    """Run time the user stated at submission, in seconds; NaN if none."""
     batch_size: Floats
-    """Global batch size asked for; NaN if unknown."""
+    batch_min: Floats
+    batch_max: Floats
     tenant: Array
-    """Code of the tenant, a path such as `vision/alice`."""
     group: Array
-    """Code of the recurring series or app the job belongs to."""
+    group_rule: Array
     workload: Array
-    """Code of the program it runs, a name that profiles know."""
     tenant_names: Sequence[str] = ("default",)
     group_names: Sequence[str] = ()
     workload_names: Sequence[str] = ()
     type_names: Sequence[str] = ()
+    deadlines: Mapping[int, tuple[Deadline, ...]] = field(default_factory=dict)
+    """Of the rows that have several, or one with a value; the earliest first."""
     after: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Rows a job may start after."""
     parts: Mapping[int, tuple[JobPart, ...]] = field(default_factory=dict)
@@ -143,26 +95,24 @@ class JobTable:
         group_names: Sequence[str] = (),
         workload_names: Sequence[str] = (),
         type_names: Sequence[str] = (),
+        deadlines: Mapping[int, tuple[Deadline, ...]] | None = None,
         after: Mapping[int, tuple[int, ...]] | None = None,
         parts: Mapping[int, tuple[JobPart, ...]] | None = None,
         **columns: Any,
     ) -> JobTable:
         """A table from the columns that are known; scalars are spread, the rest gets defaults."""
         given: dict[str, Any] = {"submit_s": submit_s, "gpus": gpus, **columns}
-        unknown = set(given) - set(DEFAULTS)
+        unknown = set(given) - set(JOB_COLUMNS)
         if unknown:
             raise TypeError(f"JobTable has no column {sorted(unknown)[0]!r}")
-        n = len(ids)
-        filled: dict[str, Array] = {}
-        for name, (dtype, default) in DEFAULTS.items():
-            value = given.get(name, filled["gpus"] if default == "gpus" else default)
-            filled[name] = read_only(np.array(np.broadcast_to(np.asarray(value, dtype=dtype), (n,))))
+        filled: dict[str, Any] = filled_columns(len(ids), given)
         return cls(
             ids=ids,
             tenant_names=tenant_names,
             group_names=group_names,
             workload_names=workload_names,
             type_names=type_names,
+            deadlines=deadlines or {},
             after=after or {},
             parts=parts or {},
             **filled,
@@ -173,8 +123,8 @@ class JobTable:
 
     def take(self, rows: Ints) -> JobTable:
         """The table of `rows` in that order; dependencies on jobs left out are dropped."""
-        where = _new_rows(rows) if self.after or self.parts else {}
-        columns: dict[str, Any] = {name: read_only(getattr(self, name)[rows]) for name in DEFAULTS}
+        where = _new_rows(rows) if self.after or self.parts or self.deadlines else {}
+        columns: dict[str, Any] = {name: read_only(getattr(self, name)[rows]) for name in JOB_COLUMNS}
         return replace(
             self,
             ids=[self.ids[row] for row in rows.tolist()],
@@ -184,6 +134,7 @@ class JobTable:
                 if row in where
             },
             parts={where[row]: parts for row, parts in self.parts.items() if row in where},
+            deadlines={where[row]: moments for row, moments in self.deadlines.items() if row in where},
             **columns,
         )
 
@@ -199,10 +150,10 @@ class JobTable:
 
     def job(self, row: int) -> Job:
         """Row `row` as an object, for messages and displays."""
-        values = {name: getattr(self, name)[row].item() for name in DEFAULTS}
-        for column in ("tenant", "group", "workload"):
+        values = {name: getattr(self, name)[row].item() for name in JOB_COLUMNS}
+        for column in CODED:
             values[column] = self.name_of(column, row)
-        return Job(id=self.ids[row], row=row, **values)
+        return Job(id=self.ids[row], row=row, deadlines=self.deadlines.get(row, ()), **values)
 
 
 def _new_rows(rows: Ints) -> dict[int, int]:
@@ -210,8 +161,18 @@ def _new_rows(rows: Ints) -> dict[int, int]:
     return {old: new for new, old in enumerate(rows.tolist())}
 
 
-JOB_COLUMNS: tuple[str, ...] = tuple(DEFAULTS)
-"""Names of the columns of a `JobTable`, in their order."""
+JOB_COLUMNS: tuple[str, ...] = tuple(column.name for column in EVEN)
+"""Names of the columns of a `JobTable` that have one value in every row, in their order."""
+
+
+def filled_columns(n: int, given: Mapping[str, Any]) -> dict[str, Array]:
+    """All columns of `n` jobs from those that are known: scalars are spread, the rest gets defaults."""
+    filled: dict[str, Array] = {}
+    for column in EVEN:
+        default = filled[column.default] if isinstance(column.default, str) else column.default
+        value = np.asarray(given.get(column.name, default), dtype=column.dtype)
+        filled[column.name] = read_only(np.array(np.broadcast_to(value, (n,))))
+    return filled
 
 
 @dataclass(frozen=True)
@@ -225,20 +186,27 @@ class Job:
     gpus_min: int
     gpus_max: int
     counts: int
+    gpus_step: int
     gpu_share: float
     gpu_memory_gib: float
+    gpu_persistent_gib: float
     gpu_types: int
     cpus: float
     memory_gib: float
     gang: bool
     kind: int
     priority: int
+    weight: float
     deadline_s: float
     limit_s: float
     batch_size: float
+    batch_min: float
+    batch_max: float
     tenant: str
     group: str
+    group_rule: int
     workload: str
+    deadlines: tuple[Deadline, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ This page is printed from the docstrings in `src/rota/reports/metrics.py`; chang
 
 def definitions() -> list[tuple[str, Metric]]:
     """Each definition once, as (keys, metric); the four metrics of a distribution share one."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for key, metric in METRICS.items():
         stem = key.partition("_")[2]
         shared = stem in DISTRIBUTIONS and DISTRIBUTIONS[stem] == metric.definition
-        found.setdefault(f"mean_ p50_ p90_ p99_ {stem}" if shared else key, metric)
-    return list(found.items())
+        metrics.setdefault(f"mean_ p50_ p90_ p99_ {stem}" if shared else key, metric)
+    return list(metrics.items())
 
 
 def markdown() -> str:

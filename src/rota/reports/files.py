@@ -118,10 +118,10 @@ def _finite(value: Any) -> Any:
 def load(folder: Path) -> list[Record]:
     """The records below `folder` (or in it), in the order they were written in."""
     summaries = [folder / "summary.json", *sorted(folder.glob("*/summary.json"))]
-    found = [_read(path) for path in summaries if path.is_file()]
-    if not found:
+    dated = [_read(path) for path in summaries if path.is_file()]
+    if not dated:
         raise InputError.at("no results here", file=folder, expected="POLICY/summary.json as a run writes it")
-    return [record for _, record in sorted(found, key=lambda entry: entry[0])]
+    return [record for _, record in sorted(dated, key=lambda entry: entry[0])]
 
 
 def _read(path: Path) -> tuple[int, Record]:
@@ -157,34 +157,3 @@ def _write_csv(record: Record, folder: Path) -> None:
     lists = pl.col("nodes", "devices").cast(pl.List(pl.String)).list.join(" ")
     with _replacing_table(folder / "intervals.csv") as path:
         record.intervals.with_columns(lists).write_csv(path)
-
-
-_BATSIM_STATES = {"COMPLETED": "COMPLETED_SUCCESSFULLY", "FAILED": "COMPLETED_FAILED"}
-_BATSIM_STATES |= {"CANCELLED": "COMPLETED_KILLED", "REJECTED": "REJECTED"}
-
-
-def batsim_jobs(record: Record) -> pl.DataFrame:
-    """`jobs` under Batsim's column names: those that ended; times in seconds, stretch by running time."""
-    ended = record.jobs.filter(pl.col("state").is_in(list(_BATSIM_STATES)))
-    turnaround, run = pl.col("finish_s") - pl.col("submit_s"), pl.col("run_s")
-    return ended.select(
-        job_id="job_id",
-        workload_name=pl.lit("rota"),
-        profile="workload",
-        submission_time="submit_s",
-        requested_number_of_resources="gpus",
-        success=(pl.col("state") == "COMPLETED").cast(pl.Int64),
-        final_state=pl.col("state").replace_strict(_BATSIM_STATES),
-        starting_time="start_s",
-        execution_time="run_s",
-        finish_time="finish_s",
-        waiting_time=pl.col("start_s") - pl.col("submit_s"),
-        turnaround_time=turnaround,
-        stretch=pl.when(run > 0).then(turnaround / run),
-    )
-
-
-def write_batsim_csv(record: Record, path: Path) -> None:
-    """Write `batsim_jobs` to `path`."""
-    with _replacing_table(path) as partial:
-        batsim_jobs(record).write_csv(partial)

@@ -66,12 +66,12 @@ def _of(summary: Summary, by: str) -> Mapping[str, Mapping[str, Value]]:
 
 def _means(runs: list[Summary], by: str, key: str) -> dict[str, float]:
     """Per group the mean over seeds."""
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     for run in runs:
         for name, values in _of(run, by).items():
             if (value := values[key]) is not None:
-                found.setdefault(name, []).append(float(value))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+                values_of.setdefault(name, []).append(float(value))
+    return {name: float(np.mean(values)) for name, values in values_of.items()}
 
 
 def _row(

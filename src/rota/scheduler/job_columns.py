@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import overload
 
 from rota.model.columns import Array, Floats, Ints, read_only
+from rota.model.job_columns import Deadline
 from rota.model.jobs import JobTable
 from rota.table.state import State
 
@@ -73,19 +74,25 @@ class Jobs:
     gpus_min = _Static()
     gpus_max = _Static()
     counts = _Static()
+    gpus_step = _Static()
     gpu_share = _Static()
     gpu_memory_gib = _Static()
+    gpu_persistent_gib = _Static()
     gpu_types = _Static()
     cpus = _Static()
     memory_gib = _Static()
     gang = _Static()
     kind = _Static()
     priority = _Static()
+    weight = _Static()
     deadline_s = _Static()
     limit_s = _Static()
     batch_size = _Static()
+    batch_min = _Static()
+    batch_max = _Static()
     tenant = _Static()
     group = _Static()
+    group_rule = _Static()
     workload = _Static()
     phase = _Live()
     first_start_s = _Live()
@@ -106,6 +113,10 @@ class Jobs:
 
     def __len__(self) -> int:
         return self._state.submitted
+
+    def deadlines(self, row: int) -> tuple[Deadline, ...]:
+        """The moments of `row` with what it is worth to have finished by each, the earliest first."""
+        return self.table.deadlines.get(row, ())
 
     @overload
     def service_gpu_s(self, rows: int) -> float: ...
@@ -136,10 +147,11 @@ class Jobs:
     @overload
     def work_s(self, rows: Ints) -> Floats: ...
     def work_s(self, rows: int | Ints) -> float | Floats:
-        """Work done, as the seconds it takes at the requested allocation (on the fastest type)."""
-        per_s = self._state.progress.per_s
-        done: float | Floats = self.work_done(rows)
-        return done if per_s is None else done / per_s[rows]
+        """Work done, as the seconds it takes at the requested allocation (on the fastest type).
+
+        For a job whose rate there is not always the same: the seconds it has run.
+        """
+        return self._state.work_s(rows)
 
     @overload
     def rate(self, rows: int) -> float: ...

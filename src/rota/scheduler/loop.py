@@ -216,6 +216,7 @@ class Loop:
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
         decide: Callable[[Snapshot, Memory], object] = self.policy.decide
+        self.state.occupancy.take_back()
         decision = decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")

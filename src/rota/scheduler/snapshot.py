@@ -160,8 +160,8 @@ class Snapshot:
         return self._state.progress.steady
 
     def scratch(self) -> Occupancy:
-        """A copy of the occupancy that the policy may change."""
-        return self.occupancy.copy()
+        """A copy of the occupancy that the policy may change; valid as long as the snapshot."""
+        return self.occupancy.scratch()
 
     # -- what is known -----------------------------------------------------------------------------
 

@@ -16,15 +16,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from io import StringIO
+from typing import Any
 
-from rota.model.jobs import AllowedCounts, JobKind
+from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, deadlines_text
 from rota.server.store.rows import HistoryWindow, IntervalRow, JobRow
 from rota.wire.job import JobSpec, array_of
 
 COLUMNS = (
-    "job_id", "submit_s", "gpus", "duration_s", "tenant", "group", "workload", "priority", "kind",
-    "gpus_min", "gpus_max", "counts", "gpu_share", "gpu_types", "gpu_memory_gib", "cpus", "memory_gib",
-    "deadline_s", "limit_s", "batch_size", "after", "failures_s", "start_s", "end_s", "outcome",
+    "job_id", "submit_s", "duration_s", *(column.name for column in SUBMITTED),
+    "after", "failures_s", "start_s", "end_s", "outcome",
 )  # fmt: skip
 _OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
 _FAILED = frozenset({"failed", "lost"})
@@ -70,24 +70,13 @@ def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[
 
     return {
         "job_id": job.id,
-        "gpus": asked.gpus,
         "duration_s": _rounded(_duration_s(job, failures)),
-        "tenant": asked.tenant,
-        "group": asked.group,
-        "workload": asked.workload,
-        "priority": asked.priority,
-        "kind": JobKind(asked.kind).name,
-        "gpus_min": asked.gpus_min,
-        "gpus_max": asked.gpus_max,
-        "counts": AllowedCounts(asked.counts).name,
-        "gpu_share": asked.gpu_share,
+        **{column.name: _cell(getattr(asked, column.name), column) for column in SUBMITTED},
         "gpu_types": "|".join(asked.gpu_types),
-        "gpu_memory_gib": asked.gpu_memory_gib,
-        "cpus": asked.cpus,
-        "memory_gib": asked.memory_gib,
         "deadline_s": moment(asked.deadline_s),
-        "limit_s": _or_empty(asked.limit_s),
-        "batch_size": _or_empty(asked.batch_size),
+        "deadlines": deadlines_text(
+            Deadline(_rounded(at_s - zero_s), worth) for at_s, worth in asked.deadlines
+        ),
         "failures_s": ";".join(str(_rounded(seconds)) for seconds in failures),
         "start_s": moment(now.first_start_s),
         "end_s": moment(now.finish_s),
@@ -115,8 +104,11 @@ def _duration_s(job: JobRow, failures: Sequence[float]) -> float:
     return max(now.run_s - sum(failures), 0.001)
 
 
-def _or_empty(value: float | None) -> object:
-    return "" if value is None else value
+def _cell(value: Any, column: JobColumn) -> object:
+    """A number as it is, the member behind it, or nothing."""
+    if value is None:
+        return ""
+    return column.words(value).name if column.words else value
 
 
 def _rounded(seconds: float) -> float:

@@ -5,6 +5,7 @@ What is here is a cache of what the store holds; the one way to mend it is to bu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
 from rota.model.grants import Reservation
 from rota.model.growing import GrowingTable
+from rota.model.job_columns import CODED, SUBMITTED
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
@@ -23,6 +25,7 @@ from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.restore import COLUMNS, Stored, refill
 from rota.scheduler.world import How
+from rota.server.store.loading import NUMBERS
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -33,10 +36,8 @@ from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.news import LiveNode
 
 LEAST_CAPACITY = 1024
-_ASKED = (
-    "gpus", "gpus_min", "gpus_max", "counts", "gpu_share", "gpu_memory_gib", "cpus", "memory_gib",
-    "kind", "priority", "deadline_s", "limit_s", "batch_size",
-)  # fmt: skip
+_ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}
+"""What a job asks for that is tried on one device first."""
 
 
 @dataclass
@@ -63,13 +64,14 @@ def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str
     n = _seen(columns)
     cluster = cluster_of(everything.nodes, tenants)
     table = GrowingTable(max(LEAST_CAPACITY, 2 * len(columns.ids)), cluster.type_names)
-    numbers: dict[str, Array] = {name: columns.numbers[name][:n] for name in _ASKED}
+    numbers: dict[str, Array] = {name: columns.numbers[name][:n] for name in NUMBERS}
     numbers["submit_s"] = columns.submit_s[:n]
     table.extend(
         columns.ids[:n],
         numbers,
-        {k: columns.names[k][:n] for k in ("tenant", "group", "workload")},
+        {name: columns.names[name][:n] for name in CODED},
         columns.gpu_types[:n],
+        columns.deadlines[:n],
     )
     jobs = [
         live_job(everything.jobs[row], everything.specs[row], everything.attempts.get(row, ()), accounts)
@@ -78,7 +80,7 @@ def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str
     ]
     for job in jobs:
         if job.needs_trial and not job.is_over:
-            table.update(job.row, gpus=1, gpus_min=1, gpus_max=1)
+            table.update(job.row, **_ON_TRIAL)
     state = traced_state(table, cluster)
     nodes = [live_node(node) for node in everything.nodes]
     policy = everything.policies.get("real")
@@ -174,32 +176,11 @@ def live_job(
 
 def asked_job(row: JobRow, spec: JobSpec) -> Job:
     """The request as the scheduler's table takes it; on trial, a job asks for one device."""
-    asked = row.asked
-    on_trial = spec.trial and spec.gpus > 1
-    nan = float("nan")
-    return Job(
-        id=row.id,
-        row=row.row,
-        submit_s=row.submit_s,
-        gpus=1 if on_trial else asked.gpus,
-        gpus_min=1 if on_trial else asked.gpus_min,
-        gpus_max=1 if on_trial else asked.gpus_max,
-        counts=asked.counts,
-        gpu_share=asked.gpu_share,
-        gpu_memory_gib=asked.gpu_memory_gib,
-        gpu_types=0,
-        cpus=asked.cpus,
-        memory_gib=asked.memory_gib,
-        gang=True,
-        kind=asked.kind,
-        priority=asked.priority,
-        deadline_s=nan if asked.deadline_s is None else asked.deadline_s,
-        limit_s=nan if asked.limit_s is None else asked.limit_s,
-        batch_size=nan if asked.batch_size is None else asked.batch_size,
-        tenant=asked.tenant,
-        group=asked.group,
-        workload=asked.workload,
-    )
+    values: dict[str, Any] = {column.name: getattr(row.asked, column.name) for column in SUBMITTED}
+    values = {name: math.nan if value is None else value for name, value in values.items()}
+    if spec.trial and spec.gpus > 1:
+        values |= _ON_TRIAL
+    return Job(id=row.id, row=row.row, submit_s=row.submit_s, gang=True, **{**values, "gpu_types": 0})
 
 
 def live_attempt(row: AttemptRow) -> Attempt:

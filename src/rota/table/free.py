@@ -12,7 +12,7 @@ from rota.model.cluster import Cluster
 class Free:
     """Which devices nobody holds, and which nodes have how many of them."""
 
-    __slots__ = ("buckets", "count", "devices", "first", "node_of", "nonempty", "size", "total")
+    __slots__ = ("buckets", "count", "devices", "first", "node_of", "nonempty", "size", "total", "touched")
 
     def __init__(self, first: list[int], node_of: list[int], size: list[int], devices: list[int]) -> None:
         self.first = first
@@ -29,6 +29,8 @@ class Free:
         self.nonempty = 0
         """Bit f is set if some node has exactly f free devices."""
         self.total = 0
+        self.touched: set[int] | None = None
+        """Nodes of which something has changed since the set was emptied; None if nobody wants to know."""
 
     @classmethod
     def of(cls, cluster: Cluster) -> Free:
@@ -51,6 +53,12 @@ class Free:
         twin.count, twin.buckets = self.count.copy(), self.buckets.copy()
         twin.nonempty, twin.total = self.nonempty, self.total
         return twin
+
+    def copy_node(self, other: Free, node: int) -> None:
+        """`node` has the same devices free as in `other`."""
+        if self.devices[node] != other.devices[node]:
+            self.devices[node] = other.devices[node]
+            self._recount(node, other.count[node])
 
     def best_fit(self, gpus: int, within: int = -1) -> int:
         """The node of the mask `within` with the fewest free devices, but at least `gpus`; -1 if none.
@@ -150,6 +158,8 @@ class Free:
         self.nonempty |= 1 << count
         self.count[node] = count
         self.total += count - before
+        if self.touched is not None:
+            self.touched.add(node)
 
 
 def mask_of(nodes: list[int]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.table.free import Free
+from rota.table.node_sets import NodeSets
 
 EPSILON = 1e-9
 _ALONE = int(Role.ALONE)
@@ -21,9 +23,11 @@ class Occupancy:
     """
 
     __slots__ = (
-        "_counts_hosts",
+        "_is_lent",
+        "_scratch",
         "claimed",
         "cluster",
+        "counts_hosts",
         "cpus_used",
         "down",
         "down_nodes",
@@ -31,20 +35,27 @@ class Occupancy:
         "gpu_memory_used",
         "jobs",
         "memory_used",
+        "node_sets",
         "sharers",
         "spare",
+        "spares",
         "tenant_gpus",
+        "touched",
     )  # fmt: skip
 
     def __init__(self, cluster: Cluster, jobs: JobTable, origin: Occupancy | None = None) -> None:
         self.cluster = cluster
         self.jobs = jobs
-        self._counts_hosts: bool = origin._counts_hosts if origin else _counts_hosts(cluster, jobs)
+        self.counts_hosts: bool = origin.counts_hosts if origin else _counts_hosts(cluster, jobs)
+        """True if grants touch more than devices: tenants, CPU, memory or device memory."""
+        self.node_sets: NodeSets = origin.node_sets if origin else NodeSets(cluster)
         self.free: Free = origin.free.copy() if origin else Free.of(cluster)
         self.claimed: list[float] = [0.0] * cluster.gpus
         """Sum of the shares claimed of each device, the opportunistic ones aside."""
         self.spare: dict[int, float] = {}
         """What is left of each device claimed in part."""
+        self.spares: list[tuple[float, int]] = []
+        """The same as pairs, ascending: who wants a part of a device takes the first with room."""
         self.sharers: dict[int, list[int]] = {}
         """Jobs on each device that is, or may be, shared; jobs alone on whole devices do not appear."""
         self.gpu_memory_used: dict[int, float] = {}
@@ -57,17 +68,92 @@ class Occupancy:
         """Nodes that are lost, those without devices included."""
         self.tenant_gpus: dict[tuple[str, int], float] = {}
         """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
+        self.touched: set[int] | None = None
+        """Devices whose claims have changed since the scratch was as this is, but for those that were held or
+        given back as a whole: `free.touched` has their nodes.  None without a scratch."""
+        self._scratch: Occupancy | None = None
+        self._is_lent = False
 
     def copy(self) -> Occupancy:
         """An independent copy."""
         twin = Occupancy(self.cluster, self.jobs, self)
-        twin.claimed, twin.spare = self.claimed.copy(), self.spare.copy()
+        twin.claimed, twin.spare, twin.spares = self.claimed.copy(), self.spare.copy(), self.spares.copy()
         twin.sharers = {device: rows.copy() for device, rows in self.sharers.items()}
         twin.gpu_memory_used = self.gpu_memory_used.copy()
         twin.cpus_used, twin.memory_used = self.cpus_used.copy(), self.memory_used.copy()
         twin.down, twin.down_nodes = self.down.copy(), self.down_nodes.copy()
         twin.tenant_gpus = self.tenant_gpus.copy()
         return twin
+
+    # -- trying things out -------------------------------------------------------------------------
+
+    def scratch(self) -> Occupancy:
+        """A copy to try things on, at the cost of what has changed: one is kept, and brought back.
+
+        Whoever asks while it is lent gets a copy of his own; it is lent until `take_back`.
+        """
+        if self._is_lent:
+            return self.copy()
+        self._is_lent = True
+        if self._scratch is None:
+            self._scratch = self.copy()
+            self._watch()
+            self._scratch._watch()
+        else:
+            self._scratch._restore(self)
+        return self._scratch
+
+    def take_back(self) -> None:
+        """Nobody uses the scratch that was lent any more."""
+        self._is_lent = False
+
+    def _watch(self) -> None:
+        self.touched = set()
+        self.free.touched = set()
+
+    def _restore(self, truth: Occupancy) -> None:
+        """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
+        self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
+        nodes, devices = self._take_touched()
+        more_nodes, more_devices = truth._take_touched()
+        for node in nodes | more_nodes:
+            self._copy_node(truth, node)
+        for device in devices | more_devices:
+            self._copy_device(truth, device)
+        if truth.counts_hosts:
+            self.tenant_gpus = truth.tenant_gpus.copy()
+
+    def _take_touched(self) -> tuple[set[int], set[int]]:
+        """Nodes and devices touched since the last call; both are watched."""
+        nodes, devices = self.free.touched, self.touched
+        assert nodes is not None
+        assert devices is not None
+        self._watch()
+        return nodes, devices
+
+    def _copy_node(self, truth: Occupancy, node: int) -> None:
+        first, last = self.free.first[node], self.free.first[node + 1]
+        self.free.copy_node(truth.free, node)
+        self.claimed[first:last] = truth.claimed[first:last]
+        self.cpus_used[node], self.memory_used[node] = truth.cpus_used[node], truth.memory_used[node]
+        _copy_member(self.down_nodes, truth.down_nodes, node)
+
+    def _copy_device(self, truth: Occupancy, device: int) -> None:
+        self.claimed[device] = truth.claimed[device]
+        rows = truth.sharers.get(device)
+        if rows is not None:
+            self.sharers[device] = rows.copy()
+        elif device in self.sharers:
+            del self.sharers[device]
+        self._leave(device, truth.spare.get(device, 0.0))
+        _copy_member(self.down, truth.down, device)
+        if truth.counts_hosts:
+            if device in truth.gpu_memory_used:
+                self.gpu_memory_used[device] = truth.gpu_memory_used[device]
+            else:
+                self.gpu_memory_used.pop(device, None)
+
+    # -- claims ------------------------------------------------------------------------------------
 
     def hold(self, grant: Grant) -> None:
         """Enter a grant that is known to fit."""
@@ -76,12 +162,12 @@ class Occupancy:
             for device in devices:
                 self.claimed[device] = 1.0
             if self.down:  # somebody who stays on a closed device was taken off it to try something
-                devices = tuple(device for device in devices if device not in self.down)
+                devices = self._healthy(devices)
             self.free.remove_all(devices)
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
-        if self._counts_hosts:
+        if self.counts_hosts:
             self._hosts(grant, 1.0)
 
     def release(self, grant: Grant) -> None:
@@ -91,16 +177,32 @@ class Occupancy:
             for device in devices:
                 self.claimed[device] = 0.0
             if self.down:
-                devices = tuple(device for device in devices if device not in self.down)
+                devices = self._healthy(devices)
             self.free.put_all(devices)
         else:
             for device in grant.devices:
                 self._claim(device, grant, -1)
-        if self._counts_hosts:
+        if self.counts_hosts:
             self._hosts(grant, -1.0)
+
+    def _healthy(self, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Those that `free` knows of; the nodes of the others change without it."""
+        self._touch(devices)
+        return tuple(device for device in devices if device not in self.down)
+
+    def _touch(self, devices: Iterable[int]) -> None:
+        """`devices` change in more than being held as a whole, which `free` notes."""
+        if self.touched is not None:
+            self.touched.update(devices)
+
+    def _touch_node(self, node: int) -> None:
+        if self.free.touched is not None:
+            self.free.touched.add(node)
 
     def _claim(self, device: int, grant: Grant, sign: int) -> None:
         """Add or remove a claim that may leave the device shared."""
+        if self.touched is not None:
+            self.touched.add(device)
         was_free = self.claimed[device] <= EPSILON
         if grant.role is not Role.OPPORTUNISTIC:
             self.claimed[device] += sign * grant.share
@@ -123,10 +225,21 @@ class Occupancy:
             return
         if is_free != was_free:
             (self.free.put if is_free else self.free.remove)(device)
-        if is_free or left <= EPSILON:
-            self.spare.pop(device, None)
-        else:
+        self._leave(device, 0.0 if is_free else left)
+
+    def _leave(self, device: int, left: float) -> None:
+        """So much of `device` is left beside those who share it; 0 if it is free, full or closed."""
+        before = self.spare.get(device, 0.0)
+        if left <= EPSILON:
+            left = 0.0
+        if left == before:
+            return
+        if before:
+            del self.spare[device]
+            del self.spares[bisect_left(self.spares, (before, device))]
+        if left:
             self.spare[device] = left
+            insort(self.spares, (left, device))
 
     def _hosts(self, grant: Grant, sign: float) -> None:
         """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
@@ -135,11 +248,13 @@ class Occupancy:
             self._count_tenants(grant, sign)
         need = jobs.gpu_memory_gib[row]
         if need:
+            self._touch(grant.devices)
             for device in grant.devices:
                 self.gpu_memory_used[device] = self.gpu_memory_used.get(device, 0.0) + sign * need
         cpus, memory = jobs.cpus[row], jobs.memory_gib[row]
         if cpus or memory:
             for node, part in self.parts(grant):
+                self._touch_node(node)
                 self.cpus_used[node] += sign * part * cpus
                 self.memory_used[node] += sign * part * memory
 
@@ -168,39 +283,51 @@ class Occupancy:
     def lose(self, node: int) -> None:
         """`node` is down, or closed to new grants; what is still held on it stays until it is released."""
         self.down_nodes.add(node)
+        self._touch_node(node)
         self.close(range(self.free.first[node], self.free.first[node + 1]))
 
     def regain(self, node: int) -> None:
         """`node` is back."""
         self.down_nodes.discard(node)
+        self._touch_node(node)
         self.open(range(self.free.first[node], self.free.first[node + 1]))
 
-    def close(self, devices: Iterable[int]) -> None:
+    def close(self, devices: Collection[int]) -> None:
         """No new grant on `devices`: they are not healthy, or somebody wants them empty."""
+        self._touch(devices)
         for device in devices:
             if device not in self.down:
                 if self.claimed[device] <= EPSILON:
                     self.free.remove(device)
-                self.spare.pop(device, None)
+                self._leave(device, 0.0)
                 self.down.add(device)
 
-    def open(self, devices: Iterable[int]) -> None:
+    def open(self, devices: Collection[int]) -> None:
         """`devices` may be granted again."""
+        self._touch(devices)
         for device in devices:
             if device in self.down:
                 self.down.remove(device)
                 left = 1.0 - self.claimed[device]
                 if self.claimed[device] <= EPSILON:
                     self.free.put(device)
-                elif left > EPSILON:
-                    self.spare[device] = left
+                else:
+                    self._leave(device, left)
 
     def enter(self, row: int) -> None:
         """The request of `row` has been written into the table: from now on hosts may count."""
         jobs = self.jobs
-        self._counts_hosts = self._counts_hosts or bool(
+        self.counts_hosts = self.counts_hosts or bool(
             jobs.cpus[row] or jobs.memory_gib[row] or jobs.gpu_memory_gib[row]
         )
+
+
+def _copy_member(kept: set[int], truth: set[int], one: int) -> None:
+    """`one` is in `kept` if it is in `truth`."""
+    if one in truth:
+        kept.add(one)
+    else:
+        kept.discard(one)
 
 
 def _counts_hosts(cluster: Cluster, jobs: JobTable) -> bool:

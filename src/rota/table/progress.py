@@ -25,7 +25,8 @@ class Progress:
         self.since = np.zeros(rows)
         """Moment from which work is done at `rate`; may lie ahead of now."""
         self.per_s = per_s
-        """Work of each row in a second at the requested allocation; None if it is counted in such seconds."""
+        """Work of each row in a second at the requested allocation, NaN where that is not always the same;
+        None if all work is counted in such seconds."""
         self.steady = per_s is None
         """True as long as every job has done a second's work per second from the moment it started."""
 

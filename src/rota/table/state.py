@@ -314,6 +314,22 @@ class State:
         ran: Floats = self.run_s[rows] + np.where(running_rows, self.now - self.since_s[rows], 0.0)
         return ran
 
+    @overload
+    def work_s(self, rows: int) -> float: ...
+    @overload
+    def work_s(self, rows: Ints) -> Floats: ...
+    def work_s(self, rows: int | Ints) -> float | Floats:
+        """Work done, as seconds at the requested allocation; seconds run, if those do not count it (NaN)."""
+        per_s = self.progress.per_s
+        if per_s is None:
+            return self.progress.done(rows, self.now)
+        if isinstance(rows, int):
+            each = per_s.item(rows)
+            return self.progress.done(rows, self.now) / each if each == each else self.ran_s(rows)
+        own = per_s[rows]
+        work: Floats = np.where(np.isnan(own), self.ran_s(rows), self.progress.done(rows, self.now) / own)
+        return work
+
     @property
     def plain(self) -> bool:
         """True if counting GPUs decides whether a job fits: whole GPUs, one type, no quotas or reserves."""

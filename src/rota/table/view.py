@@ -74,6 +74,7 @@ class View(State):
         """
         rows = list(rows)
         self._share(self.whole)
+        self.occupancy.take_back()
         for row in rows:
             self._forget(row)
         for row in rows:

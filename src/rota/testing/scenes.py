@@ -15,7 +15,8 @@ from numpy.random import Generator
 
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Ints
-from rota.model.jobs import AllowedCounts, JobKind, JobTable, Truth
+from rota.model.job_columns import AllowedCounts, JobKind
+from rota.model.jobs import JobTable, Truth
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.model.units import plural

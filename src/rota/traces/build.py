@@ -26,7 +26,7 @@ class Oddities:
     table: Table
     ids: Sequence[str]
     """Job id of each row; where one comes again, `~2`, `~3` ... is appended, and that is noted."""
-    found: list[OddRows] = field(default_factory=list)
+    noted: list[OddRows] = field(default_factory=list)
     dropped: Bools = field(init=False)
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Oddities:
         at = np.flatnonzero(rows)
         if len(at):
             examples = tuple(f"row {self.table.row[i]} (job {self.ids[i]})" for i in at[:_EXAMPLES])
-            self.found.append(OddRows(what, done, len(at), examples))
+            self.noted.append(OddRows(what, done, len(at), examples))
 
     def drop(self, what: str, why: str, rows: Array) -> None:
         """Count the rows and leave them out of the trace."""
@@ -95,7 +95,7 @@ def finish(
     """
     _note_common(odd, np.asarray(jobs["submit_s"]), np.asarray(jobs["gpus"]), truth)
     if odd.dropped.all():
-        reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in odd.found)
+        reasons = "; ".join(f"{rows.what} ({rows.count})" for rows in odd.noted)
         raise InputError.at(f"no job is left: {reasons}", file=odd.table.file, expected="jobs that ran")
     trace = Trace(
         jobs=JobTable.build(odd.ids, **jobs),
@@ -103,7 +103,7 @@ def finish(
         observed=observed,
         source=odd.table.file,
         format=format,
-        odd=tuple(odd.found),
+        odd=tuple(odd.noted),
         facts=dict(facts or {}),
     )
     if odd.dropped.any():
@@ -149,7 +149,7 @@ def tenant_paths(table: Table, *columns: str) -> dict[str, Any]:
 def type_masks(cells: pl.Series, known: Sequence[str] = ()) -> dict[str, Any]:
     """The `JobTable` arguments for GPU types written as `A100|V100`; an empty cell means any type."""
     lists = {cell: [name.strip() for name in cell.split("|") if name.strip()] for cell in cells.unique()}
-    names = tuple(dict.fromkeys([*known, *sorted({name for found in lists.values() for name in found})]))
+    names = tuple(dict.fromkeys([*known, *sorted({name for listed in lists.values() for name in listed})]))
     bit = {name: 1 << i for i, name in enumerate(names)}
-    masks = {cell: sum(bit[name] for name in set(found)) for cell, found in lists.items()}
+    masks = {cell: sum(bit[name] for name in set(listed)) for cell, listed in lists.items()}
     return {"gpu_types": np.array([masks[cell] for cell in cells], dtype=np.int64), "type_names": names}

@@ -126,5 +126,5 @@ def weight_facts(table: Table, ids: Sequence[str]) -> dict[str, object]:
 
 def by_id(name: str, ids: Sequence[str], values: Array) -> dict[str, object]:
     """The fact `name`: value by job id, for rows whose value is not NaN; no fact if there is none."""
-    found = {ids[i]: float(values[i]) for i in np.flatnonzero(~np.isnan(values)).tolist()}
-    return {name: found} if found else {}
+    by_job = {ids[i]: float(values[i]) for i in np.flatnonzero(~np.isnan(values)).tolist()}
+    return {name: by_job} if by_job else {}

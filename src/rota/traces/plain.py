@@ -1,11 +1,10 @@
 """Rota's own format: one row per job, CSV or Parquet, columns named as in `JobTable` and `Truth`.
 
 Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; empty if a table gives it)
-          optional: job_id, every other column of `JobTable` (tenant, group and workload by name,
-          gpu_types or gpu_type as A100|V100, kind as TRAIN, OPPORTUNISTIC, SERVICE, counts as ANY,
-          POWERS_OF_TWO), iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of
-          failed attempts, joined by ;), start_s and end_s (observed), after (job ids joined by ;),
-          parts (JSON list of {tasks, gpus, cpus, memory_gib, role})
+          optional: every other column of a job (`rota.model.job_columns`; tenant, group and workload by
+          name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
+          job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
+          attempts, joined by ;), start_s and end_s (observed)
 Units     as the names say
 Times     kept as they are: seconds from any origin
 Head      what has no column (facts, oddities, names not in use) stands in a first line `#rota {...}` of
@@ -20,7 +19,10 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,8 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.columns import Array, Floats
-from rota.model.jobs import JOB_COLUMNS, AllowedCounts, JobKind, JobPart, Outcome, RecordedRun, Truth
+from rota.model.job_columns import CODED, COLUMN, EVEN, Deadline, JobColumn
+from rota.model.jobs import JobPart, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.registry import trace_format
@@ -36,12 +39,9 @@ from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
-OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s", "end_s", "after", "parts")
+OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s", "end_s")
+"""What stands beside the columns of a job."""
 HEAD = "#rota "
-NAMED = ("tenant", "group", "workload")
-ENUMS = {"kind": JobKind, "counts": AllowedCounts, "outcome": Outcome}
-UNBOUNDED = ("submit_s", "deadline_s", "start_s", "end_s")
-"""Moments, which may lie before the origin."""
 
 
 def _matches(source: TraceSource) -> bool:
@@ -69,6 +69,7 @@ def read(source: TraceSource) -> Trace:
         jobs={
             **_numbers(table),
             **_named(table, head.names),
+            "deadlines": _deadlines(table),
             "after": _after(table, odd.ids),
             "parts": _parts(table),
         },
@@ -129,7 +130,7 @@ def _head(source: TraceSource, text: str) -> _Head:
 
 def _check_columns(table: Table) -> None:
     table.require(*REQUIRED)
-    known = (*JOB_COLUMNS, *OTHERS)
+    known = (*COLUMN, *OTHERS)
     unknown = next((name for name in table.frame.columns if name not in known and name not in REQUIRED), None)
     if unknown is not None:
         raise InputError.at(
@@ -141,31 +142,35 @@ def _check_columns(table: Table) -> None:
 
 
 def _numbers(table: Table) -> dict[str, Array]:
-    """The columns of numbers, enumerations and yes/no that the file has, checked one by one and together."""
-    columns: dict[str, Array] = {}
-    for name in JOB_COLUMNS:
-        if table.has(name) and name not in (*NAMED, "gpu_types"):
-            columns[name] = _column(table, name)
+    """The columns of numbers, members and yes/no that the file has, checked one by one and together."""
+    columns = {
+        column.name: _column(table, column)
+        for column in EVEN
+        if table.has(column.name) and column.name not in (*CODED, "gpu_types")
+    }
     _check_sizes(table, columns)
     return columns
 
 
-def _column(table: Table, name: str) -> Array:
+def _column(table: Table, column: JobColumn) -> Array:
     """One column of numbers or words; an empty cell is the default, where there is one."""
-    if name in ENUMS:
-        members = {member.name: int(member) for member in ENUMS[name]}
-        return np.array(table.one_of(name, {**members, "": 0}))
-    if name == "gang":
-        return np.array(table.one_of(name, {"true": True, "false": False, "1": True, "0": False, "": True}))
-    if name == "gpus":
-        return table.whole(name)
-    if name in ("gpus_min", "gpus_max"):
+    name, default = column.name, column.default
+    if column.words:
+        return _members(table, name, column.words)
+    if column.dtype == "bool":
+        yes_no = {"true": True, "false": False, "1": True, "0": False, "": default}
+        return np.array(table.one_of(name, yes_no))
+    if column.dtype == "float64":
+        return table.floats(name, low=column.least, blank=default)
+    if isinstance(default, str):
         given = table.whole(name, blank=-1)
-        return np.where(given < 0, table.whole("gpus"), given)
-    if name == "priority":
-        return table.whole(name, low=-(2**53), blank=0)
-    blank = {"submit_s": None, "gpu_share": 1.0, "gpu_memory_gib": 0.0, "cpus": 0.0, "memory_gib": 0.0}
-    return table.floats(name, low=-np.inf if name in UNBOUNDED else 0.0, blank=blank.get(name, np.nan))
+        return np.where(given < 0, table.whole(default), given)
+    return table.whole(name, low=int(column.least), blank=default)
+
+
+def _members(table: Table, name: str, kind: type[IntEnum]) -> Array:
+    """A column of members by name; an empty cell is the first."""
+    return np.array(table.one_of(name, {**{member.name: int(member) for member in kind}, "": 0}))
 
 
 def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
@@ -177,12 +182,15 @@ def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
     least, most = columns.get("gpus_min", gpus), columns.get("gpus_max", gpus)
     table.reject(least > gpus, "gpus_min", "{!r} is more than gpus", "at most gpus")
     table.reject(most < gpus, "gpus_max", "{!r} is less than gpus", "at least gpus")
+    if "batch_min" in columns and "batch_max" in columns:
+        crossed = columns["batch_min"] > columns["batch_max"]
+        table.reject(crossed, "batch_min", "{!r} is more than batch_max", "at most batch_max")
 
 
 def _named(table: Table, known: dict[str, list[str]]) -> dict[str, Any]:
     """Codes and names of tenants, groups, workloads and GPU types; the head gives names not in use."""
     columns: dict[str, Any] = {}
-    for name in NAMED:
+    for name in CODED:
         names = known.get(name, ["default"] if name == "tenant" else [])
         cells = table.text(name) if table.has(name) else pl.Series([""] * len(table), dtype=pl.String)
         if name == "tenant":
@@ -194,7 +202,7 @@ def _named(table: Table, known: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _truth(table: Table) -> Truth:
-    outcome = _column(table, "outcome") if table.has("outcome") else Outcome.COMPLETED
+    outcome = _members(table, "outcome", Outcome) if table.has("outcome") else Outcome.COMPLETED
     runs = table.text("failures_s").to_list() if table.has("failures_s") else []
     failures = {row: _run_times(cell) for row, cell in enumerate(runs) if cell}
     bad = np.array([row in failures and not failures[row] for row in range(len(table))])
@@ -218,12 +226,36 @@ def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
         return None
 
     def moments(name: str) -> Floats:
-        return _column(table, name) if table.has(name) else np.full(len(table), np.nan)
+        if not table.has(name):
+            return np.full(len(table), np.nan)
+        return table.floats(name, low=-np.inf, blank=np.nan)
 
     began_s, ended_s = moments("start_s"), moments("end_s")
-    odd.note("recorded start before submission", "kept", began_s < _column(table, "submit_s"))
+    odd.note("recorded start before submission", "kept", began_s < table.floats("submit_s", low=-np.inf))
     odd.note("recorded end before start", "kept", ended_s < began_s)
     return RecordedRun(began_s, ended_s)
+
+
+def _deadlines(table: Table) -> dict[int, tuple[Deadline, ...]]:
+    """Moments and values of the rows that have them."""
+    if not table.has("deadlines"):
+        return {}
+    cells = table.text("deadlines")
+    several = {row: _deadline_list(cell) for row, cell in enumerate(cells) if cell}
+    bad = np.array([row in several and not several[row] for row in range(len(table))])
+    table.reject(bad, "deadlines", "{!r} is no list of deadlines", "MOMENT=VALUE joined by ;, in their order")
+    return several
+
+
+def _deadline_list(cell: str) -> tuple[Deadline, ...]:
+    """The deadlines in `3600=10;7200=4`; empty if it is not such a list."""
+    pairs = [part.partition("=") for part in cell.split(";")]
+    try:
+        several = tuple(Deadline(float(at_s), float(value)) for at_s, _, value in pairs)
+    except ValueError:
+        return ()
+    are_finite = all(isfinite(at_s) and isfinite(value) for at_s, value in several)
+    return several if are_finite and all(a.at_s < b.at_s for a, b in pairwise(several)) else ()
 
 
 def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
@@ -255,10 +287,10 @@ def _parts(table: Table) -> dict[int, tuple[JobPart, ...]]:
     if not table.has("parts"):
         return {}
     cells = table.text("parts")
-    found = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
-    bad = np.array([row in found and not found[row] for row in range(len(table))])
+    parts = {row: _part_list(cell) for row, cell in enumerate(cells) if cell}
+    bad = np.array([row in parts and not parts[row] for row in range(len(table))])
     table.reject(bad, "parts", "{!r} does not list tasks", '[{"tasks": 1, "gpus": 4}, ...]')
-    return found
+    return parts
 
 
 def _part_list(cell: str) -> tuple[JobPart, ...]:

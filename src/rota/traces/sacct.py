@@ -68,7 +68,7 @@ def read(source: TraceSource) -> Trace:
     table = _without_last_bar(read_table(source, separator="|", quoted=False))
     table.require(table.first_of("JobIDRaw", "JobID"), "Submit", "Start", "End", "State")
     table, steps = _without_steps(table)
-    odd = Oddities(table, ids_of(table, table.first_of("JobIDRaw", "JobID")), found=steps)
+    odd = Oddities(table, ids_of(table, table.first_of("JobIDRaw", "JobID")), noted=steps)
     states = _states(table)
     start, end = (table.stamps(name, blank=True) for name in ("Start", "End"))
     duration_s = _durations(table, odd, states, start, end)
@@ -102,7 +102,7 @@ def _without_steps(table: Table) -> tuple[Table, list[OddRows]]:
     jobs = table.take(~step)
     if not len(jobs):
         raise InputError.at("there are only job steps", file=table.file, expected="sacct --allocations")
-    return jobs, odd.found
+    return jobs, odd.noted
 
 
 def _states(table: Table) -> Array:

@@ -47,10 +47,10 @@ class Table:
 
     def first_of(self, *names: str) -> str:
         """The first of `names` that is a column; for fields that variants of a format call differently."""
-        found = next((name for name in names if self.has(name)), None)
-        if found is None:
+        column = next((name for name in names if self.has(name)), None)
+        if column is None:
             raise self._missing(names[0], names)
-        return found
+        return column
 
     def require(self, *names: str) -> None:
         """Raise unless all `names` are columns."""

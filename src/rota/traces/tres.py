@@ -15,9 +15,9 @@ _GIB = {"K": 1 / 1024**2, "": 1 / 1024, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P
 
 def gpus_in(tres: str) -> int:
     """GPUs of all types."""
-    found = _GPU.findall(tres)
-    plain = [int(count) for kind, count in found if not kind]
-    return plain[0] if plain else sum(int(count) for _, count in found)
+    counts = _GPU.findall(tres)
+    plain = [int(count) for kind, count in counts if not kind]
+    return plain[0] if plain else sum(int(count) for _, count in counts)
 
 
 def gpu_types_in(tres: str) -> tuple[str, ...]:

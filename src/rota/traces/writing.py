@@ -17,9 +17,10 @@ import polars as pl
 from rota.errors import InputError
 from rota.model.atomic import replacing
 from rota.model.columns import Array
-from rota.model.jobs import JOB_COLUMNS, JobTable
+from rota.model.job_columns import CODED, WORDED, deadlines_text
+from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome
 from rota.model.trace import Trace
-from rota.traces.plain import ENUMS, HEAD, NAMED
+from rota.traces.plain import HEAD
 
 _ALWAYS = ("submit_s", "gpus")
 
@@ -82,6 +83,10 @@ def table_of(trace: Trace) -> pl.DataFrame:
     columns |= _truth_columns(trace)
     if trace.observed is not None:
         columns |= {"start_s": _blanked(trace.observed.start_s), "end_s": _blanked(trace.observed.end_s)}
+    if jobs.deadlines:
+        columns["deadlines"] = [
+            deadlines_text(jobs.deadlines.get(row, ())) or None for row in range(len(jobs))
+        ]
     if jobs.after:
         columns["after"] = [_ids_text(jobs, row) for row in range(len(jobs))]
     if jobs.parts:
@@ -95,7 +100,7 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
     if not np.isnan(truth.iterations).all():
         columns["iterations"] = _blanked(truth.iterations)
     if truth.outcome.any():
-        columns["outcome"] = _member_names(ENUMS["outcome"], truth.outcome)
+        columns["outcome"] = _member_names(Outcome, truth.outcome)
     if truth.failures:
         runs = [truth.failures.get(row, ()) for row in range(len(trace))]
         columns["failures_s"] = [";".join(repr(float(run)) for run in times) or None for times in runs]
@@ -105,12 +110,12 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
 def _cells(jobs: JobTable, name: str) -> Any:
     """One column of the table, with names in place of codes."""
     values = getattr(jobs, name)
-    if name in NAMED:
+    if name in CODED:
         return [jobs.name_of(name, row) or None for row in range(len(jobs))]
     if name == "gpu_types":
         return [_types_text(jobs, int(mask)) for mask in values]
-    if name in ENUMS:
-        return _member_names(ENUMS[name], values)
+    if name in WORDED:
+        return _member_names(WORDED[name], values)
     return _blanked(values) if values.dtype.kind == "f" else values
 
 
@@ -145,7 +150,7 @@ def _parts_text(jobs: JobTable, row: int) -> str | None:
 def _head(trace: Trace) -> str:
     """What has no column, as JSON on one line."""
     jobs = trace.jobs
-    names = {name: getattr(jobs, f"{name}_names") for name in (*NAMED, "type")}
+    names = {name: getattr(jobs, f"{name}_names") for name in (*CODED, "type")}
     origin = {} if trace.format == "plain" else {"origin": f"{trace.format} {trace.source}"}
     head = {"facts": {**trace.facts, **origin}, "odd": [asdict(odd) for odd in trace.odd], "names": names}
     return json.dumps(head, ensure_ascii=True, default=str)

@@ -175,11 +175,11 @@ class Checkpoints:
         """The newest checkpoint that verifies; None if there is none.  Says which ones were passed over."""
         passed = 0
         for path in self._candidates():
-            problem, found = _verify(path)
-            if found is not None:
+            problem, checkpoint = _verify(path)
+            if checkpoint is not None:
                 if passed:
                     say(f"using {path} instead")
-                return found
+                return checkpoint
             passed += 1
             say(f"checkpoint {path} is damaged ({problem}); trying the one before")
         if passed:

@@ -33,7 +33,7 @@ class Environment:
 
         A process group that disagrees knows better: programs may start ranks of their own.
         """
-        found = cls(
+        told = cls(
             rank=_number("RANK", 0),
             local_rank=_number("LOCAL_RANK", 0),
             world_size=_number("WORLD_SIZE", 1),
@@ -47,11 +47,11 @@ class Environment:
             started_s=_moment("ROTA_STARTED_S"),
         )
         group = group_if_there()
-        if group is None or group.world_size == found.world_size:
-            return found
+        if group is None or group.world_size == told.world_size:
+            return told
         size = group.world_size
         return replace(
-            found, rank=group.rank, local_rank=group.rank, world_size=size, local_world_size=size, node_rank=0
+            told, rank=group.rank, local_rank=group.rank, world_size=size, local_world_size=size, node_rank=0
         )
 
     @property

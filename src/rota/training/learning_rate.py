@@ -28,12 +28,12 @@ def factor(rule: Rule, old: float, new: float) -> float:
     if old <= 0 or new <= 0:
         raise ValueError(f"a batch goes from {old} to {new} samples: both must be positive")
     if callable(rule):
-        found = float(rule(old, new))
-        if not math.isfinite(found) or found <= 0:
+        multiple = float(rule(old, new))
+        if not math.isfinite(multiple) or multiple <= 0:
             raise ValueError(
-                f"the learning-rate function gave {found} for a batch from {old} to {new} samples"
+                f"the learning-rate function gave {multiple} for a batch from {old} to {new} samples"
             )
-        return found
+        return multiple
     if rule == "linear":
         return new / old
     if rule == "sqrt":

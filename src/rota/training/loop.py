@@ -217,7 +217,7 @@ class Job:
         asked = directive is not None and directive.do == protocol.LEAVE
         return asked or bool(self.environment.notice and os.path.exists(self.environment.notice))
 
-    # What the gate asks for (rota.training.gate.Keeper)
+    # What the gate asks for (rota.training.gate.StateHolder)
 
     def save(self, together: bool) -> None:
         """Publish a checkpoint of this step; a disk that refuses costs a message, not the job.
@@ -238,13 +238,13 @@ class Job:
 
         facts = {"epoch": self.epoch, "world_size": self.world_size}
         try:
-            found = self._checkpoints.publish(self.step_count, write, facts)
+            published = self._checkpoints.publish(self.step_count, write, facts)
         except CheckpointError as error:
             self.status.checkpoint_error = str(error)
             say(f"{error}; the job goes on")
         else:
-            self.status.checkpoint_error, self.status.checkpoint_step = "", found.step
-            self.status.costs["checkpoint"] = (time.monotonic() - began, float(found.bytes))
+            self.status.checkpoint_error, self.status.checkpoint_step = "", published.step
+            self.status.costs["checkpoint"] = (time.monotonic() - began, float(published.bytes))
 
     def to_host(self) -> tuple[float, float]:
         """Move device state to host memory (nothing to move on a CPU)."""
@@ -320,7 +320,7 @@ class Job:
         if self.rank == 0:
             self._checkpoints.tidy()
         began = time.monotonic()
-        found, tree = load_alike(self._checkpoints)
+        loaded, tree = load_alike(self._checkpoints)
         if tree is None:
             return 0, 0.0
         if tree.get("version") != VERSION:
@@ -331,7 +331,7 @@ class Job:
         self.epoch, self.restored = int(facts["epoch"]), True
         self._restore_batch(facts)
         self._restore_random(tree["random"], facts)
-        size = float(found.bytes) if found is not None else 0.0
+        size = float(loaded.bytes) if loaded is not None else 0.0
         self.status.costs["restore"] = (time.monotonic() - began, size)
         self.status.checkpoint_step = int(facts["step"])
         if self.rank == 0:

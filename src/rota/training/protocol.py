@@ -233,10 +233,10 @@ def read_json(path: Folder, limit: int = 65536) -> dict[str, Any] | None:
     try:
         with open(os.open(str(path), flags), "rb") as file:
             text = file.read(limit + 1)
-        found = json.loads(text) if len(text) <= limit else None
+        value = json.loads(text) if len(text) <= limit else None
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def prepare(folder: Folder, uid: int = -1, gid: int = -1) -> None:
@@ -265,18 +265,18 @@ def command(folder: Folder, directive: Directive) -> int:
 
 def read_directive(folder: Folder) -> Directive | None:
     """The newest directive; None if there is none that can be read."""
-    found = read_json(Path(folder) / DIRECTIVE)
-    if found is None or found.get("do") not in DIRECTIVES:
+    said = read_json(Path(folder) / DIRECTIVE)
+    if said is None or said.get("do") not in DIRECTIVES:
         return None
-    deadline, batch, workers = (_number(found.get(key)) for key in ("deadline_s", "batch_size", "workers"))
+    deadline, batch, workers = (_number(said.get(key)) for key in ("deadline_s", "batch_size", "workers"))
     return Directive(
-        do=str(found["do"]),
-        sequence=int(_number(found.get("sequence")) or 0),
-        reason=str(found.get("reason", "")),
+        do=str(said["do"]),
+        sequence=int(_number(said.get("sequence")) or 0),
+        reason=str(said.get("reason", "")),
         deadline_s=deadline,
         batch_size=batch,
         workers=None if workers is None else int(workers),
-        version=int(_number(found.get("version")) or VERSION),
+        version=int(_number(said.get("version")) or VERSION),
     )
 
 
@@ -288,22 +288,22 @@ def write_rank(folder: Folder, state: RankState) -> None:
 
 def read_rank(folder: Folder, rank: int) -> RankState | None:
     """What rank `rank` last said; None if it has said nothing, or nothing that makes sense."""
-    found = read_json(Path(folder) / f"rank-{rank}.json")
-    if found is None or found.get("state") not in STATES:
+    said = read_json(Path(folder) / f"rank-{rank}.json")
+    if said is None or said.get("state") not in STATES:
         return None
-    state = RankState(rank=rank, state=str(found["state"]))
+    state = RankState(rank=rank, state=str(said["state"]))
     for name in ("pid", "step", "sequence", "announced", "at_step"):
-        setattr(state, name, int(_number(found.get(name)) or 0))
+        setattr(state, name, int(_number(said.get(name)) or 0))
     for name in ("samples", "residual_bytes", "suspended_bytes", "at_s"):
-        setattr(state, name, _number(found.get(name)) or 0.0)
+        setattr(state, name, _number(said.get(name)) or 0.0)
     for name in ("loss", "step_s", "batch_size", "gradient_noise"):
-        setattr(state, name, _number(found.get(name)))
+        setattr(state, name, _number(said.get(name)))
     for name in ("checkpoint_step", "total_steps"):
-        number = _number(found.get(name))
+        number = _number(said.get(name))
         setattr(state, name, None if number is None else int(number))
-    state.version = int(_number(found.get("version")) or VERSION)
-    state.checkpoint_error = str(found.get("checkpoint_error", ""))[:1000]
-    capability, costs = found.get("capability"), found.get("costs")
+    state.version = int(_number(said.get("version")) or VERSION)
+    state.checkpoint_error = str(said.get("checkpoint_error", ""))[:1000]
+    capability, costs = said.get("capability"), said.get("costs")
     state.capability = capability if isinstance(capability, dict) else {}
     for kind, cost in (costs if isinstance(costs, dict) else {}).items():
         pair = [_number(one) for one in cost] if isinstance(cost, list) else []
@@ -315,8 +315,8 @@ def read_rank(folder: Folder, rank: int) -> RankState | None:
 def ranks(folder: Folder) -> dict[int, RankState]:
     """All ranks of this node that have spoken so far, by rank."""
     names = (path.name[5:-5] for path in Path(folder).glob("rank-*.json"))
-    found = {int(name): read_rank(folder, int(name)) for name in names if name.isdecimal()}
-    return {rank: state for rank, state in sorted(found.items()) if state is not None}
+    states = {int(name): read_rank(folder, int(name)) for name in names if name.isdecimal()}
+    return {rank: state for rank, state in sorted(states.items()) if state is not None}
 
 
 def settle(folder: Folder, local_world_size: int) -> int | None:
@@ -332,9 +332,9 @@ def settle(folder: Folder, local_world_size: int) -> int | None:
         sequence, agreed = page.sequence, page.agreed()
         if agreed is not None and agreed[0] == sequence:
             return agreed[1]
-        found = ranks(folder)
-        alive = [one for one in found.values() if one.state != FINISHED]
-        if len(found) < local_world_size or not alive:
+        states = ranks(folder)
+        alive = [one for one in states.values() if one.state != FINISHED]
+        if len(states) < local_world_size or not alive:
             return None
         if any(one.state != ANNOUNCED or one.announced != sequence for one in alive):
             return None

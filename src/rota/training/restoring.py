@@ -17,14 +17,14 @@ def load_alike(checkpoints: Checkpoints) -> tuple[Found | None, Any]:
     With a process group rank 0's choice counts: it sends its tree where the others find another checkpoint or
     none (folders of several nodes that are not shared, a file damaged on one of them).
     """
-    found = checkpoints.newest()
+    newest = checkpoints.newest()
     group = torch_state.group_if_there()
     if group is not None:
-        everyones = group.gather(json.dumps(found.manifest["files"]) if found is not None else "")
+        everyones = group.gather(json.dumps(newest.manifest["files"]) if newest is not None else "")
         if any(one != everyones[0] for one in everyones):
-            tree = state.load(found.state) if found is not None and group.rank == 0 else None
-            return found, group.broadcast(tree)
-    return found, state.load(found.state) if found is not None else None
+            tree = state.load(newest.state) if newest is not None and group.rank == 0 else None
+            return newest, group.broadcast(tree)
+    return newest, state.load(newest.state) if newest is not None else None
 
 
 def own_random_states(states: list[Any], rank: int, same_size: bool) -> Any:

@@ -124,8 +124,8 @@ def device_tensors(device: str = "cuda") -> list[Any]:
     ):
         return []
     kind = torch.Tensor
-    found = [one for one in gc.get_objects() if issubclass(type(one), kind) and one.device.type == device]
-    return found + [one.grad for one in found if one.is_leaf and one.grad is not None]
+    tensors = [one for one in gc.get_objects() if issubclass(type(one), kind) and one.device.type == device]
+    return tensors + [one.grad for one in tensors if one.is_leaf and one.grad is not None]
 
 
 def _host_block(torch: Any, size: int, pinned: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,6 +28,18 @@ class After(BaseModel):
     """How it has to end; if it ends otherwise, this job is cancelled."""
 
 
+class Due(BaseModel):
+    """What it is worth to be done by a moment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    at_s: Unix
+    value: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+Batch = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+
+
 class JobSpec(BaseModel):
     """What a job asks for.  All but the command has a default."""
 
@@ -43,9 +56,13 @@ class JobSpec(BaseModel):
     gpus_max: Gpus | None = None
     counts: Literal["any", "powers of two"] = "any"
     """Which sizes between `gpus_min` and `gpus_max` the program can use."""
+    gpus_step: Annotated[int, Field(ge=1, le=MOST_GPUS)] = 1
+    """The sizes it can use are the fewest, and so many more each time."""
     gpu_types: Annotated[list[Name], Field(max_length=16)] = []
     gpu_memory_gib: Gib = 0.0
     """Device memory needed on each device; 0 if unknown."""
+    gpu_persistent_gib: Gib = 0.0
+    """What of it is kept between two steps; 0 if unknown."""
     gpu_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of a device, for a job on a single one."""
     cpus: Annotated[float, Field(ge=0, le=1e6)] = 0.0
@@ -54,9 +71,14 @@ class JobSpec(BaseModel):
     kind: Literal["train", "opportunistic", "service"] = "train"
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
     """Higher wins."""
+    weight: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    """Share relative to other jobs, under policies that give shares."""
     time_s: Seconds | None = None
     """Run time limit; also what `user` knowledge takes for the duration."""
     deadline_s: Unix | None = None
+    """When it should be done; the first of `deadlines` if there are any and this is not given."""
+    deadlines: Annotated[list[Due], Field(max_length=100)] = []
+    """What it is worth to be done by each moment, the earliest first."""
     begin_s: Unix | None = None
     """Not before this moment."""
     after: Annotated[list[After], Field(max_length=1000)] = []
@@ -66,9 +88,14 @@ class JobSpec(BaseModel):
     """`1-20`, `1,3,7`, `0-100:10`, `1-20%4` (at most 4 at once): one job for each index."""
     group: Name = ""
     """Recurring series this job belongs to; user and name if empty."""
+    group_rule: Literal["all", "first"] = "all"
+    """`first`: cancelled once another of its group that says so has completed."""
     workload: Name = ""
     """Program, as profiles know it; the group if empty."""
-    batch_size: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    batch_size: Batch | None = None
+    batch_min: Batch | None = None
+    batch_max: Batch | None = None
+    """Fewest and most samples of a step, for a program whose batch may be changed."""
     ranks: Literal["gpu", "node"] = "gpu"
     """One process for each device (as `torchrun` starts them), or one for each node."""
     workdir: Annotated[str, Field(max_length=4096)] = ""
@@ -104,11 +131,29 @@ class JobSpec(BaseModel):
             raise ValueError(f"gpus={self.gpus} is outside the range {low}:{high}")
         if self.gpu_share < 1.0 and (low, high) != (1, 1):
             raise ValueError(f"gpu_share={self.gpu_share:g} goes with gpus=1; got {low}:{high}")
+        if 0 < self.gpu_memory_gib < self.gpu_persistent_gib:
+            raise ValueError(
+                f"gpu_persistent={self.gpu_persistent_gib:g} GiB is more than "
+                f"gpu_memory={self.gpu_memory_gib:g} GiB"
+            )
+        if any(late.at_s <= early.at_s for early, late in pairwise(self.deadlines)):
+            raise ValueError("the deadlines are not in the order of their moments, each of them once")
+        self._check_batch()
         if not self.command[0]:
             raise ValueError("the command is empty")
         if any("\0" in text for text in (*self.command, *self.env, *self.env.values(), self.workdir)):
             raise ValueError("command, environment and workdir must not contain a NUL character")
         return self
+
+    def _check_batch(self) -> None:
+        low, high = self.batch_min, self.batch_max
+        if (low is None) != (high is None):
+            raise ValueError("batch_min and batch_max go together")
+        if low is None or high is None:
+            return
+        inside = low if self.batch_size is None else self.batch_size
+        if not low <= inside <= high:
+            raise ValueError(f"batch_size={inside:g} is outside the range {low:g}:{high:g}")
 
     @property
     def range(self) -> tuple[int, int]:

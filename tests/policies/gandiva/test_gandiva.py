@@ -11,15 +11,17 @@ from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
-from rota.model.jobs import AllowedCounts
+from rota.model.job_columns import AllowedCounts
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.interference import Interference
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import FixedDuration
 from scripted import state_of
 
 
@@ -176,7 +178,7 @@ class Uneven(FixedDuration):
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         pace = super().pace(row, grant, beside, at)
-        return pace._replace(rate=pace.rate * (0.5 if self._node_of[grant.devices[0]] == 1 else 1.0))
+        return pace._replace(rate=pace.rate * (0.5 if grant.devices[0] in range(4, 8) else 1.0))
 
 
 def test_a_move_that_made_a_job_slower_is_undone_once() -> None:

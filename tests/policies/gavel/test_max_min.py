@@ -67,6 +67,7 @@ def test_without_a_table_types_are_equally_fast():
 CASES = sorted((Path(__file__).parents[3] / "benchmarks" / "fidelity").glob("gavel-*-max-min*.yaml"))
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)

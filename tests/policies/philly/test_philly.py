@@ -187,6 +187,7 @@ def test_dedicated_nodes_can_be_taken_back() -> None:
     assert found.filter(found["job_id"] == "E")["start_s"].item() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["philly", "philly:relax_after=1,backoff_s=45", "philly:reclaim_util=0.5"])
 @pytest.mark.parametrize("seed", range(4))
 def test_sleeping_through_attempts_changes_nothing(

@@ -11,7 +11,7 @@ from play import play, trace_of
 from rota.errors import GuardError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Reservation, Role
-from rota.model.jobs import AllowedCounts
+from rota.model.job_columns import AllowedCounts
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import RULES, check

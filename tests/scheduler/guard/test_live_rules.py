@@ -10,7 +10,7 @@ import pytest
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
-from rota.model.jobs import JobKind
+from rota.model.job_columns import JobKind
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.guard.live_rules import (
     LIVE_RULES,

@@ -30,6 +30,7 @@ def print_of(decision: Decision) -> str:
     return digest(packed_decision(decision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(systems()))
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stored_moment_is_decided_alike(name: str, seed: int, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401  (registers the profile)
+from play import job
 from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Grant, Reservation, Role
 from rota.model.growing import GrowingTable
-from rota.model.jobs import DEFAULTS, Job
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
@@ -41,16 +41,6 @@ RICH = Cluster.build(
     ],
     Tenants.of(Tenant("vision", quota_gpus=4, hard=True), Tenant("speech", quota_gpus=3.5)),
 )
-
-
-def job(name: str, **columns: Any) -> Job:
-    """A job of one GPU, or as `columns` say."""
-    values: dict[str, Any] = {
-        key: 0 if default in (None, "gpus") else default for key, (_, default) in DEFAULTS.items()
-    }
-    values |= {"gpus": 1, "tenant": "default", "group": "", "workload": ""} | columns
-    values |= {key: columns.get(key, values["gpus"]) for key in ("gpus_min", "gpus_max")}
-    return Job(id=name, row=-1, **values)
 
 
 def prints(state: State) -> str:
@@ -222,6 +212,7 @@ VERBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**40).map(Random))
 def test_any_legal_sequence_is_followed(rng: Random) -> None:
     """Verbs in any order, frames of any length, and mirrors that begin in the middle."""

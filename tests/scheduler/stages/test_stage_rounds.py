@@ -127,6 +127,7 @@ def _isolated(snapshot, demand):
     return share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize(

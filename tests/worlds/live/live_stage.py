@@ -5,14 +5,13 @@ Agents are what the test says: `tell` puts a request into the inbox, `orders` is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from play import job
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
 from rota.model.growing import GrowingTable
-from rota.model.jobs import Job
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.replica import traced_state
@@ -126,16 +125,18 @@ class Stage:
             if most or array:
                 live.id = f"{first + 1}_{row - first}"
                 live.array_index, live.array_first, live.array_most = row - first, first, most
-            on_one = live.needs_trial
-            asked = Job(
-                live.id, row, self.now,
-                gpus=1 if on_one else full.gpus,
-                gpus_min=1 if on_one else low, gpus_max=1 if on_one else high,
-                counts=0, gpu_share=full.gpu_share, gpu_memory_gib=0.0, gpu_types=0, cpus=0.0,
-                memory_gib=full.memory_gib, gang=True, kind=0, priority=0,
-                deadline_s=math.nan, limit_s=math.nan, batch_size=math.nan,
-                tenant="t", group="g", workload="w",
-            )  # fmt: skip
+            sizes = (1, 1, 1) if live.needs_trial else (full.gpus, low, high)
+            asked = job(
+                live.id,
+                row=row,
+                submit_s=self.now,
+                **dict(zip(("gpus", "gpus_min", "gpus_max"), sizes, strict=True)),
+                gpu_share=full.gpu_share,
+                memory_gib=full.memory_gib,
+                tenant="t",
+                group="g",
+                workload="w",
+            )
             jobs.append((live, asked, tuple(full.gpu_types)))
         self.inbox.put(Arrived(jobs))
         if settle:

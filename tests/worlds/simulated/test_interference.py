@@ -11,8 +11,10 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant, Role
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.interference import Interference
+from rota.worlds.simulated.pace import At
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import At, FixedDuration, Slowdowns
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import FixedDuration
 
 START = At(0.0, 0.0, 0.0)
 

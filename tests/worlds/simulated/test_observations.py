@@ -90,7 +90,7 @@ class Sizes:
     def decide(self, snapshot, memory):
         rows = np.arange(len(snapshot.jobs))
         self.curves = curves_of(snapshot.know(Knowledge.SCALING), rows, 4).tolist()
-        live = [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
+        live = [*snapshot.running.tolist(), *snapshot.waiting.tolist()]
         size = 1 + int(snapshot.now // 10) % 4
         grants = [Grant(live[0], tuple(range(size)))] if live else []
         return Decision(memory, grants, wake=Wake(snapshot.now + 10.0))

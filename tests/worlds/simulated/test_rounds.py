@@ -14,6 +14,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.pace import Pace
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import (
     PRESETS,
@@ -24,7 +25,6 @@ from rota.worlds.simulated.semantics import (
     Work,
     semantics,
 )
-from rota.worlds.simulated.speed import Pace
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 ROUNDS = Semantics("rounds", arrivals=Arrivals.ROUND, finish=Finish.EPOCH, round_s=10.0)

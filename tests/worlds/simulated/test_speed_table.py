@@ -13,12 +13,13 @@ from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import ScalingCurves
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Role
 from rota.model.jobs import Truth
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.speed import At, Pace, Slowdowns
+from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 
 TABLE = ThroughputTable.build(
@@ -47,6 +48,35 @@ def _trace(text: str, **columns):
 def test_rate(devices, slowdowns, rate, why):
     speed = ThroughputSpeed(_trace("A 1x100"), MIXED, TABLE, slowdowns)
     assert speed.pace(0, Grant(0, devices), (), START) == Pace(rate), why
+
+
+PAIRS = ThroughputTable.build(
+    {("w", "v100", 1): 10.0, ("x", "v100", 1): 10.0, ("w", "v100", 2): 12.0},
+    pairs={("v100", ("w", 1), ("x", 1)): (8.0, 7.0)},
+)
+
+
+@pytest.mark.parametrize(
+    ("devices", "role", "rates", "why"),
+    [
+        ((0,), Role.PACKED, (8.0, 7.0), "Gavel, worked example 3: measured together"),
+        ((0,), Role.TURNS, (5.0, 5.0), "in turns they do not meet: each its share"),
+        (
+            (0, 1),
+            Role.PACKED,
+            (12.0, 10.0),
+            "on two GPUs nobody measured: each its share, here all it asks for",
+        ),
+    ],
+)
+def test_pairs(devices, role, rates, why):
+    """Two jobs on one V100, as the table has them."""
+    trace = trace_of("A 1x100 B 1x100", workload=(0, 1), workload_names=("w", "x"), gpu_share=(0.5, 0.5))
+    trace = replace(trace, truth=Truth.build(np.full(2, np.nan), iterations=[100.0, 100.0]))
+    share = 0.25 if role is Role.TURNS else 0.5
+    one, other = Grant(0, devices, share, role), Grant(1, (0,), share, role)
+    speed = ThroughputSpeed(trace, MIXED, PAIRS)
+    assert (speed.pace(0, one, [other], START).rate, speed.pace(1, other, [one], START).rate) == rates, why
 
 
 def test_run_takes_the_iterations_of_the_trace():

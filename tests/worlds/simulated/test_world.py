@@ -31,10 +31,12 @@ from rota.table.state import Phase
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
 from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.semantics import Arrivals, Finish, Restart, Semantics, semantics
-from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed import FixedDuration
 from rota.worlds.simulated.world import SimulatedWorld
 from scripted import Scripted
 from strategies import clusters, traces

@@ -138,7 +138,7 @@ def _interrupts() -> Iterator[None]:
 def processes_of(home: Path) -> list[int]:
     """Processes whose environment says that they belong to the cluster in `home`, this one never."""
     marks = (f"ROTA_HOME={home}\0".encode(), f"ROTA_ATTEMPT_DIR={home}/".encode())
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         pid = int(entry.name)
         try:
@@ -146,5 +146,5 @@ def processes_of(home: Path) -> list[int]:
         except OSError:  # gone, or somebody else's
             continue
         if pid != os.getpid() and any(mark in environment for mark in marks):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids

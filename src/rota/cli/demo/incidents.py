@@ -106,14 +106,14 @@ def _progressed(cluster: DemoCluster, before: dict[str, Alive]) -> dict[str, Ali
 
 
 def _alive(cluster: DemoCluster, ids: list[str]) -> dict[str, Alive]:
-    found = {}
+    alive = {}
     for id, view in cluster.jobs(ids).items():
         attempt = cluster.attempt(id)
         if view["state"] == "RUNNING" and attempt:
             number = int(attempt["number"])
             steps = int((attempt.get("progress") or {}).get("steps", 0))
-            found[id] = Alive(view["name"], number, tuple(cluster.processes(id, number)), steps)
-    return found
+            alive[id] = Alive(view["name"], number, tuple(cluster.processes(id, number)), steps)
+    return alive
 
 
 def tell(crash: Crash) -> None:

@@ -66,8 +66,8 @@ def live(command: Callable[Concatenate[Client, P], R]) -> Callable[..., R]:
                 raise
 
     added = parameters_of(_options)
-    found: Callable[..., R] = with_parameters(connected, [*parameters_of(command, skip=1), *added])
-    return found
+    wrapped: Callable[..., R] = with_parameters(connected, [*parameters_of(command, skip=1), *added])
+    return wrapped
 
 
 def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
@@ -76,13 +76,13 @@ def _options(url: UrlOption = None, token_file: TokenFileOption = None) -> None:
 
 def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
     """Its parameters but the first `skip`, whose types may be unknown when the program runs."""
-    found = list(inspect.signature(function).parameters.values())[skip:]
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
     names = getattr(function, "__globals__", {})
     return [
         one.replace(
             annotation=eval(one.annotation, names) if isinstance(one.annotation, str) else one.annotation
         )
-        for one in found
+        for one in parameters
     ]
 
 

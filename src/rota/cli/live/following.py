@@ -322,7 +322,7 @@ def tail(client: Client, id: str, attempt: int | None, rank: int, lines: int) ->
     wanted = TAIL_BYTES
     while True:
         piece = read_piece(client, id, attempt, rank, -wanted, wanted)
-        found = piece.text.splitlines(keepends=True)
-        if len(found) > lines or wanted >= min(piece.size, MOST_TAIL_BYTES):
-            return "".join(found[-lines:] if lines else []), piece.offset + len(piece.text.encode())
+        tail_lines = piece.text.splitlines(keepends=True)
+        if len(tail_lines) > lines or wanted >= min(piece.size, MOST_TAIL_BYTES):
+            return "".join(tail_lines[-lines:] if lines else []), piece.offset + len(piece.text.encode())
         wanted *= 4

@@ -110,12 +110,12 @@ def events(
       rota events --follow --json
     """
 
-    found = list(_after(client, since_seq or 0))
-    kept = found if since_seq is not None else found[len(found) - min(number, len(found)) :]
+    decisions = list(_after(client, since_seq or 0))
+    kept = decisions if since_seq is not None else decisions[len(decisions) - min(number, len(decisions)) :]
     if as_json and not follow:
         print_json(kept)
         return
-    last = found[-1]["seq"] if found else since_seq or 0
+    last = decisions[-1]["seq"] if decisions else since_seq or 0
     _print(kept, as_json, heads=True)
     while follow:
         time.sleep(EVERY_S)

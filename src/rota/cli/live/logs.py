@@ -56,11 +56,11 @@ def logs(
         print_json({"job": job, "rank": rank, "attempt": attempt, "text": whole})
         return
     if lines is not None:
-        found = iter([tail(client, job, attempt, rank, lines)])
+        texts = iter([tail(client, job, attempt, rank, lines)])
     else:
-        found = pieces(client, job, attempt, rank)
+        texts = pieces(client, job, attempt, rank)
     size = 0
-    for text, behind in found:
+    for text, behind in texts:
         typer.echo(text, nl=False)
         size = behind
     if not size:

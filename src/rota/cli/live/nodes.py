@@ -52,11 +52,11 @@ def nodes(
     if as_json:
         print_json(answer)
         return
-    found = [NodeView.model_validate(row) for row in answer]
-    typer.echo(nodes_text(found), nl=False)
+    views = [NodeView.model_validate(row) for row in answer]
+    typer.echo(nodes_text(views), nl=False)
     if devices:
-        typer.echo("\n" + devices_text(found), nl=False)
-        typer.echo(_missing(found), nl=False)
+        typer.echo("\n" + devices_text(views), nl=False)
+        typer.echo(_missing(views), nl=False)
 
 
 def _forget(client: Client, names: Sequence[str], as_json: bool) -> None:

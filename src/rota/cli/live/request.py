@@ -14,6 +14,7 @@ import typer
 
 from rota.cli.live.connect import parameters_of, with_parameters
 from rota.errors import InputError
+from rota.model.job_columns import COLUMNS, DEVICES, NAMES, WHEN
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -47,7 +48,9 @@ def _option(meta: str, help: str, panel: str, *names: str) -> Any:
     return typer.Option(*names, metavar=meta, help=help, rich_help_panel=panel)
 
 
-_D, _W, _R, _E = "Devices and memory", "When", "Running and stopping", "Names and environment"
+_W, _R, _E = WHEN, "Running and stopping", NAMES
+_PANELS = (None, DEVICES, _W, _R, _E)
+"""In the order in which `--help` shows them."""
 
 
 def _ask(
@@ -61,18 +64,7 @@ def _ask(
     key: Annotated[
         Text, typer.Option(metavar="KEY", help="Submit nothing if a job was submitted with this key before.")
     ] = None,
-    gpus: Annotated[Text, _option("N", "Devices; 1 if not given, 0 for none.", _D)] = None,
-    gpus_range: Annotated[Text, _option("MIN:MAX", "Run on fewer or more, as the program can.", _D)] = None,
-    counts: Annotated[Text, _option("WHICH", "Sizes in the range: any, or 'powers of two'.", _D)] = None,
-    gpu_type: Annotated[Text, _option("TYPE,...", "Types that will do: A100,H100.", _D)] = None,
-    gpu_memory: Annotated[Text, _option("SIZE", "Needed on each device: 16GiB.", _D)] = None,
-    share: Annotated[Text, _option("PART", "Part of one device, such as 0.5.", _D)] = None,
-    cpus: Annotated[Text, _option("N", "Cores in all.", _D)] = None,
-    mem: Annotated[Text, _option("SIZE", "Host memory in all: 8GiB.", _D)] = None,
-    time: Annotated[Text, _option("DURATION", "Run time limit: 3h, 1h30m, 1-12:00:00.", _W)] = None,
-    deadline: Annotated[Text, _option("MOMENT", "To be done by: +2h, 2026-11-22T10:00.", _W)] = None,
     begin: Annotated[Text, _option("MOMENT", "Not before: +10m, 18:00.", _W)] = None,
-    priority: Annotated[Text, _option("N", "Higher wins; 0 if not given.", _W)] = None,
     after: Annotated[
         list[str] | None, _option("JOB[:ok|any|failed]", "When that job has ended so; may be repeated.", _W)
     ] = None,
@@ -100,11 +92,6 @@ def _ask(
         bool | None, _option("", "Stop where the controller is out of reach.", _R, "--self-fence")
     ] = None,
     name: Annotated[Text, _option("NAME", "What it is called.", _E)] = None,
-    tenant: Annotated[Text, _option("PATH", "Who it counts for: vision/alice.", _E)] = None,
-    kind: Annotated[Text, _option("KIND", "train (default), opportunistic or service.", _E)] = None,
-    workload: Annotated[Text, _option("NAME", "The program, as profiles know it.", _E)] = None,
-    group: Annotated[Text, _option("NAME", "The recurring series it belongs to.", _E)] = None,
-    batch_size: Annotated[Text, _option("N", "Samples of a step, over all ranks.", _E)] = None,
     env: Annotated[
         list[str] | None,
         _option("NAME[=VALUE]", "Set it, or pass yours on; may be repeated.", _E, "--env", "-e"),
@@ -112,12 +99,32 @@ def _ask(
     env_all: Annotated[bool, _option("", "Pass your whole environment on.", _E, "--env-all")] = False,
     comment: Annotated[Text, _option("TEXT", "For the record.", _E)] = None,
 ) -> None:
-    """Carries the options that `describes_job` adds."""
+    """Carries the options that `describes_job` adds, beside those that say the columns of a job."""
+
+
+def _options() -> list[inspect.Parameter]:
+    """Every option of a job, by panel: those that say its columns first, then those of `_ask`."""
+    options = {column.option.name: column.option for column in COLUMNS if column.option}
+    said = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[Text, _option(one.metavar, one.help, one.panel)],
+        )
+        for name, one in options.items()
+    ]
+    return sorted([*said, *parameters_of(_ask)], key=lambda one: _PANELS.index(_panel(one)))
+
+
+def _panel(parameter: inspect.Parameter) -> str | None:
+    (option,) = parameter.annotation.__metadata__
+    return getattr(option, "rich_help_panel", None)
 
 
 def describes_job(command: Callable[Concatenate[Client, Request, P], R]) -> Callable[..., R]:
     """`command(client, request, ...)` as one that takes every option of a job instead of the request."""
-    theirs = {one.name: one for one in parameters_of(_ask)}
+    theirs = {one.name: one for one in _options()}
 
     @functools.wraps(command)
     def described(client: Client, *args: Any, **given: Any) -> R:
@@ -128,10 +135,10 @@ def describes_job(command: Callable[Concatenate[Client, Request, P], R]) -> Call
 
     client, *_ = inspect.signature(command).parameters.values()
     words, *others = theirs.values()
-    found: Callable[..., R] = with_parameters(
+    wrapped: Callable[..., R] = with_parameters(
         described, [client, words, *parameters_of(command, skip=2), *others]
     )
-    return found
+    return wrapped
 
 
 def make_job(request: Request, caller: Mapping[str, str], folder: str) -> tuple[JobSpec, list[str]]:
@@ -190,14 +197,14 @@ def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
     allowed = {name: value for name, value in caller.items() if not name.startswith(NEVER_PASSED)}
     if not asked:
         return {n: v for n, v in allowed.items() if n in PASSED or n.startswith(PASSED_PREFIXES)}
-    found = dict(allowed) if "ALL" in asked else {}
+    environment = dict(allowed) if "ALL" in asked else {}
     for word in asked:
         name, equals, value = word.partition("=")
         if equals:
-            found[name] = value
+            environment[name] = value
         elif name in allowed:
-            found[name] = allowed[name]
-    return found
+            environment[name] = allowed[name]
+    return environment
 
 
 def here() -> tuple[dict[str, str], str]:

@@ -145,23 +145,38 @@ def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
 
     low, high = spec.range
     elastic = f", {low} to {high}" + ("" if spec.counts == "any" else f" ({spec.counts})")
+    elastic += f" in steps of {spec.gpus_step}" if spec.gpus_step > 1 else ""
     yield "command", shlex.join(_in_short(word) for word in spec.command)
     yield "folder", spec.workdir
     yield "gpus", gpus + (elastic if low != high else "")
     yield "types", ",".join(spec.gpu_types)
+    yield "share", f"{spec.gpu_share:g} of a device" if spec.gpu_share < 1.0 else ""
     yield "gpu memory", f"{gib(spec.gpu_memory_gib)} GiB" if spec.gpu_memory_gib else ""
+    yield "kept of it", f"{gib(spec.gpu_persistent_gib)} GiB" if spec.gpu_persistent_gib else ""
     yield "cpus", count(spec.cpus) if spec.cpus else ""
     yield "memory", f"{gib(spec.memory_gib)} GiB" if spec.memory_gib else ""
     yield "kind", spec.kind if spec.kind != "train" else ""
     yield "priority", str(spec.priority) if spec.priority else ""
+    yield "weight", f"{spec.weight:g}" if spec.weight != 1.0 else ""
     yield "time limit", duration(spec.time_s) if spec.time_s else ""
     yield "deadline", moment(spec.deadline_s) if spec.deadline_s is not None else ""
+    yield "worth", ", ".join(f"{due.value:g} by {moment(due.at_s)}" for due in spec.deadlines)
     yield "not before", moment(spec.begin_s) if spec.begin_s is not None else ""
     yield "after", ", ".join(f"{after.job} ({after.when})" for after in spec.after)
     yield "array", spec.array
+    yield "batch", _batch(spec)
     yield "group", spec.group
+    yield "group rule", spec.group_rule if spec.group_rule != "all" else ""
     yield "workload", spec.workload
     yield "comment", spec.comment
+
+
+def _batch(spec: JobSpec) -> str:
+    """`256, 128 to 4096`, as far as it is known."""
+    size = [] if spec.batch_size is None else [f"{spec.batch_size:g}"]
+    if spec.batch_min is not None and spec.batch_max is not None:
+        size.append(f"{spec.batch_min:g} to {spec.batch_max:g}")
+    return ", ".join(size)
 
 
 def _in_short(word: str) -> str:

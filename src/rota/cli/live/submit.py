@@ -117,24 +117,26 @@ def _submitted(ids: list[str]) -> str:
     return f"submitted {plural(len(ids), 'job')}: {ids[0]} to {ids[-1]}"
 
 
-def _dry(found: DryRun) -> str:
+def _dry(answer: DryRun) -> str:
     """Feasible or not, its place, an estimate, and what binds."""
-    lines = [f"warning: {warning}" for warning in found.warnings]
-    if not found.feasible:
+    lines = [f"warning: {warning}" for warning in answer.warnings]
+    if not answer.feasible:
         lines.append("it can never run on this cluster:")
-    elif found.position is None:
+    elif answer.position is None:
         lines.append("it can run")
     else:
         place = (
-            "would be next to start" if found.position == 1 else f"would be number {found.position} to start"
+            "would be next to start"
+            if answer.position == 1
+            else f"would be number {answer.position} to start"
         )
         lines.append(f"it can run, and {place}")
-    for reason in found.reasons:
+    for reason in answer.reasons:
         lines.append(wrapped(reason.sentence, "  ", "  "))
         if reason.remedy:
             lines.append(wrapped(f"To change that: {reason.remedy}", "    ", "    "))
-    if found.feasible:
-        lines.append(wrapped(estimate(found.start_s, None, None, found.basis)))
+    if answer.feasible:
+        lines.append(wrapped(estimate(answer.start_s, None, None, answer.basis)))
     lines.append("nothing was submitted")
     return "".join(line + "\n" for line in lines)
 

@@ -86,11 +86,11 @@ def _more(text: str) -> int:
     return -int(digits) if text.startswith("-") else int(digits)
 
 
-def whatif_text(found: WhatIf, names: Mapping[str, str], now: str) -> str:
+def whatif_text(answer: WhatIf, names: Mapping[str, str], now: str) -> str:
     """One line for each job, start and finish under each policy; one for each policy; where it comes from."""
-    policies = list(dict.fromkeys(row.policy for row in found.rows))
+    policies = list(dict.fromkeys(row.policy for row in answer.rows))
     by_job: dict[str, dict[str, ForecastRow]] = {}
-    for row in found.rows:
+    for row in answer.rows:
         by_job.setdefault(row.job, {})[row.policy] = row
     heads = ["JOB", "~NAME"]
     for policy in policies:
@@ -98,8 +98,8 @@ def whatif_text(found: WhatIf, names: Mapping[str, str], now: str) -> str:
         heads += [f">{short}:_START", ">FINISH"]
     rows = [_row(job, names.get(job, ""), policies, forecasts) for job, forecasts in by_job.items()]
     text = table_text(" ".join(heads), rows) if rows else "nothing waits or runs\n"
-    note = f"{found.note}\n" if found.note else ""
-    return text + "\n" + _summary(found.summary, now) + _basis(found) + note
+    note = f"{answer.note}\n" if answer.note else ""
+    return text + "\n" + _summary(answer.summary, now) + _basis(answer) + note
 
 
 def _row(job: str, name: str, policies: Sequence[str], rows: Mapping[str, ForecastRow]) -> list[str]:
@@ -147,7 +147,7 @@ def _cell(key: str, value: Any) -> str:
     return NONE if value is None else str(value)
 
 
-def _basis(found: WhatIf) -> str:
-    known = ", ".join(f"{number} by {source}" for source, number in found.basis.items() if number)
-    total = plural(sum(found.basis.values()), "duration")
-    return f"{total}: {known}; took {found.took_s:.1f} s\n" if known else f"took {found.took_s:.1f} s\n"
+def _basis(answer: WhatIf) -> str:
+    known = ", ".join(f"{number} by {source}" for source, number in answer.basis.items() if number)
+    total = plural(sum(answer.basis.values()), "duration")
+    return f"{total}: {known}; took {answer.took_s:.1f} s\n" if known else f"took {answer.took_s:.1f} s\n"

@@ -26,7 +26,7 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.requests import request_kinds
-from rota.scheduler.stages.trial import Fit, admit_placed
+from rota.scheduler.stages.trial import admit_placed
 from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
@@ -192,7 +192,7 @@ class _Promise:
     """The place of the first job at the shadow time, when what ends by then has ended."""
 
     def __init__(
-        self, snapshot: Snapshot, head: int, held: dict[int, Grant], scratch: Occupancy, fit: Fit
+        self, snapshot: Snapshot, head: int, held: dict[int, Grant], scratch: Occupancy, fit: Fitter
     ) -> None:
         self.head = head
         self.fit = fit
@@ -226,12 +226,9 @@ class _Promise:
         return grant if grant and self._is_kept(grant) else None
 
     def _fit_outside(self, scratch: Occupancy, row: int) -> Grant | None:
-        barred = [device for device in self.devices if scratch.free.is_free(device)]
-        shared = {device: scratch.spare.pop(device) for device in self.devices if device in scratch.spare}
-        scratch.free.remove_all(tuple(barred))
+        self.fit.reserved = {self.head: self.devices}
         grant = self.fit(scratch, row)
-        scratch.free.put_all(tuple(barred))
-        scratch.spare.update(shared)
+        self.fit.reserved = {}
         return grant
 
     def _is_kept(self, grant: Grant) -> bool:

@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Leave, Role
-from rota.model.jobs import AllowedCounts
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
@@ -27,6 +26,7 @@ from rota.policies.gandiva.server_groups import Grounds, ServerGroup, ServerGrou
 from rota.policies.gandiva.turns import join_turn, take_turn
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.resize import feasible_counts
 from rota.table.free import mask_of
 from rota.table.state import Phase
 
@@ -332,9 +332,7 @@ class GandivaDecision:
     def _most(self, row: int, limit: int) -> int:
         """The most GPUs, up to `limit`, that the job can use; at least those it asked for."""
         most = min(limit, self.jobs.gpus_max.item(row))
-        if self.jobs.counts.item(row) == AllowedCounts.POWERS_OF_TWO and most > 0:
-            most = 1 << (most.bit_length() - 1)
-        return int(max(most, self.sizes[row]))
+        return max(feasible_counts(self.jobs, row, most)[-1], self.sizes[row])
 
     # -- when to look again ------------------------------------------------------------------------
 

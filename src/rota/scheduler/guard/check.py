@@ -7,7 +7,7 @@ then all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision
@@ -71,22 +71,19 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
 
 def _check_names(state: State, decision: Decision) -> list[Breach]:
     waits, runs = state.waiting, state.running
-    live = [grant.job for grant in decision.grants]
-    if decision.cancel:
-        live += decision.cancel
-    dead = [row for row in live if row not in waits and row not in runs]
-    found = [breach(state, "not-live", row, "neither waits nor runs") for row in dead]
+    granted = [grant.job for grant in decision.grants]
+    dead = [row for row in (*granted, *decision.cancel) if row not in waits and row not in runs]
+    broken = [breach(state, "not-live", row, "neither waits nor runs") for row in dead]
     idle = [row for row in decision.preempt if row not in runs]
-    found += [breach(state, "not-running", row, "does not run") for row in idle]
+    broken += [breach(state, "not-running", row, "does not run") for row in idle]
     busy = [row for row in decision.reject if row not in waits]
-    found += [breach(state, "not-waiting", row, "does not wait") for row in busy]
-    return found + _named_twice(state, decision)
+    broken += [breach(state, "not-waiting", row, "does not wait") for row in busy]
+    named = (*granted, *decision.preempt, *decision.reject, *decision.cancel)
+    return broken + _named_twice(state, named) if len(named) > 1 else broken
 
 
-def _named_twice(state: State, decision: Decision) -> list[Breach]:
-    named = [grant.job for grant in decision.grants]
-    named += (*decision.preempt, *decision.reject, *decision.cancel)
-    if len(named) < 2 or len(set(named)) == len(named):
+def _named_twice(state: State, named: Sequence[int]) -> list[Breach]:
+    if len(set(named)) == len(named):
         return []
     twice = {row for row in named if named.count(row) > 1}
     return [breach(state, "named-twice", row, "is named twice in one decision") for row in sorted(twice)]

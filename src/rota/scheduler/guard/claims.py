@@ -1,7 +1,8 @@
 """Rules that concern all grants together, once everything the decision releases is released.
 
 Grants are entered one by one, in the order of the decision; one that breaks a rule is not entered, so that
-those after it are judged without it.
+those after it are judged without it.  Only what the decision touches is counted: of devices and nodes that
+it leaves alone nothing can have become wrong.
 """
 
 from __future__ import annotations
@@ -9,26 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rota.model.grants import Grant, Reservation, Role
-from rota.model.units import plural
 from rota.scheduler.decision import Decision
+from rota.scheduler.guard.host_claims import HostClaims
 from rota.scheduler.guard.rules import Breach, breach
-from rota.scheduler.stages.fit import quota_left
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.occupancy import EPSILON
 from rota.table.state import State
 
 
 def check_claims(state: State, decision: Decision) -> list[Breach]:
     """Breaches of grants that are sound one by one."""
-    gone = [state.grants[row] for row in decision.preempt]
-    gone += [state.grants[row] for row in decision.cancel if row in state.grants]
-    gone += [state.grants[grant.job] for grant in decision.grants if grant.job in state.grants]
-    found = _check_devices(state, gone, decision.grants)
+    named = [*decision.preempt, *decision.cancel, *(grant.job for grant in decision.grants)]
+    gone = [state.grants[row] for row in named if row in state.grants]
+    claims = _Claims(state, gone)
+    hosts = HostClaims(state, gone) if state.occupancy.counts_hosts else None
+    broken: list[Breach] = []
+    for grant in decision.grants:
+        breaches = claims.breaches_of(grant)
+        if not breaches and hosts is not None:
+            breaches = hosts.breaches_of(grant)
+        if breaches:
+            broken += breaches
+            continue
+        claims.enter(grant)
+        if hosts is not None:
+            hosts.enter(grant)
     reservations = state.reservations if decision.reservations is None else decision.reservations
-    if reservations:
-        found += _check_reserved(state, decision.grants, reservations)
-    if state.special or state.cluster.tenants:
-        found += _check_hosts(state, gone, decision.grants)
-    return found
+    return broken + _check_reserved(state, decision.grants, reservations) if reservations else broken
 
 
 # -- devices ---------------------------------------------------------------------------------------
@@ -54,16 +61,16 @@ class _Claims:
         """Shares claimed by grants that the decision leaves alone."""
         return self.state.occupancy.claimed[device] - self.freed.get(device, 0.0)
 
-    def breach_of(self, grant: Grant) -> Breach | None:
+    def breaches_of(self, grant: Grant) -> list[Breach]:
         """The first rule that `grant` would break on one of its devices."""
         for device in grant.devices:
             total = self.staying(device) + self.added.get(device, 0.0) + _counted(grant)
             if total > 1.0 + EPSILON:
-                return self._oversubscribed(grant, device, total)
+                return [self._oversubscribed(grant, device, total)]
             other = self._forbidden(grant, device)
             if other is not None:
-                return self._not_alone(grant, device, other)
-        return None
+                return [self._not_alone(grant, device, other)]
+        return []
 
     def enter(self, grant: Grant) -> None:
         for device in grant.devices:
@@ -105,47 +112,35 @@ def _counted(grant: Grant) -> float:
     return 0.0 if grant.role == Role.OPPORTUNISTIC else grant.share
 
 
-def _check_devices(state: State, gone: Sequence[Grant], grants: Iterable[Grant]) -> list[Breach]:
-    claims = _Claims(state, gone)
-    found = []
-    for grant in grants:
-        broken = claims.breach_of(grant)
-        if broken is None:
-            claims.enter(grant)
-        else:
-            found.append(broken)
-    return found
-
-
 # -- reservations ----------------------------------------------------------------------------------
 
 
 def check_reservations(state: State, decision: Decision) -> list[Breach]:
     """Breaches of the reservations that a decision makes."""
-    found = []
+    broken = []
     owners: dict[int, int] = {}
     for reservation in decision.reservations or ():
         row = reservation.job
         if row not in state.waiting and row not in state.running:
-            found.append(
+            broken.append(
                 breach(state, "reservation", row, "neither waits nor runs, and devices are kept for it")
             )
         for device in reservation.devices:
             if not 0 <= device < state.cluster.gpus:
                 message = f"has device {device} kept for it, which does not exist"
-                found.append(breach(state, "reservation", row, message))
+                broken.append(breach(state, "reservation", row, message))
             elif owners.setdefault(device, row) != row:
                 message = (
                     f"has device {device} kept for it, which is kept for {state.jobs.ids[owners[device]]}"
                 )
-                found.append(breach(state, "reservation", row, message))
-    return found
+                broken.append(breach(state, "reservation", row, message))
+    return broken
 
 
 def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reservation]) -> list[Breach]:
     """A job may stay where it is although the place is reserved; nobody may come."""
     owner = {d: r.job for r in kept if r.until_s > state.now for d in r.devices}
-    found = []
+    broken = []
     for grant in grants:
         present = state.grants.get(grant.job)
         held = present.devices if present else ()
@@ -153,72 +148,5 @@ def _check_reserved(state: State, grants: Iterable[Grant], kept: Iterable[Reserv
         if taken:
             name = state.jobs.ids[owner[taken[0]]]
             message = f"is granted device {taken[0]}, reserved for {name}"
-            found.append(breach(state, "reserved", grant.job, message))
-    return found
-
-
-# -- hosts and tenants -----------------------------------------------------------------------------
-
-
-def _check_hosts(state: State, gone: Sequence[Grant], grants: Iterable[Grant]) -> list[Breach]:
-    """Device memory, CPU, host memory and hard quotas, on a scratch copy."""
-    scratch = state.occupancy.copy()
-    for grant in gone:
-        scratch.release(grant)
-    found: list[Breach] = []
-    for grant in grants:
-        if not all(scratch.claimed[device] + _counted(grant) <= 1.0 + EPSILON for device in grant.devices):
-            continue  # oversubscribed, which is said already
-        scratch.hold(grant)
-        broken = (
-            *_check_memory(state, scratch, grant),
-            *_check_nodes(state, scratch, grant),
-            *_check_quota(state, scratch, grant),
-        )
-        if broken:
-            scratch.release(grant)
-            found += broken
-    return found
-
-
-def _check_memory(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
-    for device in grant.devices:
-        capacity = state.cluster.device_memory_gib.item(device)
-        used = scratch.gpu_memory_used.get(device, 0.0)
-        if capacity and used > capacity + EPSILON:
-            message = f"would bring device {device} to {used:g} of {capacity:g} GiB"
-            return [breach(state, "memory", grant.job, message)]
-    return []
-
-
-def _check_nodes(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
-    cluster = state.cluster
-    for node, _ in scratch.parts(grant):
-        for what, used, capacity in (
-            ("CPUs", scratch.cpus_used[node], cluster.node_cpus.item(node)),
-            ("GiB", scratch.memory_used[node], cluster.node_memory_gib.item(node)),
-        ):
-            if capacity and used > capacity + EPSILON * max(1.0, capacity):
-                where = f"{_device_word(grant)}node {cluster.node_names[node]}"
-                message = f"would bring {where} to {used:g} of {capacity:g} {what}"
-                return [breach(state, "cpu", grant.job, message)]
-    return []
-
-
-def _check_quota(state: State, scratch: Occupancy, grant: Grant) -> list[Breach]:
-    if grant.role == Role.OPPORTUNISTIC:
-        return []
-    cluster = state.cluster
-    for tenant in cluster.tenants.lineage(state.jobs.name_of("tenant", grant.job)):
-        for kind in sorted({int(cluster.device_type[d]) for d in grant.devices}) if tenant.hard else ():
-            left = quota_left(scratch, tenant, kind, cluster.type_names[kind])
-            if left < -EPSILON:
-                above = f"{plural(-left, 'GPU')} above its quota"
-                message = f"on {_device_word(grant)}would bring tenant {tenant.path} {above}"
-                return [breach(state, "quota", grant.job, message)]
-    return []
-
-
-def _device_word(grant: Grant) -> str:
-    """`device 3, `: the first device of a grant, where it has one."""
-    return f"device {grant.devices[0]}, " if grant.devices else ""
+            broken.append(breach(state, "reserved", grant.job, message))
+    return broken

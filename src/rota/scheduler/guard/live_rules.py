@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rota.model.jobs import JobKind
+from rota.model.job_columns import JobKind
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.rules import Breach

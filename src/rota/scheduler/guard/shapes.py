@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.grants import Grant, Role
-from rota.model.jobs import AllowedCounts
+from rota.model.job_columns import AllowedCounts
 from rota.model.units import plural
 from rota.scheduler.guard.rules import Breach, breach
 from rota.table.state import State
@@ -15,8 +15,8 @@ def check_shape(state: State, grant: Grant) -> list[Breach]:
     if found:
         return found
     count = len(grant.devices)
-    if count == state.gpus_of[grant.job] and grant.share == 1.0 and not state.jobs.type_names:
-        return []
+    if count == state.gpus_of[grant.job] and not state.jobs.type_names:
+        return _check_share(state, grant)
     return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(state, grant)]
 
 
@@ -54,9 +54,11 @@ def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
     if not jobs.gang[row]:
         least, most = min(wanted, 1), max(wanted, most)  # whatever part of it can be had
     powers = jobs.counts[row] == AllowedCounts.POWERS_OF_TWO
-    if least <= count <= most and not (powers and count & (count - 1)):
+    step = jobs.gpus_step.item(row) if jobs.gang[row] else 1
+    fits = not (powers and count & (count - 1)) and (count - least) % step == 0
+    if least <= count <= most and fits:
         return []
-    among = " in powers of two" if powers else ""
+    among = (" in powers of two" if powers else "") + (f" in steps of {step}" if step > 1 else "")
     return [
         breach(state, "size", row, f"can use {least} to {plural(most, 'GPU')}{among} and is granted {count}")
     ]

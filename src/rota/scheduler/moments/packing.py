@@ -18,7 +18,8 @@ from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.model.cluster import Cluster
 from rota.model.columns import Array
 from rota.model.grants import Grant, Purpose, Reservation, Role
-from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable
+from rota.model.job_columns import Deadline
+from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
@@ -141,6 +142,7 @@ def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
     packed: Packed = {name: getattr(seen, name) for name in JOB_COLUMNS}
     packed["ids"] = list(seen.ids)
     packed |= {name: list(getattr(seen, name)) for name in _NAMES}
+    packed["deadlines"] = {row: [list(one) for one in several] for row, several in seen.deadlines.items()}
     packed["after"] = {row: list(rows) for row, rows in seen.after.items()}
     packed["parts"] = {
         row: [[p.tasks, p.gpus, p.cpus, p.memory_gib, p.role] for p in parts]
@@ -150,11 +152,15 @@ def pack_jobs(jobs: JobTable, submitted: int) -> Packed:
 
 
 def unpack_jobs(packed: Packed) -> JobTable:
-    columns: Packed = {name: packed[name] for name in JOB_COLUMNS}
+    columns: Packed = {name: packed[name] for name in JOB_COLUMNS if name in packed}
+    if len(columns) < len(JOB_COLUMNS):  # moments of earlier versions lack what has come since
+        columns = filled_columns(len(packed["ids"]), columns)
     columns |= {name: tuple(packed[name]) for name in _NAMES}
+    several = packed.get("deadlines", {})
     return JobTable(
         ids=packed["ids"],
         **columns,
+        deadlines={row: tuple(Deadline(*one) for one in moments) for row, moments in several.items()},
         after={row: tuple(rows) for row, rows in packed["after"].items()},
         parts={row: tuple(JobPart(*fields) for fields in parts) for row, parts in packed["parts"].items()},
     )
@@ -238,6 +244,7 @@ def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
     occupancy.down = set(packed["down"])
     occupancy.down_nodes = set(packed["down_nodes"])
     occupancy.tenant_gpus = {(path, kind): n for path, kind, n in packed["tenant_gpus"]}
+    occupancy.spares = sorted((left, device) for device, left in occupancy.spare.items())
     for device, claim in enumerate(occupancy.claimed):
         if claim > EPSILON or device in occupancy.down:
             occupancy.free.remove(device)

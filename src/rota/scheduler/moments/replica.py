@@ -16,9 +16,9 @@ from typing import Any
 
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Reservation
-from rota.model.growing import NAMED, GrowingTable
+from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
-from rota.scheduler.moments.packing import Packed, pack_jobs
+from rota.scheduler.moments.packing import Packed, pack_jobs, unpack_jobs
 from rota.scheduler.moments.restore import Stored, fresh_state, own, refill, stored
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
@@ -179,9 +179,8 @@ class Replica:
     """The twin: `state` is as the traced one was when the last frame was taken."""
 
     def __init__(self, whole: Whole) -> None:
-        names = {name: whole.jobs[f"{name}_names"] for name in NAMED}
         self.table = GrowingTable(whole.capacity)
-        self.table.load(whole.jobs, whole.jobs["ids"], {**names, "types": whole.jobs["type_names"]})
+        self.table.load(unpack_jobs(whole.jobs))
         self.state = fresh_state(self.table, whole.cluster)
         refill(self.state, whole.kept)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Set
 
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
@@ -10,6 +11,8 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
 from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON, Occupancy
+
+_NONE: Set[int] = frozenset()
 
 
 class Fitter:
@@ -23,12 +26,12 @@ class Fitter:
         self.place = place
         self.cluster = snapshot.cluster
         self.jobs = snapshot.jobs.table
-        self.reserved = {r.job: r.devices for r in snapshot.reservations if r.until_s > snapshot.now}
-        self._type_nodes = [
-            mask_of([n for n in range(self.cluster.nodes) if self.cluster.node_type[n] == t])
-            for t in range(len(self.cluster.type_names))
-        ]
-        self._masks: dict[int, list[int]] = {}
+        self.reserved: Mapping[int, Collection[int]] = {
+            r.job: r.devices for r in snapshot.reservations if r.until_s > snapshot.now
+        }
+        """Devices that are passed by for everybody but the job they are reserved for."""
+        self._node_sets = snapshot.occupancy.node_sets
+        self._accepted: dict[int, list[int]] = {0: self._node_sets.of_type}
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
         """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
@@ -42,7 +45,7 @@ class Fitter:
         if self.jobs.gpus.item(row) == 0:
             node = self._cpu_node(scratch, row)
             return Grant(row, (), node=node) if node >= 0 else None
-        for type_code in range(len(self._type_nodes)):
+        for type_code in range(len(self.cluster.type_names)):
             grant = self.on_type(scratch, row, type_code)
             if grant is not None:
                 return grant
@@ -65,7 +68,7 @@ class Fitter:
         gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
         hosts = self._hosts(scratch, row, gpus)
         if need:
-            hosts &= mask_of(self._nodes_with_memory(need))
+            hosts &= self._node_sets.with_memory(need)
         return [
             nodes & hosts if nodes and self._within_quota(scratch, row, gpus, type_code) else 0
             for type_code, nodes in enumerate(self._nodes_by_type(row))
@@ -81,23 +84,23 @@ class Fitter:
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
         wanted = self.jobs.gpu_types.item(row)
-        if wanted not in self._masks:
-            names = self.jobs.types_in(wanted)
-            accepts = [not wanted or name in names for name in self.cluster.type_names]
-            self._masks[wanted] = [m if ok else 0 for m, ok in zip(self._type_nodes, accepts, strict=True)]
-        return self._masks[wanted]
+        if wanted not in self._accepted:
+            names, accepted = self.cluster.type_names, self.jobs.types_in(wanted)
+            of_type = zip(names, self._node_sets.of_type, strict=True)
+            self._accepted[wanted] = [nodes if name in accepted else 0 for name, nodes in of_type]
+        return self._accepted[wanted]
 
     def _devices(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
     ) -> tuple[int, ...] | None:
         need = self.jobs.gpu_memory_gib.item(row)
-        kept = self._kept_from(row)
+        kept = self._kept_from(row) if self.reserved else _NONE
         if share < 1.0 and gpus == 1:
             device = self._shared_device(scratch, share, need, nodes, kept)
             if device >= 0:
                 return (device,)
         if need:
-            nodes &= mask_of(self._nodes_with_memory(need))
+            nodes &= self._node_sets.with_memory(need)
         hidden = tuple(sorted(device for device in kept if scratch.free.is_free(device)))
         scratch.free.remove_all(hidden)
         devices = self.place(scratch.free, gpus, nodes)
@@ -106,36 +109,27 @@ class Fitter:
         scratch.free.put_all(hidden)
         return devices
 
-    def _kept_from(self, row: int) -> set[int]:
+    def _kept_from(self, row: int) -> Set[int]:
         """Devices that are reserved for others."""
         return {d for owner, devices in self.reserved.items() if owner != row for d in devices}
 
     def _shared_device(
-        self, scratch: Occupancy, share: float, need: float, nodes: int, kept: set[int]
+        self, scratch: Occupancy, share: float, need: float, nodes: int, kept: Set[int]
     ) -> int:
         """The device claimed in part that leaves the least room: packing fractions keeps whole GPUs free."""
-        best, left = -1, math.inf
-        for device, spare in scratch.spare.items():
-            if device in kept:
-                continue
-            room = spare >= share - EPSILON and nodes >> scratch.free.node_of[device] & 1
-            if room and (spare, device) < (left, best) and self._has_memory(scratch, device, need):
-                best, left = device, spare
-        return best
+        spares, node_of = scratch.spares, scratch.free.node_of
+        for place in range(bisect_left(spares, (share - EPSILON, -1)), len(spares)):
+            device = spares[place][1]
+            is_open = nodes >> node_of[device] & 1 and device not in kept
+            if is_open and self._has_memory(scratch, device, need):
+                return device
+        return -1
 
     def _has_memory(self, scratch: Occupancy, device: int, need: float) -> bool:
         capacity = self.cluster.device_memory_gib.item(device)
         return (
             not need or not capacity or scratch.gpu_memory_used.get(device, 0.0) + need <= capacity + EPSILON
         )
-
-    def _nodes_with_memory(self, need: float) -> list[int]:
-        first, memory = self.cluster.first_device, self.cluster.device_memory_gib
-        return [
-            n
-            for n in range(self.cluster.nodes)
-            if first[n] < first[n + 1] and (not memory[first[n]] or memory[first[n]] >= need)
-        ]
 
     def _within_quota(self, scratch: Occupancy, row: int, gpus: float, type_code: int) -> bool:
         if not self.cluster.tenants.by_path:

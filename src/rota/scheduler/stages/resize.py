@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from rota.model.jobs import AllowedCounts, JobTable
+from rota.model.job_columns import AllowedCounts
+from rota.model.jobs import JobTable
 from rota.scheduler.stages.place import Place, consolidate
 from rota.table.free import Free, mask_of
 
@@ -15,7 +16,7 @@ def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> tuple[
     least, largest = jobs.gpus_min.item(row), jobs.gpus_max.item(row)
     if most is not None:
         largest = max(least, min(largest, most))
-    counts: Iterable[int] = range(least, largest + 1)
+    counts: Iterable[int] = range(least, largest + 1, jobs.gpus_step.item(row))
     if jobs.counts[row] == AllowedCounts.POWERS_OF_TWO and least < largest:
         counts = (count for count in counts if count & (count - 1) == 0)
     return tuple(counts) or (least,)

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rota.errors import InputError
-from rota.model.jobs import AllowedCounts, JobKind
+from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, words_of
 from rota.server.store.rows import JobAsked, NewJob
 from rota.wire.job import JobSpec, array_indexes
-
-_KINDS = {"train": JobKind.TRAIN, "opportunistic": JobKind.OPPORTUNISTIC, "service": JobKind.SERVICE}
-_COUNTS = {"any": AllowedCounts.ANY, "powers of two": AllowedCounts.POWERS_OF_TWO}
 
 
 def asked(spec: JobSpec, user: str, tenant: str, epoch_s: float) -> JobAsked:
     """`spec`, submitted by `user` whose own tenant is `tenant`; moments count from `epoch_s` (Unix)."""
-    low, high = spec.range
-    group = spec.group or (f"{user}/{spec.name}" if spec.name else user)
-    return JobAsked(
-        name=spec.name,
-        tenant=spec.tenant or tenant,
-        group=group,
-        workload=spec.workload or group,
-        gpus=spec.gpus,
-        gpus_min=low,
-        gpus_max=high,
-        counts=int(_COUNTS[spec.counts]),
-        gpu_share=spec.gpu_share,
-        gpu_memory_gib=spec.gpu_memory_gib,
-        gpu_types=tuple(spec.gpu_types),
-        cpus=spec.cpus,
-        memory_gib=spec.memory_gib,
-        kind=int(_KINDS[spec.kind]),
-        priority=spec.priority,
-        deadline_s=None if spec.deadline_s is None else spec.deadline_s - epoch_s,
-        limit_s=spec.time_s,
-        batch_size=spec.batch_size,
-    )
+    said = {column.name: _value(column, spec) for column in SUBMITTED}
+    said["gpus_min"], said["gpus_max"] = spec.range
+    said["tenant"] = spec.tenant or tenant
+    said["group"] = spec.group or (f"{user}/{spec.name}" if spec.name else user)
+    said["workload"] = spec.workload or said["group"]
+    said["gpu_types"] = tuple(spec.gpu_types)
+    said["deadlines"] = tuple(Deadline(due.at_s - epoch_s, due.value) for due in spec.deadlines)
+    due_s = spec.deadlines[0].at_s if spec.deadline_s is None and spec.deadlines else spec.deadline_s
+    said["deadline_s"] = None if due_s is None else due_s - epoch_s
+    return JobAsked(name=spec.name, **said)
+
+
+def _value(column: JobColumn, spec: JobSpec) -> Any:
+    """What `spec` says for `column`, with the number of a word."""
+    value = getattr(spec, column.spec_field)
+    return int(words_of(column.words)[value]) if column.words else value
 
 
 def jobs_of(spec: JobSpec) -> list[NewJob]:

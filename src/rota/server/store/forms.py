@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
+from rota.model.job_columns import Deadline
 from rota.wire.sync import NodeInfo
 
 R = TypeVar("R")
@@ -80,11 +81,21 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "Json": (_json_out, _json_back),
     "NodeInfo": (lambda info: info.model_dump_json(), NodeInfo.model_validate_json),
 }
+
+
+def deadlines_of(text: str) -> tuple[Deadline, ...]:
+    """The deadlines of a job as they are stored: pairs of moment and value."""
+    return () if text == "[]" else tuple(Deadline(*pair) for pair in json.loads(text))
+
+
 _LISTS = (
     lambda value: to_text(list(value)) if len(value) else "[]",
     lambda text: () if text == "[]" else tuple(json.loads(text)),
 )
 """Any `Sequence[…]`: it comes back as a tuple, and most are empty."""
+
+
+_KINDS["Sequence[Deadline]"] = _LISTS[0], deadlines_of
 
 
 class RowForm(Generic[R]):

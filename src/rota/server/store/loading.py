@@ -10,7 +10,9 @@ import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
+from rota.model.job_columns import CODED, SUBMITTED
 from rota.server.store import tables as t
+from rota.server.store.forms import deadlines_of
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
 from rota.server.store.stored import (
     ATTEMPT,
@@ -27,16 +29,15 @@ from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 _FLOATS = (
-    "submit_s", "gpu_share", "gpu_memory_gib", "cpus", "memory_gib", "deadline_s", "limit_s", "batch_size",
-    "first_start_s", "since_s", "run_s", "service", "service_rate", "progress_base", "progress_rate",
-    "progress_since", "finish_s",
+    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "progress_base",
+    "progress_rate", "progress_since", "finish_s",
 )  # fmt: skip
-_INTS = ("gpus", "gpus_min", "gpus_max", "priority", "starts", "preemptions", "failures")
-_SMALL = ("counts", "kind", "phase")
-_NAMES = ("tenant", "group", "workload")
-_TEXTS = ("id", "gpu_types", *_NAMES)
-_TYPES: Mapping[str, type] = (
-    dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(_INTS, np.int64) | dict.fromkeys(_SMALL, np.int8)
+_INTS = ("starts", "preemptions", "failures")
+_TEXTS = ("id", "gpu_types", "deadlines", *CODED)
+NUMBERS = {column.name: column.dtype for column in SUBMITTED if column.name not in _TEXTS}
+"""What jobs ask for in numbers."""
+_TYPES: Mapping[str, str] = (
+    NUMBERS | dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_INTS, "int64") | {"phase": "int8"}
 )
 _READ = ("row", *_TEXTS, *_TYPES)
 _LIVED = dict.fromkeys(NOW.names, 0) | {
@@ -118,14 +119,16 @@ def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
     if rows and len(rows) <= rows[-1]:
         _fill_gaps(rows, joined, texts)
     types = {said: tuple(json.loads(said)) for said in set(texts["gpu_types"])}
+    deadlines = {said: deadlines_of(said) for said in set(texts["deadlines"])}
     is_live = np.zeros(len(texts["id"]), dtype=np.bool_)
     is_live[list(live)] = True
     return JobColumns(
         ids=texts["id"],
         submit_s=joined.pop("submit_s"),
         numbers=joined,
-        names={name: texts[name] for name in _NAMES},
+        names={name: texts[name] for name in CODED},
         gpu_types=[types[said] for said in texts["gpu_types"]],
+        deadlines=[deadlines[said] for said in texts["deadlines"]],
         live=is_live,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota.model.columns import Array, Bools
+from rota.model.job_columns import Deadline
 from rota.wire.job import JobSpec
 from rota.wire.sync import NodeInfo
 
@@ -60,7 +61,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class JobAsked:
-    """What a job asks for, as the columns of `rota.model.jobs.JobTable`, with names for codes."""
+    """What a job asks for: `rota.model.job_columns.SUBMITTED`, with names for codes and None for NaN."""
 
     name: str
     tenant: str
@@ -70,16 +71,23 @@ class JobAsked:
     gpus_min: int
     gpus_max: int
     counts: int
+    gpus_step: int
     gpu_share: float
     gpu_memory_gib: float
+    gpu_persistent_gib: float
     gpu_types: Sequence[str]
     cpus: float
     memory_gib: float
     kind: int
     priority: int
+    weight: float
     deadline_s: float | None
+    deadlines: Sequence[Deadline]
     limit_s: float | None
     batch_size: float | None
+    batch_min: float | None
+    batch_max: float | None
+    group_rule: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +372,7 @@ class JobColumns:
     names: dict[str, list[str]]
     """`tenant`, `group`, `workload`."""
     gpu_types: list[tuple[str, ...]]
+    deadlines: list[tuple[Deadline, ...]]
     live: Bools
     """True for rows of `Everything.jobs`."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -16,6 +18,8 @@ from sqlalchemy import (
     Text,
     text,
 )
+
+from rota.model.job_columns import CODED, SUBMITTED, JobColumn
 
 metadata = MetaData()
 whole = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER numbers rows by itself in SQLite
@@ -66,6 +70,15 @@ def _job() -> Column[int]:
     return Column("row", BigInteger, ForeignKey("jobs.row"), nullable=False)
 
 
+def _asked(column: JobColumn) -> Column[Any]:
+    """Names and lists as text, numbers as they are, null where a job need not have one."""
+    if column.name in (*CODED, "gpu_types") or not column.dtype:
+        return _text(column.name)
+    if column.dtype == "float64":
+        return _maybe_float(column.name) if column.is_maybe else _float(column.name)
+    return _int(column.name)
+
+
 facts = Table("facts", metadata, _key("key"), _text("value"))
 users = Table(
     "users", metadata,
@@ -91,10 +104,7 @@ jobs = Table(
     _text("user"), _float("submit_s"), _maybe_int("array_first"), _maybe_int("array_index"),
     _int("array_most"),
     # asked
-    _text("name"), _text("tenant"), _text("group"), _text("workload"), _int("gpus"), _int("gpus_min"),
-    _int("gpus_max"), _int("counts"), _float("gpu_share"), _float("gpu_memory_gib"), _text("gpu_types"),
-    _float("cpus"), _float("memory_gib"), _int("kind"), _int("priority"), _maybe_float("deadline_s"),
-    _maybe_float("limit_s"), _maybe_float("batch_size"),
+    _text("name"), *map(_asked, SUBMITTED),
     # now
     _text("state"), _int("phase"), _text("reason"), _text("hold"), _maybe_float("first_start_s"),
     _float("since_s"), _float("run_s"), _float("service"), _float("service_rate"), _int("starts"),

@@ -10,19 +10,20 @@ from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
-from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
+from rota.knowledge.throughput import ThroughputTable, given_throughput, uniform_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Role
 from rota.model.trace import Trace
-from rota.worlds.simulated.speed import At, FixedDuration, Pace, Slowdowns
+from rota.worlds.simulated.pace import At, Pace
+from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 
 
 class ThroughputSpeed:
     """Rate by workload, GPU type and number of GPUs, from a table.
 
-    Across several types the slowest sets the pace.  Shares, company and spread slow a job down as they do
-    in a world of fixed durations.
+    Across several types the slowest sets the pace.  Two packed jobs run as the table measured them together;
+    otherwise shares, company, spread and hosts slow a job down as they do in a world of fixed durations.
     """
 
     def __init__(
@@ -34,32 +35,38 @@ class ThroughputSpeed:
         self.rates = table.of_jobs(trace.jobs, cluster)
         self._type_of: list[int] = cluster.device_type.tolist()
         self._workload = [table.workloads[code] for code in workload_codes(trace.jobs, table.workloads)]
-        self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
+        self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         self.iterations = iterations_of(trace)
         self.per_s = self.rates.max(axis=1)
         alone_s = self.iterations / self.per_s
         self.knowledge: Mapping[Knowledge, Provider] = {
-            **self._without_scaling(),
+            **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
         }
-
-    def _without_scaling(self) -> dict[Knowledge, Provider]:
-        """What the speeds of this world share with fixed durations: not that they grow with GPUs."""
-        return {k: p for k, p in self._fixed.knowledge.items() if k is not Knowledge.SCALING}
 
     def total(self, trace: Trace) -> Floats:
         return self.iterations
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         kinds = {self._type_of[device] for device in grant.devices}
-        rate = min(self._rate(row, kind, len(grant.devices)) for kind in kinds)
-        return Pace(rate * self._fixed.efficiency(row, grant, beside))
+        if grant.role is Role.PACKED and len(beside) == 1 and self.table.pairs.rates:
+            rates = [self._rate_beside(row, kind, len(grant.devices), beside[0]) for kind in kinds]
+            together = [rate for rate in rates if rate is not None]
+            if len(together) == len(rates):
+                return Pace(min(together) * self.efficiency.placed(row, grant))
+        rate = min([self._rate(row, kind, len(grant.devices)) for kind in kinds])
+        factor, _, until_s = self.efficiency.of(row, grant, beside, at)
+        return Pace(rate * factor, until_s=until_s)
 
     def _rate(self, row: int, kind: int, gpus: int) -> float:
         if gpus == self.jobs.gpus.item(row):
             return self.rates.item(row, kind)
         return self.table.rate(self._workload[row], self.type_names[kind], gpus)
+
+    def _rate_beside(self, row: int, kind: int, gpus: int, other: Grant) -> float | None:
+        one, its = (self._workload[row], gpus), (self._workload[other.job], len(other.devices))
+        return self.table.pairs.rate(self.type_names[kind], one, its)
 
 
 class ScalingSpeed:
@@ -74,13 +81,14 @@ class ScalingSpeed:
         scaling = curves.of_jobs(trace.jobs)
         self._curve: list[int] = scaling.by_row["curve"].tolist()
         self._rates: list[list[float]] = curves.rates.tolist()
-        self._fixed = FixedDuration(trace.jobs, cluster, slowdowns)
+        self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         self.per_s = asked = rates_on(scaling, np.arange(len(trace)), trace.jobs.gpus)
         self.iterations = np.where(
             np.isnan(trace.truth.iterations), trace.truth.duration_s * asked, trace.truth.iterations
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
-            **self._fixed.knowledge,
+            **self.efficiency.knowledge,
+            Knowledge.THROUGHPUT: uniform_throughput(trace.jobs, cluster),
             Knowledge.SCALING: given_scaling(scaling),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }
@@ -91,7 +99,8 @@ class ScalingSpeed:
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         curve = self._rates[self._curve[row]]
         rate = curve[min(len(grant.devices), len(curve) - 1)]
-        return Pace(rate * self._fixed.efficiency(row, grant, beside))
+        factor, _, until_s = self.efficiency.of(row, grant, beside, at)
+        return Pace(rate * factor, until_s=until_s)
 
 
 def iterations_of(trace: Trace) -> Floats:

@@ -8,7 +8,7 @@ change made void.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from mypy_extensions import mypyc_attr
@@ -27,11 +27,12 @@ from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
-from rota.worlds.simulated.speed import At, FixedDuration, Pace, SpeedModel
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Stretches
 
-_PENDING, _FAILED, _NOTHING_LOST, _ALONE = Phase.PENDING, How.FAILED, Lost(), Role.ALONE
+_PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -76,7 +77,8 @@ class SimulatedWorld:
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
         self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
-        """Work of each job in a second at its request; 1 where work is counted in those seconds."""
+        """Work of each job in a second at its request: 1 where work is counted in such seconds, NaN where the
+        rate there is not always the same."""
         self.progress = Progress(n, per_s)
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._total: list[float] = self.speed.total(trace).tolist()
@@ -109,6 +111,7 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         _refuse_unknown_durations(trace, self._total)
+        _refuse_uncounted_failures(trace, self._per_s)
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -229,8 +232,8 @@ class SimulatedWorld:
                 self._ready[row], self._stalled[row] = since, since - now
             if (
                 self._plain_speed
-                and change.new.role is _ALONE
-                and change.new.share == 1.0
+                and change.new.role is not _OPPORTUNISTIC
+                and change.new.share >= self.jobs.gpu_share.item(row)
                 and len(change.new.devices) == self.jobs.gpus.item(row)
                 and row not in self._growing
             ):
@@ -239,7 +242,8 @@ class SimulatedWorld:
                 if change.old is None or change.old.devices != change.new.devices:
                     self._company.pop(row, None)
                 rate, until_work, until_s = self._pace(row, change.new)
-                self._dirty.update(self._beside(change.new))
+            if self.state.occupancy.sharers:
+                self._dirty.update(self._heeding(change.new))
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
@@ -328,6 +332,14 @@ class SimulatedWorld:
         if not sharers:
             return []
         return sorted({r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job})
+
+    def _heeding(self, grant: Grant) -> Iterable[int]:
+        """Jobs whose rate may be another when `grant` comes to their devices, or goes."""
+        if not self._plain_speed:
+            return self._beside(grant)
+        sharers, grants = self.state.occupancy.sharers, self.state.grants
+        beside = {r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job}
+        return [r for r in beside if grants[r].role is _OPPORTUNISTIC]  # the others have what they claim
 
     def _settle(self) -> None:
         """Set the rates of jobs whose company or progress regime has changed."""
@@ -437,9 +449,10 @@ class SimulatedWorld:
     def stopped(self, row: int, how: How) -> Lost:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
-            self._dirty.update(self._beside(state.grants[row]))
+            self._dirty.update(self._heeding(state.grants[row]))
+        rate = self.progress.rate.item(row)
         if self._prepares:
-            self._rate_before[row] = self.progress.rate.item(row)
+            self._rate_before[row] = rate
         done = self.progress.stop(row, now)
         if self._stretches is not None:
             self._stretches.end(row, now, done)
@@ -447,10 +460,13 @@ class SimulatedWorld:
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST
         overhead = max(self._stalled[row] - max(self._ready[row] - now, 0.0), 0.0)
-        lost = self._lost_work(row, how, done)
+        per_s = self._per_s[row]
+        if per_s != per_s:  # NaN: seconds count at the present rate
+            per_s = rate
+        lost = self._lost_work(row, how, done, per_s)
         if lost:
             self.progress.base[row] = done - lost
-        return Lost(overhead, lost / self._per_s[row])
+        return Lost(overhead, lost / per_s if per_s else 0.0)
 
     def _stall(self, row: int, until_s: float) -> None:
         """`row`, which runs, stands still until then."""
@@ -459,15 +475,15 @@ class SimulatedWorld:
         self._ready[row] = until_s
         self.progress.since[row] = until_s
 
-    def _lost_work(self, row: int, how: How, done: float) -> float:
+    def _lost_work(self, row: int, how: How, done: float, per_s: float) -> float:
         if how is _FAILED:
             return done
-        every = self.costs.checkpoint_every_s * self._per_s[row]
+        every = self.costs.checkpoint_every_s * per_s
         if how is How.LOST and every:
             return done % every
         if how is How.PREEMPTED:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
-            return cost_s * self._per_s[row]
+            return cost_s * per_s
         return 0.0
 
 
@@ -480,3 +496,13 @@ def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
                 f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
                 "or, for a trace with iterations, --throughput with iterations per second"
             )
+
+
+def _refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
+    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
+    row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
+    if row is not None:
+        raise InputError(
+            f"{trace.source}: job {trace.jobs.ids[row]} has attempts that fail after some seconds of work, "
+            "and its speed model counts no seconds; expected --no-failures"
+        )

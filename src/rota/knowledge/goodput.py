@@ -1,0 +1,173 @@
+"""Goodput: how much progress per second a job makes, for its devices and its batch size.
+
+Goodput is throughput × statistical efficiency (Pollux, OSDI 2021; the same formulas serve Sia by GPU type).
+Names follow the paper: M0 is the batch size a job was submitted with, m the batch of one GPU in one pass, s
+the passes whose gradients are accumulated before a step.  Progress is counted in *examples at M0*: an example
+of a larger batch counts for less, since its gradient tells less that is new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+_SIZES = 50
+"""Batch sizes that a job compares, spaced geometrically."""
+_CEILING = 1e-8
+"""Tolerance of roundings up, as in the authors' code."""
+
+
+class StepFit(NamedTuple):
+    """Seconds of a step by nodes, GPUs and batch: the seven fitted parameters of the paper."""
+
+    alpha_c: float
+    beta_c: float
+    """Computing: a constant, and per example of the local batch."""
+    alpha_n: float
+    beta_n: float
+    """Synchronising across nodes: a constant, and per GPU beyond two."""
+    alpha_r: float
+    beta_r: float
+    """The same within a node."""
+    gamma: float
+    """Overlap of the two, from 1 (none) to 10 (all)."""
+
+    def gradient_s(self, local: float) -> float:
+        return self.alpha_c + self.beta_c * local
+
+    def sync_s(self, nodes: int, gpus: int) -> float:
+        if gpus == 1:
+            return 0.0
+        alpha, beta = (self.alpha_r, self.beta_r) if nodes == 1 else (self.alpha_n, self.beta_n)
+        return alpha + beta * max(gpus - 2, 0)
+
+    def step_s(self, nodes: int, gpus: int, batch: Batch) -> float:
+        """Seconds from one update of the weights to the next."""
+        gradient, sync, gamma = self.gradient_s(batch.local), self.sync_s(nodes, gpus), self.gamma
+        last: float = (gradient**gamma + sync**gamma) ** (1.0 / gamma)
+        return batch.accumulated * gradient + last
+
+    def throughput(self, nodes: int, gpus: int, batch: Batch) -> float:
+        """Examples per second."""
+        return batch.total(gpus) / self.step_s(nodes, gpus, batch)
+
+
+class Batch(NamedTuple):
+    """How a job splits its batch."""
+
+    local: int
+    """Examples of one GPU in one pass, m."""
+    accumulated: int = 0
+    """Passes before the one that ends in a step, s."""
+
+    def total(self, gpus: int) -> int:
+        """Examples of one step, M."""
+        return gpus * self.local * (self.accumulated + 1)
+
+
+class Noise(NamedTuple):
+    """Statistics of the gradient at batch size M0."""
+
+    sqr: float
+    """Squared norm of its mean."""
+    var: float
+    """Trace of its covariance."""
+
+    def gain(self, batch: float, initial: float) -> float:
+        """Steps with `initial` examples that one with `batch` is worth; the factor of the learning rate."""
+        return (self.var + self.sqr) / (self.var * initial / batch + self.sqr)
+
+    def efficiency(self, batch: float, initial: float) -> float:
+        """Progress of an example in a batch of this size, relative to one in a batch of `initial`."""
+        return self.gain(batch, initial) * initial / batch
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Between which sizes a job may choose its batch."""
+
+    initial: int
+    """M0, the size submitted with, and the least."""
+    most: int
+    local_least: int
+    local_most: int
+    accumulates: bool = False
+    """True if gradients may be accumulated over several passes."""
+
+    def split(self, gpus: int, wanted: float) -> Batch:
+        """The batch of about `wanted` examples on so many GPUs; its true size is `total`."""
+        local, passes = wanted / gpus, 0
+        if self.accumulates:
+            passes = math.ceil(local / self.local_most - _CEILING) - 1
+            if gpus == 1 and local > self.initial + _CEILING:
+                passes = max(passes, 1)
+        elif gpus == 1:
+            local = float(self.initial)
+        each = math.ceil(local / (passes + 1) - _CEILING)
+        return Batch(min(max(each, self.local_least), self.local_most), passes)
+
+    def choices(self, gpus: int) -> list[Batch]:
+        """The batches that a job on so many GPUs compares, smallest first; none if the least is too large."""
+        least = max(self.initial, self.local_least * gpus)
+        if least > self.most:
+            return []
+        sizes = np.geomspace(least, self.most, _SIZES).tolist()
+        batches = dict.fromkeys(self.split(gpus, size) for size in sizes)
+        return [batch for batch in batches if batch.total(gpus) >= self.initial]
+
+
+class Phase(NamedTuple):
+    """A part of a job's life in which its gradient's statistics are the same: one epoch, or several."""
+
+    until: float
+    """Progress at its end, in examples at M0; infinite for the last."""
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class GoodputProfile:
+    """All there is to know about the goodput of one workload."""
+
+    limits: BatchLimits
+    fits: Mapping[str, StepFit]
+    """Fits by GPU type, in lower case; `*` for all others."""
+    phases: tuple[Phase, ...]
+    examples: float = math.nan
+    """Progress after which the workload is done; NaN if nobody says."""
+
+    @cached_property
+    def ends(self) -> list[float]:
+        """Progress at the end of each phase."""
+        return [phase.until for phase in self.phases]
+
+    def fit_on(self, gpu_type: str) -> StepFit | None:
+        """Times on one type of GPU; None if it cannot run there."""
+        return self.fits.get(gpu_type.casefold(), self.fits.get("*"))
+
+    def goodput(self, fit: StepFit, noise: Noise, nodes: int, gpus: int, batch: Batch) -> float:
+        """Examples at M0 per second."""
+        efficiency = noise.efficiency(batch.total(gpus), self.limits.initial)
+        return fit.throughput(nodes, gpus, batch) * efficiency
+
+    def best(self, fit: StepFit, noise: Noise, nodes: int, gpus: int) -> tuple[Batch, float] | None:
+        """The batch with the best goodput, and that; the first of equals, None if no batch will do."""
+        best: tuple[Batch, float] | None = None
+        for batch in self.limits.choices(gpus):
+            goodput = self.goodput(fit, noise, nodes, gpus, batch)
+            if best is None or goodput > best[1]:
+                best = batch, goodput
+        return best
+
+
+@dataclass(frozen=True)
+class GoodputTable:
+    """Profiles by workload."""
+
+    profiles: Mapping[str, GoodputProfile]
+    source: str = "profiles"
+    """File they came from, for messages."""

@@ -1,0 +1,123 @@
+"""Reads goodput profiles, one JSON object (perhaps compressed with gzip) by workload:
+
+    {"resnet18": {"fit": {"*": {"alpha_c": 0.05, "beta_c": 0.002, "alpha_n": 0.1, "beta_n": 0.01,
+                                "alpha_r": 0.03, "beta_r": 0.002, "gamma": 2}},
+                  "batch": [64, 2048], "local_batch": [16, 128], "accumulate": true,
+                  "epochs": [{"examples": 50000, "sqr": 1, "var": 4}], "times": 30}}
+
+fit          seconds of a step by GPU type; `*` for all others
+batch        M0 and the largest batch;  local_batch: the least and the most of it on one GPU
+accumulate   whether gradients may be accumulated; false if not given
+epochs       progress and statistics of the gradient of each, in examples at M0; the last goes on for ever
+times        how often the last epoch is run before the workload is done; 1 if not given
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from rota.errors import InputError
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.throughput_file import read_text
+
+_FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": ...}}'
+
+
+def read_goodputs(path: str | Path) -> GoodputTable:
+    """The profiles in the file `path`."""
+    try:
+        stored = json.loads(read_text(Path(path)))
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict) or not stored:
+        raise InputError.at("holds no goodput profiles", file=path, expected=_FORM)
+    return GoodputTable(
+        {name: _Reader(path, name).profile(value) for name, value in stored.items()}, str(path)
+    )
+
+
+class _Reader:
+    """Reads the profile of one workload, and says where it is wrong."""
+
+    def __init__(self, path: str | Path, workload: str) -> None:
+        self.path = path
+        self.workload = workload
+
+    def profile(self, stored: Any) -> GoodputProfile:
+        if not isinstance(stored, dict):
+            raise self.wrong("", "is no profile", _FORM)
+        fits = self.mapping(stored, "fit", "parameters by GPU type")
+        phases, examples = self.phases(stored)
+        return GoodputProfile(
+            limits=self.limits(stored),
+            fits={name.casefold(): self.fit(name, fits[name]) for name in fits},
+            phases=phases,
+            examples=examples,
+        )
+
+    def fit(self, gpu_type: str, stored: Any) -> StepFit:
+        where = f"fit.{gpu_type}"
+        if not isinstance(stored, dict):
+            raise self.wrong(where, "is no fit", ", ".join(StepFit._fields))
+        fit = StepFit(*(self.number(stored, f"{where}.{name}", 0.0) for name in StepFit._fields))
+        if fit.gamma < 1.0 or fit.gradient_s(1.0) <= 0.0:
+            raise self.wrong(where, "gives no step times", "gamma of 1 or more, alpha_c or beta_c above 0")
+        return fit
+
+    def limits(self, stored: Mapping[str, Any]) -> BatchLimits:
+        (least, most), (local_least, local_most) = (
+            self.range(stored, name) for name in ("batch", "local_batch")
+        )
+        accumulates = stored.get("accumulate", False)
+        if not isinstance(accumulates, bool):
+            raise self.wrong("accumulate", f"is {accumulates!r}", "true or false")
+        return BatchLimits(least, most, local_least, local_most, accumulates)
+
+    def phases(self, stored: Mapping[str, Any]) -> tuple[tuple[Phase, ...], float]:
+        """The phases, and the progress after the last."""
+        epochs = stored.get("epochs")
+        if not isinstance(epochs, list) or not epochs or not all(isinstance(one, dict) for one in epochs):
+            raise self.wrong("epochs", "is no list of epochs", '[{"examples": 50000, "sqr": 1, "var": 4}]')
+        noises = [
+            Noise(*(self.number(one, f"epochs.{number}.{name}", 0.0) for name in ("sqr", "var")))
+            for number, one in enumerate(epochs)
+        ]
+        lengths = [self.number(one, f"epochs.{number}.examples", 1.0) for number, one in enumerate(epochs)]
+        times = self.number(stored, "times", 1.0) if "times" in stored else 1.0
+        ends = list(accumulate(lengths))
+        whole = ends[-1] + (times - 1.0) * lengths[-1]
+        untils = [*ends[:-1], math.inf]
+        if any(sum(noise) <= 0.0 for noise in noises):
+            raise self.wrong("epochs", "has an epoch without a gradient", "sqr or var above 0")
+        return tuple(Phase(until, noise) for until, noise in zip(untils, noises, strict=True)), whole
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def mapping(self, stored: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
+        value = stored.get(name)
+        if not isinstance(value, dict) or not value:
+            raise self.wrong(name, "is missing or empty", what)
+        return value
+
+    def number(self, stored: Mapping[str, Any], field: str, least: float) -> float:
+        value: Any = stored.get(field.rpartition(".")[2])
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value < math.inf:
+            raise self.wrong(field, f"is {value!r}", f"a number, {least:g} or more")
+        return float(value)
+
+    def range(self, stored: Mapping[str, Any], name: str) -> tuple[int, int]:
+        value: Any = stored.get(name)
+        is_pair = isinstance(value, list) and len(value) == 2 and all(type(size) is int for size in value)
+        if not is_pair or not 1 <= value[0] <= value[1]:
+            raise self.wrong(name, f"is {value!r}", "two whole numbers, the least and the most")
+        return value[0], value[1]
+
+    def wrong(self, field: str, problem: str, expected: str) -> InputError:
+        where = ".".join(filter(None, (self.workload, field)))
+        return InputError.at(f"{where} {problem}", file=self.path, expected=expected)

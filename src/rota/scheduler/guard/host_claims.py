@@ -1,0 +1,134 @@
+"""Rules on what grants take besides devices: device memory, CPU and memory of nodes, quotas of tenants.
+
+Counted from the grants by code of the guard's own, on what they touch: the guard is there for the case that
+the code which places jobs is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rota.model.grants import Grant, Role
+from rota.model.tenants import Tenant
+from rota.model.units import plural
+from rota.scheduler.guard.rules import Breach, breach
+from rota.table.occupancy import EPSILON
+from rota.table.state import State
+
+
+class HostClaims:
+    """What a decision adds to the claims in force, and takes away, on the nodes it touches."""
+
+    def __init__(self, state: State, gone: Sequence[Grant]) -> None:
+        self.state = state
+        self.device_gib: dict[int, float] = {}
+        self.cpus: dict[int, float] = {}
+        self.memory_gib: dict[int, float] = {}
+        self.gpus: dict[tuple[str, int], float] = {}
+        """Of each tenant, by type code; -1 is all types."""
+        for grant in gone:
+            self._count(grant, -1.0)
+
+    def enter(self, grant: Grant) -> None:
+        self._count(grant, 1.0)
+
+    def breaches_of(self, grant: Grant) -> list[Breach]:
+        """What `grant` would break beside all that has been entered: at most once each rule."""
+        return [*self._check_memory(grant), *self._check_nodes(grant), *self._check_quota(grant)]
+
+    # -- what a grant takes ------------------------------------------------------------------------
+
+    def _count(self, grant: Grant, sign: float) -> None:
+        gib = self._device_gib(grant)
+        for device in grant.devices if gib else ():
+            self.device_gib[device] = self.device_gib.get(device, 0.0) + sign * gib
+        for node, cpus, memory_gib in self._node_needs(grant):
+            self.cpus[node] = self.cpus.get(node, 0.0) + sign * cpus
+            self.memory_gib[node] = self.memory_gib.get(node, 0.0) + sign * memory_gib
+        for tenant in self._tenants(grant):
+            for kind, gpus in self._gpus_by_type(grant).items():
+                for key in ((tenant.path, kind), (tenant.path, -1)):
+                    self.gpus[key] = self.gpus.get(key, 0.0) + sign * gpus
+
+    def _device_gib(self, grant: Grant) -> float:
+        """Memory that it takes of each of its devices."""
+        asked: float = self.state.jobs.gpu_memory_gib.item(grant.job)
+        return asked
+
+    def _node_needs(self, grant: Grant) -> list[tuple[int, float, float]]:
+        """Nodes with the CPUs and the memory it takes of each: in proportion to the GPUs there."""
+        jobs, row = self.state.jobs, grant.job
+        cpus, memory_gib = jobs.cpus.item(row), jobs.memory_gib.item(row)
+        if not cpus and not memory_gib:
+            return []
+        if not grant.devices:
+            return [(grant.node, cpus, memory_gib)]
+        node_of = self.state.cluster.device_node
+        nodes = [node_of.item(device) for device in grant.devices]
+        asked = jobs.gpus.item(row) or len(nodes)
+        parts = {node: nodes.count(node) / asked for node in nodes}
+        return [(node, part * cpus, part * memory_gib) for node, part in parts.items()]
+
+    def _tenants(self, grant: Grant) -> Sequence[Tenant]:
+        tenants = self.state.cluster.tenants
+        if not tenants or grant.role == Role.OPPORTUNISTIC:
+            return ()
+        return tenants.lineage(self.state.jobs.name_of("tenant", grant.job))
+
+    def _gpus_by_type(self, grant: Grant) -> dict[int, float]:
+        """GPUs that count against quotas, by type code."""
+        kinds = [self.state.cluster.device_type.item(device) for device in grant.devices]
+        return {kind: kinds.count(kind) * grant.share for kind in sorted(set(kinds))}
+
+    # -- the rules ---------------------------------------------------------------------------------
+
+    def _check_memory(self, grant: Grant) -> Iterator[Breach]:
+        need, before = self._device_gib(grant), self.state.occupancy.gpu_memory_used
+        for device in grant.devices if need else ():
+            capacity = self.state.cluster.device_memory_gib.item(device)
+            used = before.get(device, 0.0) + self.device_gib.get(device, 0.0) + need
+            if capacity and used > capacity + EPSILON:
+                message = f"would bring device {device} to {used:g} of {capacity:g} GiB"
+                yield breach(self.state, "memory", grant.job, message)
+                return
+
+    def _check_nodes(self, grant: Grant) -> Iterator[Breach]:
+        cluster, occupancy = self.state.cluster, self.state.occupancy
+        for node, cpus, memory_gib in self._node_needs(grant):
+            cpus += occupancy.cpus_used[node] + self.cpus.get(node, 0.0)
+            memory_gib += occupancy.memory_used[node] + self.memory_gib.get(node, 0.0)
+            for what, used, capacity in (
+                ("CPUs", cpus, cluster.node_cpus.item(node)),
+                ("GiB", memory_gib, cluster.node_memory_gib.item(node)),
+            ):
+                if capacity and used > capacity + EPSILON * max(1.0, capacity):
+                    where = f"{_device_word(grant)}node {cluster.node_names[node]}"
+                    message = f"would bring {where} to {used:g} of {capacity:g} {what}"
+                    yield breach(self.state, "cpu", grant.job, message)
+                    return
+
+    def _check_quota(self, grant: Grant) -> Iterator[Breach]:
+        for tenant in self._tenants(grant):
+            if tenant.hard and (above := self._above_quota(tenant, grant)) > EPSILON:
+                message = f"would bring tenant {tenant.path} {plural(above, 'GPU')} above its quota"
+                yield breach(self.state, "quota", grant.job, f"on {_device_word(grant)}{message}")
+                return
+
+    def _above_quota(self, tenant: Tenant, grant: Grant) -> float:
+        """GPUs, of one type or of all, by which `tenant` would exceed what it may have."""
+        more, names = self._gpus_by_type(grant), self.state.cluster.type_names
+        above = self._used(tenant, -1) + sum(more.values()) - tenant.quota_gpus
+        for kind, gpus in more.items():
+            quota = tenant.quota_by_type.get(names[kind])
+            if quota is not None:
+                above = max(above, self._used(tenant, kind) + gpus - quota)
+        return above
+
+    def _used(self, tenant: Tenant, kind: int) -> float:
+        key = (tenant.path, kind)
+        return self.state.occupancy.tenant_gpus.get(key, 0.0) + self.gpus.get(key, 0.0)
+
+
+def _device_word(grant: Grant) -> str:
+    """`device 3, `: the first device of a grant, where it has one."""
+    return f"device {grant.devices[0]}, " if grant.devices else ""

@@ -1,0 +1,29 @@
+"""Nodes of a cluster by what they have, as bit masks."""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+from rota.table.free import mask_of
+
+
+class NodeSets:
+    """Sets of nodes that stay as they are as long as the cluster does."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        kinds = cluster.node_type.tolist()
+        self.of_type = [
+            mask_of([node for node, kind in enumerate(kinds) if kind == code])
+            for code in range(len(cluster.type_names))
+        ]
+        """Per type of device, its nodes."""
+        first, memory = cluster.first_device.tolist(), cluster.device_memory_gib.tolist()
+        self._memory_gib = {node: memory[d] for node, d in enumerate(first[:-1]) if d < first[node + 1]}
+        self._with_memory: dict[float, int] = {}
+
+    def with_memory(self, need_gib: float) -> int:
+        """Nodes whose devices have so much memory, or do not say how much."""
+        nodes = self._with_memory.get(need_gib)
+        if nodes is None:
+            has = [node for node, gib in self._memory_gib.items() if not gib or gib >= need_gib]
+            nodes = self._with_memory[need_gib] = mask_of(has)
+        return nodes

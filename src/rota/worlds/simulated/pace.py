@@ -1,0 +1,26 @@
+"""A rate and what ends it: what speed models answer, and what they are asked with."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Pace(NamedTuple):
+    """Work per second, and what ends it, whichever comes first; infinite for what does not."""
+
+    rate: float
+    until_work: float = math.inf
+    """The work done at which the rate changes."""
+    until_s: float = math.inf
+    """The moment at which it changes, after now; a job at rate 0 works again only then."""
+
+
+class At(NamedTuple):
+    """Where a job is when its rate is asked for."""
+
+    done: float
+    """Work it has done."""
+    now: float
+    company_s: float
+    """Moment since which these neighbours, or nobody, have been beside it on these devices."""

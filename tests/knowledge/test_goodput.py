@@ -1,0 +1,131 @@
+"""Goodput: the worked examples of Pollux, and what is refused in a file of profiles."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.errors import InputError
+from rota.knowledge.goodput import Batch, BatchLimits, GoodputProfile, Noise, Phase, StepFit
+from rota.knowledge.goodput_file import read_goodputs
+
+# Pollux, worked examples 1 to 3
+FIT = StepFit(alpha_c=0.05, beta_c=0.002, alpha_n=0.10, beta_n=0.01, alpha_r=0.03, beta_r=0.002, gamma=2.0)
+NOISE = Noise(sqr=1.0, var=4.0)
+LIMITS = BatchLimits(initial=64, most=2048, local_least=16, local_most=128, accumulates=True)
+PROFILE = GoodputProfile(LIMITS, {"*": FIT}, (Phase(float("inf"), NOISE),))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "batch", "expected"),
+    [
+        (1, 1, Batch(64), 359.5506),
+        (1, 4, Batch(64), 1412.662),
+        (2, 8, Batch(64), 2139.209),
+        (2, 8, Batch(64, 1), 2453.630),
+    ],
+)
+def test_throughput(nodes: int, gpus: int, batch: Batch, expected: float) -> None:
+    """Examples per second."""
+    assert FIT.throughput(nodes, gpus, batch) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("batch", "efficiency", "gain"),
+    [(64, 1.0, 1.0), (128, 0.833333, 1.6667), (512, 0.416667, 3.3333), (1024, 0.25, 4.0)],
+)
+def test_efficiency(batch: int, efficiency: float, gain: float) -> None:
+    assert NOISE.efficiency(batch, 64) == pytest.approx(efficiency, abs=1e-6)
+    assert NOISE.gain(batch, 64) == pytest.approx(gain, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "local", "goodput", "speedup"),
+    [
+        (1, 1, 64, 359.5506, 0.6078),
+        (1, 2, 61, 591.537, 1.0),
+        (1, 4, 44, 917.283, 1.5507),
+        (2, 8, 56, 894.347, 1.5119),
+    ],
+)
+def test_best_batch(nodes: int, gpus: int, local: int, goodput: float, speedup: float) -> None:
+    """Eight GPUs on two nodes are worse than four on one; speedups are to a fair share of two."""
+    batch, best = PROFILE.best(FIT, NOISE, nodes, gpus) or (None, 0.0)
+    assert batch == Batch(local)
+    assert best == pytest.approx(goodput, rel=1e-6)
+    assert best / 591.537 == pytest.approx(speedup, abs=1e-4)
+
+
+def test_no_batch_for_so_many_gpus() -> None:
+    """200 GPUs of at least 16 examples each are more than the largest batch."""
+    assert LIMITS.choices(200) == []
+    assert PROFILE.best(FIT, NOISE, 25, 200) is None
+
+
+def test_without_accumulation_a_lone_gpu_keeps_its_batch() -> None:
+    limits = BatchLimits(initial=64, most=2048, local_least=16, local_most=128)
+    assert limits.choices(1) == [Batch(64)]
+    assert max(batch.total(2) for batch in limits.choices(2)) == 256
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+STORED: dict[str, Any] = {
+    "resnet18": {
+        "fit": {"*": FIT._asdict()},
+        "batch": [64, 2048],
+        "local_batch": [16, 128],
+        "accumulate": True,
+        "epochs": [{"examples": 50000, "sqr": 2, "var": 1}, {"examples": 50000, "sqr": 1, "var": 4}],
+        "times": 30,
+    }
+}
+
+
+def test_a_profile_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps(STORED))
+    profile = read_goodputs(path).profiles["resnet18"]
+    assert profile.fit_on("V100") == FIT
+    assert profile.limits == LIMITS
+    assert profile.ends == [50000.0, float("inf")]
+    assert profile.examples == 31 * 50000.0
+
+
+WRONG = [
+    # what stands where                   the sentence names the field
+    (("fit", {}), "resnet18.fit is missing or empty"),
+    (("fit", {"V100": 3}), "resnet18.fit.V100 is no fit"),
+    (("fit", {"V100": FIT._asdict() | {"beta_n": "a"}}), "resnet18.fit.V100.beta_n is 'a'"),
+    (("fit", {"V100": FIT._asdict() | {"gamma": 0.5}}), "resnet18.fit.V100 gives no step times"),
+    (("batch", [64]), r"resnet18.batch is \[64\]"),
+    (("batch", [64, 32]), "resnet18.batch is"),
+    (("local_batch", None), "resnet18.local_batch is None"),
+    (("accumulate", "yes"), "resnet18.accumulate is 'yes'"),
+    (("epochs", []), "resnet18.epochs is no list"),
+    (("epochs", [{"examples": 0, "sqr": 1, "var": 1}]), "resnet18.epochs.0.examples is 0"),
+    (("epochs", [{"examples": 9, "sqr": 0, "var": 0}]), "an epoch without a gradient"),
+    (("times", 0), "resnet18.times is 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_profile_is_refused(change: tuple[str, Any], message: str, tmp_path: Path) -> None:
+    stored = copy.deepcopy(STORED)
+    stored["resnet18"][change[0]] = change[1]
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps(stored))
+    with pytest.raises(InputError, match=message):
+        read_goodputs(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "{", '{"a": 3}'])
+def test_what_is_no_file_of_profiles(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"profiles.json: .*expected"):
+        read_goodputs(path)

@@ -1,0 +1,133 @@
+"""Speed by goodput: batches, epochs, and work that no constant rate counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from play import finishes, play, trace_of
+from rota.errors import InputError
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.needs import Knowledge
+from rota.model.cluster import parse_cluster
+from rota.model.grants import Grant
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.faults import Fault
+from rota.worlds.simulated.pace import At
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.speed_goodput import GoodputSpeed
+
+# Pollux, worked examples; the second profile has 1,000 examples at high efficiency, then the rest at low
+FIT = StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)
+LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
+ONE = GoodputProfile(LIMITS, {"*": FIT}, (Phase(math.inf, Noise(1.0, 4.0)),))
+TWO = GoodputProfile(
+    LIMITS, {"v100": FIT}, (Phase(1000.0, Noise(1.0, 4.0)), Phase(math.inf, Noise(1.0, 0.0))), 3000.0
+)
+TABLE = GoodputTable({"one": ONE, "two": TWO})
+CLUSTER = parse_cluster("2x4:V100")
+ALONE = 359.5506179775281
+"""Examples per second on one GPU at batch 64."""
+
+
+def jobs(text: str, workload: str, truth: dict[str, Any] | None = None, **columns: Any) -> Trace:
+    trace = trace_of(text, workload=0, workload_names=(workload,), **columns)
+    unknown = {"duration_s": np.full(len(trace), math.nan)}
+    return trace if truth is None else replace(trace, truth=Truth.build(**unknown | truth))
+
+
+@pytest.mark.parametrize(
+    ("devices", "batch_size", "rate", "why"),
+    [
+        ((0,), math.nan, 359.5506, "the best batch on one GPU is the first"),
+        ((0, 1), math.nan, 591.537, "61 on each of two"),
+        ((0, 1, 2, 3), math.nan, 917.283, "44 on each of four"),
+        (tuple(range(8)), math.nan, 894.347, "two nodes: worse than one"),
+        (
+            (0, 1, 2, 3),
+            256.0,
+            1412.662 * 0.625,
+            "the batch that the grant names: 64 on each, efficiency 0.625",
+        ),
+    ],
+)
+def test_rates(devices: tuple[int, ...], batch_size: float, rate: float, why: str) -> None:
+    speed = GoodputSpeed(jobs("A 1x1", "one"), CLUSTER, TABLE)
+    pace = speed.pace(0, Grant(0, devices, batch_size=batch_size), (), At(0.0, 0.0, 0.0))
+    assert pace.rate == pytest.approx(rate, rel=1e-5), why
+    assert pace.until_work == math.inf
+
+
+def test_a_job_that_asks_for_a_batch_keeps_it() -> None:
+    speed = GoodputSpeed(jobs("A 4x1", "one", batch_size=256.0), CLUSTER, TABLE)
+    pace = speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(0.0, 0.0, 0.0))
+    assert pace.rate == pytest.approx(1412.662 * 0.625, rel=1e-5)
+
+
+TOTALS = [
+    # job               truth                                      work               why
+    ("A 1x2", None, 2 * ALONE, "the work of its duration"),
+    ("A 1x2", {"iterations": [7.0]}, 7 * 64.0, "iterations at its first batch"),
+    ("A 1x2", {}, 3000.0, "what the profile says"),
+]
+
+
+@pytest.mark.parametrize(("text", "truth", "work", "why"), TOTALS, ids=[case[3] for case in TOTALS])
+def test_totals(text: str, truth: dict[str, Any] | None, work: float, why: str) -> None:
+    trace = jobs(text, "two", truth)
+    assert GoodputSpeed(trace, CLUSTER, TABLE).total(trace).tolist() == [pytest.approx(work)], why
+
+
+def test_a_rate_changes_with_the_epoch() -> None:
+    """Without noise of the gradient larger batches are worth nothing: on 4 GPUs 64 is the best again."""
+    trace = jobs("A 4x1", "two", {})
+    speed = GoodputSpeed(trace, CLUSTER, TABLE)
+    first = speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(0.0, 0.0, 0.0))
+    then = speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(1000.0, 0.0, 0.0))
+    assert (first.rate, first.until_work) == (pytest.approx(917.283, rel=1e-5), 1000.0)
+    assert then.rate == pytest.approx(64 / FIT.step_s(1, 4, LIMITS.split(4, 64)))
+    end = 1000 / first.rate + 2000 / then.rate
+    assert finishes(play("fifo", trace, CLUSTER, Setting(speed=speed)))["A"] == pytest.approx(end)
+    assert speed.knowledge[Knowledge.DURATION].known().tolist() == [pytest.approx(end)]
+    whole = Setting(speed=speed, semantics=Semantics(epoch_clock_s=1.0))
+    assert finishes(play("fifo", trace, CLUSTER, whole)) == {"A": round(1 + 2000 / then.rate)}
+
+
+def test_seconds_count_at_the_present_rate() -> None:
+    """`per_s` is NaN with two rates: a lost node costs what the job did since its last checkpoint."""
+    trace = jobs("A 1x1", "two", {})
+    speed = GoodputSpeed(trace, CLUSTER, TABLE)
+    assert np.isnan(speed.per_s).tolist() == [True]
+    setting = Setting(speed=speed, costs=Costs(checkpoint_every_s=2.0), faults=[Fault(0, 2.5, 99.0)])
+    record = play("fifo", trace, CLUSTER, setting)
+    assert record.jobs["lost_s"].to_list() == [pytest.approx(0.5)]
+    record = play("srtf", trace, CLUSTER, setting)
+    assert record.jobs["state"].to_list() == ["COMPLETED"], "orders by remaining time have a number to go by"
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        (
+            jobs("A 1x1", "three"),
+            "job A runs 'three', which has no goodput profile; expected one of one, two",
+        ),
+        (jobs("A 1x1", "one", {}), "job A states neither iterations nor a duration"),
+        (jobs("A 1x1", "two", {"failures": {0: (3.0,)}}), "attempts that fail after some seconds of work"),
+    ],
+)
+def test_jobs_without_a_speed_are_refused(trace: Trace, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        play("fifo", trace, CLUSTER, Setting(speed=GoodputSpeed(trace, CLUSTER, TABLE)))
+
+
+def test_a_job_that_no_type_can_run_is_refused() -> None:
+    with pytest.raises(InputError, match=r"job A \(two\) has no goodput on 1 GPUs of any type it accepts"):
+        GoodputSpeed(jobs("A 1x1", "two"), parse_cluster("1x4:K80"), TABLE)
