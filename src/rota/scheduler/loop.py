@@ -105,6 +105,8 @@ class Loop:
             return False
         self.counts.events += 1
         self._absorb(batch)
+        if self._listeners:
+            self._listen()
         if self._is_due(batch.cause):
             self._decide(batch)
         return batch.now < until_s
@@ -200,8 +202,6 @@ class Loop:
 
     def snapshot(self, cause: int = 0) -> Snapshot:
         """What the policy sees now."""
-        if self._listeners:
-            self._listen()
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)

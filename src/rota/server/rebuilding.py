@@ -33,7 +33,7 @@ from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport,
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import Hold, note_of
 from rota.worlds.live.inbox import Arrived
-from rota.worlds.live.news import LiveNode
+from rota.worlds.live.machines import LiveNode
 
 LEAST_CAPACITY = 1024
 _ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}

@@ -1,4 +1,4 @@
-"""What is seen of running jobs: how busy they keep their devices, how fast they work on which of them.
+"""Running jobs are watched: what agents and programs tell becomes what is known of each job's speed and use.
 
 Only a job that is alone on its devices says something about itself; how fast it works beside another is held
 against that.  What is seen is kept with the job, and told to whoever listens.
@@ -7,16 +7,13 @@ against that.  What is seen is kept with the job, and told to whoever listens.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from rota.knowledge.needs import Observation
 from rota.knowledge.seen import NEWS, Shape, by_size, is_alone, shape_of
 from rota.model.grants import Grant
 from rota.wire.sync import ProgressReport, Usage
-
-if TYPE_CHECKING:
-    from rota.worlds.live.attempts import Attempt, LiveJob
-    from rota.worlds.live.world import LiveWorld
+from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.jobs import LiveJobs
 
 EVERY_S = 5.0
 """Agents look so often."""
@@ -24,27 +21,27 @@ SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
 
 
-def seen_before(world: LiveWorld) -> list[Observation]:
+def seen_before(live: LiveJobs) -> list[Observation]:
     """What is on record of all jobs, as if it were seen now; on grants that they have, or had.
 
     A speed is told if the job was on such devices in an attempt that is on record.
     """
-    now, seen, devices = world.state.now, [], world.cluster.gpus
-    for job in world.live.values():
+    now, cluster, seen = live.now, live.machines.cluster, []
+    for job in live.values():
         grants = [a.grant for a in reversed(job.attempts) if is_alone(a.grant)]
-        grants = [grant for grant in grants if max(grant.devices) < devices]  # a node may have lost some
+        grants = [grant for grant in grants if max(grant.devices) < cluster.gpus]  # a node may have lost some
         if grants and job.observed.looked_s:
             since_s = now - job.observed.looked_s
             seen.append(Observation(job.row, grants[0], since_s, now, busy=job.observed.utilisation))
         for shape, speed in job.observed.speeds.items():
-            grant = next((g for g in grants if shape_of(world.cluster, g, shape.batch_size) == shape), None)
+            grant = next((g for g in grants if shape_of(cluster, g, shape.batch_size) == shape), None)
             if grant is not None:
                 step_s = (shape.batch_size or 1.0) / speed
                 seen.append(Observation(job.row, grant, now, now, step_s=step_s, batch_size=shape.batch_size))
     return seen
 
 
-def look(world: LiveWorld, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
+def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
     """The agent of `node` has looked at what its part of `attempt` uses.
 
     An agent that has nothing new to say says nothing: what it said before held until its last look but one.
@@ -52,42 +49,41 @@ def look(world: LiveWorld, job: LiveJob, attempt: Attempt, node: str, usage: Usa
     first = attempt.places[0]
     before, then = first.looked_s, _busy_now(attempt)
     place = next(place for place in attempt.places if place.name == node)
-    place.looked_s = usage.at_s - world.epoch_unix_s
-    place.busy = _busy(world, place.node, len(place.devices), usage)
+    place.looked_s = usage.at_s - live.epoch_unix_s
+    place.busy = _busy(live, place.node, len(place.devices), usage)
     now = _busy_now(attempt)
-    if place is not first or now is None or attempt.ready_s is None or not _is_alone(world, job, attempt):
+    if place is not first or now is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
         return
     seconds = place.looked_s - attempt.ready_s
     if before is not None and then is not None and before > attempt.ready_s:
         seconds = place.looked_s - before
         if seconds > EVERY_S:
-            _look(world, job, attempt, then, place.looked_s - EVERY_S, seconds - EVERY_S)
+            _look(live, job, attempt, then, place.looked_s - EVERY_S, seconds - EVERY_S)
             seconds = EVERY_S
     if seconds > 0.0:
-        _look(world, job, attempt, now, place.looked_s, seconds)
+        _look(live, job, attempt, now, place.looked_s, seconds)
 
 
-def settle(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
+def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     """The job stops or changes devices: an agent that had time to look and said nothing saw nothing new."""
     busy, first = _busy_now(attempt), attempt.places[0]
-    if busy is None or attempt.ready_s is None or not _is_alone(world, job, attempt):
+    if busy is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
         return
-    now = attempt.until_s(world.state.now)
+    now = attempt.until_s(live.now)
     seconds = now - max(attempt.ready_s, -math.inf if first.looked_s is None else first.looked_s)
     if seconds > EVERY_S + SETTLED_S:
         first.looked_s = now
-        _look(world, job, attempt, busy, now, seconds)
+        _look(live, job, attempt, busy, now, seconds)
 
 
 def _look(
-    world: LiveWorld, job: LiveJob, attempt: Attempt, busy: float, until_s: float, seconds: float
+    live: LiveJobs, job: LiveJob, attempt: Attempt, busy: float, until_s: float, seconds: float
 ) -> None:
     """It has kept this part of its devices busy for so many seconds until then."""
     job.observed.look(busy, seconds)
-    usage = attempt.usage
-    gib = math.nan if usage is None or usage.gpu_memory_gib is None else usage.gpu_memory_gib
-    seen = Observation(job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=gib)
-    _note(world, job, seen)
+    gib = None if attempt.usage is None else attempt.usage.gpu_memory_gib
+    seen = Observation(job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=_number(gib))
+    _note(live, job, seen)
 
 
 def _busy_now(attempt: Attempt) -> float | None:
@@ -98,70 +94,73 @@ def _busy_now(attempt: Attempt) -> float | None:
     return sum((place.busy or 0.0) * len(place.devices) for place in attempt.places) / devices
 
 
-def _busy(world: LiveWorld, node: int, devices: int, usage: Usage) -> float | None:
+def _busy(live: LiveJobs, node: int, devices: int, usage: Usage) -> float | None:
     """Part of the devices of one node that is in use; None if nobody can tell."""
-    if world.nodes[node].info.kind == "cpu":
+    if live.machines.is_cpu(node):
         return usage.cpu_cores / devices if devices else None
     return usage.gpu_utilisation
 
 
-def hear_speed(world: LiveWorld, job: LiveJob, attempt: Attempt) -> None:
+def note_speed(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     """The program of `attempt` has said how long its steps take."""
     said = attempt.progress
-    if said is None or not said.step_s or attempt.ready_s is None or job.row not in world.state.running:
+    if said is None or not said.step_s or attempt.ready_s is None or not live.is_running(job):
         return
-    if said.at_s - world.epoch_unix_s < attempt.ready_s + SETTLED_S or attempt is not job.attempt:
+    if said.at_s - live.epoch_unix_s < attempt.ready_s + SETTLED_S or attempt is not job.attempt:
         return
-    if _is_alone(world, job, attempt):
-        job.observed.time(_shape(world, attempt), (said.batch_size or 1.0) / said.step_s)
-        _note(world, job, _heard(world, job, attempt, said))
+    speed = (said.batch_size or 1.0) / said.step_s
+    if _is_alone(live, job, attempt):
+        job.observed.time(_shape(live, attempt), speed)
+        _note(live, job, _heard(live, job, attempt, said))
     else:
-        _pace_beside(world, job, attempt, (said.batch_size or 1.0) / said.step_s)
+        _pace_beside(live, job, attempt, speed)
 
 
-def _heard(world: LiveWorld, job: LiveJob, attempt: Attempt, said: ProgressReport) -> Observation:
-    """What a program has said, as an observation."""
-    until_s = said.at_s - world.epoch_unix_s
-
-    def number(value: float | None) -> float:
-        return math.nan if value is None else value
-
+def _heard(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport) -> Observation:
+    """What a program has said, as an observation of its last step."""
+    until_s, step_s = said.at_s - live.epoch_unix_s, _number(said.step_s)
     return Observation(
         job.row,
         attempt.grant,
-        until_s - number(said.step_s),
+        until_s - step_s,
         until_s,
-        step_s=number(said.step_s),
-        batch_size=number(said.batch_size),
-        noise=number(said.gradient_noise),
-        loss=number(said.loss),
+        step_s=step_s,
+        batch_size=_number(said.batch_size),
+        noise=_number(said.gradient_noise),
+        loss=_number(said.loss),
     )
 
 
-def _shape(world: LiveWorld, attempt: Attempt) -> Shape:
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _shape(live: LiveJobs, attempt: Attempt) -> Shape:
     """What the speed of `attempt` is one of."""
     said = attempt.progress
-    return shape_of(world.cluster, attempt.grant, (said.batch_size or 0.0) if said is not None else 0.0)
+    batch_size = said.batch_size if said is not None else None
+    return shape_of(live.machines.cluster, attempt.grant, batch_size or 0.0)
 
 
-def _is_alone(world: LiveWorld, job: LiveJob, attempt: Attempt) -> bool:
+def _is_alone(live: LiveJobs, job: LiveJob, attempt: Attempt) -> bool:
     """True if it runs with nobody beside it on whole devices."""
-    is_running = attempt is job.attempt and job.row in world.state.running and attempt.told is None
+    is_running = attempt is job.attempt and live.is_running(job) and attempt.told is None
     return is_running and is_alone(attempt.grant)
 
 
-def _pace_beside(world: LiveWorld, job: LiveJob, attempt: Attempt, speed: float) -> None:
+def _pace_beside(live: LiveJobs, job: LiveJob, attempt: Attempt, speed: float) -> None:
     """Beside another it works this fast: that is its rate, if it is known how fast it works alone."""
-    shape, row, now = _shape(world, attempt), job.row, world.state.now
-    alike = {one: alone for one, alone in job.observed.speeds.items() if one.batch_size == shape.batch_size}
+    shape, row, now = _shape(live, attempt), job.row, live.now
+    speeds = job.observed.speeds
+    alike = {one: speeds[one] for one in speeds if one.batch_size == shape.batch_size or not one.gpu_type}
     asked = max(job.spec.gpus, 1)
     alone = next((sizes[asked] for sizes in by_size(alike, shape.gpu_type) if asked in sizes), None)
     if alone is None:
         return
     rate = speed / alone
-    if abs(rate - world.progress.rate.item(row)) >= NEWS * rate:
-        world.progress.pace(row, rate, now, now)
-        world.note_progress(row)
+    if abs(rate - live.progress.rate.item(row)) >= NEWS * rate:
+        live.progress.pace(row, rate, now, now)
+        live.note_progress(row)
 
 
 def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
@@ -174,9 +173,9 @@ def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
     return devices / asked * grant.share
 
 
-def _note(world: LiveWorld, job: LiveJob, seen: Observation) -> None:
+def _note(live: LiveJobs, job: LiveJob, seen: Observation) -> None:
     """The job is stored if this is news, and whoever listens is told."""
     if job.observed.take_news():
-        world.news.jobs[job.row] = job
-    if world.seen is not None:
-        world.seen.append(seen)
+        live.unsaved.job(job)
+    if live.seen is not None:
+        live.seen.append(seen)
