@@ -13,9 +13,10 @@ from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
+from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
-from rota.scheduler.job_columns import LiveColumns
-from rota.scheduler.policy import Policy
+from rota.scheduler.job_columns import Jobs
+from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
@@ -86,7 +87,7 @@ class Loop:
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
-        self._columns = LiveColumns(self.state)
+        self._jobs = Jobs(self.state)
         world.attach(self.state)
         if self._listeners:
             self._listen()
@@ -204,7 +205,9 @@ class Loop:
         """What the policy sees now."""
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
-        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)
+        if self._jobs.table is not self.state.jobs:
+            self._jobs = Jobs(self.state)
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:
         """Providers hear what was seen of running jobs; a world notes it from the first time on."""
@@ -254,8 +257,11 @@ class Loop:
         return Wake(min(self._unhurried(wake), *cured), wake.on) if cured else self._soon(wake)
 
     def _check(self, state: State, decision: Decision) -> list[Breach]:
-        """What the guard says and, if it is content, the further rules of this world."""
+        """What the guard says and, if it is content, whether the policy may do so; then the world's rules."""
         breaches = check(state, decision)
+        levers: frozenset[Lever] | None = getattr(self.policy, "levers", None)  # nobody said: anything
+        if not breaches and levers is not None:
+            breaches = check_levers(state, decision, levers)
         if breaches or self.rules is None:
             return breaches
         return list(self.rules(state, decision))
