@@ -31,7 +31,7 @@ class ServiceSamples(Provides):
     @classmethod
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
         """The samples in a CSV file (it may be compressed): the only column, or the one called `column`."""
-        import polars as pl  # the help of a command reads the registry
+        import polars as pl  # here: a controller, which reads no such file, starts the sooner
 
         try:
             frame = pl.read_csv(os.fspath(path))
