@@ -11,7 +11,6 @@ from rota.errors import InputError
 from rota.scheduler.policy import parse_policy, systems
 from rota.server.answering.trial import try_policy
 from rota.server.policy.messages import import_policies
-from rota.worlds.live.knowledge import SOURCES
 
 import_policies()
 ABLE = [
