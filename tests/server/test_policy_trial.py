@@ -16,7 +16,7 @@ import_policies()
 ABLE = [
     name
     for name in sorted(systems())
-    if parse_policy(name).make().needs <= set(SOURCES) and name != "partition"
+    if parse_policy(name).make().needs <= kinds(Where.LIVE) and name != "partition"
 ]
 
 
