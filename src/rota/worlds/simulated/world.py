@@ -178,7 +178,7 @@ class SimulatedWorld:
             _, row, version = heappop(self._heap)
             if version != self._version[row]:
                 continue
-            if row in self._goal:
+            if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
                 ended.append(self._outcome(row))
@@ -454,7 +454,7 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._heeding(state.grants[row]))
-        rate = self.progress.rate.item(row)
+        rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
         if self._prepares:
             self._rate_before[row] = rate
         done = self.progress.stop(row, now)
