@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rota.model.grants import Grant
+from rota.model.grants import Grant, is_adjustment
 from rota.model.units import plural
-from rota.scheduler.world import Change, How
+from rota.scheduler.world import Change, How, Refusal
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import LiveJob
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from rota.worlds.live.world import LiveWorld
 
 
-def carry_out(world: LiveWorld, changes: Sequence[Change], how: Mapping[int, How]) -> None:
-    """Stage what makes `changes` true; `how` says why jobs stopped that were."""
-    heirs = _heirs(world, changes)
+def carry_out(world: LiveWorld, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:
+    """Stage what makes `changes` true; `how` says why jobs stopped that were.
+
+    Returns what no agent can be told.
+    """
+    heirs, refusals = _heirs(world, changes), []
     for change in changes:
         job = world.live[change.row]
         world.news.jobs[job.row] = job
@@ -30,8 +33,11 @@ def carry_out(world: LiveWorld, changes: Sequence[Change], how: Mapping[int, How
             _vacate(world, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
         elif change.old is None:
             _start(world, job, change.new)
+        elif is_adjustment(change.old, change.new):
+            refusals += _adjust(world, job, change.old, change.new)
         else:
             _move(world, job, change.old, change.new)
+    return refusals
 
 
 def _heirs(world: LiveWorld, changes: Sequence[Change]) -> dict[int, str]:
@@ -81,6 +87,22 @@ def _start(world: LiveWorld, job: LiveJob, grant: Grant) -> None:
         text = "continues on other devices"
         world.send_away(job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
     world.begin(job, grant)
+
+
+def _adjust(world: LiveWorld, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:
+    """Tell the agents of another batch size, the only thing that they can change of a job that runs.
+
+    Nothing restarts: the job has begun when it began.
+    """
+    if old._replace(batch_size=new.batch_size) != new:
+        return [Refusal(job.row, "would run on under other limits, which its agents cannot change")]
+    if job.capability is not None and not job.capability.batch_size:
+        return [Refusal(job.row, "would go on with another batch size, and cannot change it while it runs")]
+    attempt = job.attempt
+    if attempt is not None and not attempt.is_over:
+        attempt.grant = new
+        world.order(job, attempt)
+    return []
 
 
 def _move(world: LiveWorld, job: LiveJob, old: Grant, new: Grant) -> None:

@@ -119,8 +119,7 @@ class LiveWorld:
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         """Stage the orders that make the changes true."""
-        carry_out(self, changes, self._how)
-        return ()
+        return carry_out(self, changes, self._how)
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from rota.errors import InputError, WorldError
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Grant, Leave, Role
+from rota.model.grants import Grant, Leave, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
@@ -218,6 +218,9 @@ class SimulatedWorld:
                 self._gave_up(change)
                 continue
             row = change.row
+            if change.old is not None and is_adjustment(change.old, change.new):
+                self._dirty.add(row)
+                continue
             since = now + self._overhead(change)
             if self._prepares:
                 since = self._prepare(change, since)
