@@ -79,7 +79,7 @@ class Fitter:
         types = {int(self.cluster.device_type[device]) for device in grant.devices}
         return all(
             self._within_quota(scratch, grant.job, len(grant.devices), type_code) for type_code in types
-        ) and all(_has_room(scratch, *need) for need in scratch.needs(grant))
+        ) and all(has_room(scratch, *need) for need in scratch.needs(grant))
 
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
@@ -158,10 +158,10 @@ class Fitter:
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
     """True if `node` has CPU and memory for `part` of what the job asks for."""
     jobs = scratch.jobs
-    return _has_room(scratch, node, part * jobs.cpus.item(row), part * jobs.memory_gib.item(row))
+    return has_room(scratch, node, part * jobs.cpus.item(row), part * jobs.memory_gib.item(row))
 
 
-def _has_room(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> bool:
+def has_room(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> bool:
     """True if `node` has so much to spare; a capacity of 0 is unlimited."""
     cluster = scratch.cluster
     most_cpus, most_gib = cluster.node_cpus.item(node), cluster.node_memory_gib.item(node)
