@@ -156,3 +156,30 @@ def test_no_policy_reaches_the_table_behind_its_snapshot() -> None:
         or (isinstance(node, ast.Attribute) and node.attr in ("_state", "whole"))
     ]
     assert offenders == []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """No circle anywhere; imports for type checking only count, what a function imports does not."""
+    modules = {module_of(name): name for name in trees() if not name.endswith("__init__.py")}
+    needs = {own: outer_imports(trees()[name]) & modules.keys() - {own} for own, name in modules.items()}
+    while leaves := {own for own, needed in needs.items() if not needed & needs.keys()}:
+        needs = {own: needed for own, needed in needs.items() if own not in leaves}
+    assert not needs, f"files in circles, and above them: {', '.join(sorted(needs))}"
+
+
+def module_of(name: str) -> str:
+    """`rota.model.jobs` from `model/jobs.py`."""
+    return f"rota.{name.removesuffix('.py').replace('/', '.')}"
+
+
+def outer_imports(tree: ast.Module) -> set[str]:
+    """Everything that a file imports outside of functions, each name also as if it were a module."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inner = {id(node) for function in functions for node in ast.walk(function)}
+    named: set[str] = set()
+    for module, node in imports(tree):
+        if id(node) not in inner:
+            named.add(module)
+            if isinstance(node, ast.ImportFrom):
+                named |= {f"{module}.{alias.name}" for alias in node.names}
+    return named

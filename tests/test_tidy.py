@@ -66,7 +66,6 @@ def test_nothing_left_over() -> None:
 
 LONG = {
     "worlds/simulated/world.py": (490, "rates, their ends and what changes cost: one heap"),
-    "server/scheduler.py": (405, "one thread's life from start to stop, which reads as one story"),
     "server/store/rows.py": (406, "what is stored, one dataclass for each table, read side by side"),
 }
 """Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""

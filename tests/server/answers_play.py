@@ -19,6 +19,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.why import Asking
 from rota.server.answering.worker import Seer
+from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import Explain, Freeze, WhyAnswer, unpack_constraint, unseal
 from rota.server.policy.process import Child
 from rota.server.store.asked import asked
@@ -41,13 +42,13 @@ class ExplainingHost(LocalHost):
         child = self.child = Child()
         child.is_in_step, child.spec, child.seed = True, parse_policy(spec), seed
         child.mirror = SimpleNamespace(state=state)  # type: ignore[assignment]
-        child.known, child.displaced, child.sealed = {}, {}, memory
+        child.told, child.displaced, child.sealed = KnowledgeHeard(), {}, memory
         child._new_policy()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         decision = super().decide(snapshot, memory)
         child = self.child
-        child.known = dict(snapshot._known)
+        child.told.known = dict(snapshot._known)
         child.last, child.sealed = decision, decision.memory["sealed"]
         child.policy = self.policy
         child.memory = decision.memory

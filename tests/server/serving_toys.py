@@ -25,7 +25,7 @@ METHODS = ("get", "put", "post", "delete", "patch")
 @cache
 def api_schema() -> dict[str, Any]:
     """The description that the API gives of itself."""
-    return create_app(MemoryController(), Roster()).openapi()
+    return create_app(MemoryController().services, Roster()).openapi()
 
 
 def routes() -> list[tuple[str, str]]:
@@ -59,7 +59,7 @@ def served(folder: Path, settings: ApiSettings | None = None) -> Iterator[Stage]
         "agent": controller.join_as("n1"),
     }
     serving = Serving(
-        create_app(controller, controller.roster, None, settings), Address(socket=folder / "c.sock")
+        create_app(controller.services, controller.roster, None, settings), Address(socket=folder / "c.sock")
     )
     thread = threading.Thread(target=serving.run)
     thread.start()

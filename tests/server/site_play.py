@@ -22,10 +22,11 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.messages import seal, sealed_memory, unseal
 from rota.server.rebuilding import asked_job, live_job
-from rota.server.scheduler import Scheduler, SchedulerSettings, TurnChanges
+from rota.server.scheduler import Scheduler, SchedulerSettings
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, JobRow, NewJob, PolicyRow, Step, TokenRow
 from rota.server.store.store import Store
+from rota.server.turning import TurnChanges
 from rota.wire.job import JobSpec
 from rota.wire.sync import (
     Capability,
@@ -39,9 +40,9 @@ from rota.wire.sync import (
     SyncRequest,
     Wanted,
 )
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
-from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 
 EPOCH_S = 1_700_000_000.0
@@ -160,22 +161,22 @@ class Machine:
         """One call to the controller, and what follows from its answer."""
         if not self.is_up:
             return
-        desk, now = self.site.desk, self.site.time.now
+        directives, now = self.site.directives, self.site.time.now
         self.site.heard[self.name] = now
-        is_new = self.controller != desk.incarnation
+        is_new = self.controller != directives.incarnation
         if is_new:
-            self.controller, self.seen, self.orders, self.said = desk.incarnation, 0, {}, {}
+            self.controller, self.seen, self.orders, self.said = directives.incarnation, 0, {}, {}
         reports = [r for r in map(self._report, self.bodies.values()) if self._is_news(r)]
         if reports or is_new:
             request = SyncRequest(
                 incarnation=self.name,
                 seen=self.seen,
-                controller=desk.incarnation,
+                controller=directives.incarnation,
                 reports=reports,
                 complete=is_new,
             )
             self.site.inbox.put(ReportTold(self.name, request))
-        for part in desk.news(self.name, self.seen):
+        for part in directives.since(self.name, self.seen):
             self.orders[part.row, part.attempt] = part
             self.seen = max(self.seen, part.version)
         self._obey()
@@ -388,7 +389,7 @@ class Site:
     def begin(self) -> None:
         """A controller starts."""
         self.inbox: Inbox = JumpingInbox(self.pass_time)
-        self.desk = Desk(f"c{self.kills}-{id(self)}")
+        self.directives = Directives(f"c{self.kills}-{id(self)}")
         self.heard.clear()
         settings = SchedulerSettings(
             live=LiveSettings(lost_after_s=self.lost_after_s, back_off=BackOff(1.0, 4.0)),
@@ -398,7 +399,7 @@ class Site:
             self.store,
             LocalHost,
             self.inbox,
-            self.desk,
+            self.directives,
             self.time,
             self.heard,
             settings,

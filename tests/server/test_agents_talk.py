@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from rota.server.agents import Agents
-from rota.server.controller import LiveController
-from rota.server.facade import Forbidden
-from rota.server.waiting import Bells
+from rota.server.refusals import Forbidden
+from rota.server.scheduler_view import SchedulerView
+from rota.server.waiting import Notifier
 from rota.wire.sync import PartStatus, Report, SyncRequest
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox, ReportTold
-from rota.worlds.live.orders import Desk
 
 
 class Talk:
@@ -23,15 +23,16 @@ class Talk:
     def __init__(self, state: str = "up") -> None:
         self.row = SimpleNamespace(state=state)
         self.stored = self.row
-        self.inbox, self.desk = Inbox(), Desk("one")
-        live = SimpleNamespace(lost_after_s=60.0)
-        controller = SimpleNamespace(
-            heard={}, now=5.0, epoch_s=0.0, inbox=self.inbox, desk=self.desk, bells=Bells(),
-            pieces=SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: []),
-            store=SimpleNamespace(node=lambda name: self.stored),
-            scheduler=SimpleNamespace(nodes={"n1": self.row}, settings=SimpleNamespace(live=live)),
-        )  # fmt: skip
-        self.agents = Agents(cast(LiveController, controller))
+        self.inbox, self.directives = Inbox(), Directives("one")
+        logs = SimpleNamespace(take=lambda node, pieces: None, asked_of=lambda node: [])
+        clock = type("At5", (), {"epoch_unix_s": 0.0, "__call__": lambda self: 5.0})()
+        parts: dict[str, Any] = {
+            "store": SimpleNamespace(node=lambda name: self.stored), "roster": None, "tidier": None,
+            "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "logs": logs,
+            "directives": self.directives, "notifier": Notifier(),
+            "clock": clock, "heard": {}, "lost_after_s": 60.0,
+        }  # fmt: skip
+        self.agents = Agents(**parts)
 
     def say(self, incarnation: str = "a", **said: Any) -> list[SyncRequest]:
         """What the scheduler is told of it."""
@@ -61,7 +62,7 @@ def test_a_goodbye_is_told_at_once_and_for_good() -> None:
 
 def test_a_goodbye_to_a_controller_that_has_just_begun() -> None:
     talk = Talk()
-    talk.desk.begin_anew("two")
+    talk.directives.begin_anew("two")
     assert [said.leaving for said in talk.say(leaving=True)] == [True]
 
 

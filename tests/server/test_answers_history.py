@@ -91,7 +91,7 @@ def test_failed_attempts_are_told_apart(tmp_path: Path) -> None:
     s = site(tmp_path / "site")
     row = s.submit(40.0, gpus=1, checkpoint="none")
     s.until(row, "RUNNING")
-    while (s.scheduler.holding[row].start_s) is None:
+    while (s.scheduler.view.holding[row].start_s) is None:
         s.turn()
     s.time.now += 15.0
     assert s.machines["n1"].kill_shim(random.Random(1))

@@ -16,9 +16,9 @@ from site_play import EPOCH_S
 from rota.model.reasons import Code, Constraint
 from rota.model.tenants import Tenant, Tenants
 from rota.server.answering.why import Asking
-from rota.server.facade import Busy
 from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import asked_job, live_job
+from rota.server.refusals import Busy
 from rota.server.store.rows import NewJob
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, PartStatus, Report, SyncRequest
@@ -53,7 +53,7 @@ def full(s: AskedSite, work_s: float = 1000.0, **spec: Any) -> int:
 def settle(s: AskedSite, row: int) -> None:
     """Turn until the processes of `row` run."""
     for _ in range(20):
-        attempt = s.scheduler.holding.get(row)
+        attempt = s.scheduler.view.holding.get(row)
         if attempt is not None and attempt.start_s is not None:
             return
         s.turn()
@@ -134,7 +134,7 @@ def unhealthy(gpus: int, busy: int = 0) -> Callable[[AskedSite], int]:
 
 
 def _xid(s: AskedSite) -> None:
-    said: dict[str, Any] = {"controller": s.desk.incarnation, "incarnation": "i", "seen": 0}
+    said: dict[str, Any] = {"controller": s.directives.incarnation, "incarnation": "i", "seen": 0}
     devices = [DeviceInfo(index=0, type="cpu"), DeviceInfo(index=1, type="cpu", healthy=False, why="Xid 79")]
     s.inbox.put(ReportTold("n1", SyncRequest(**said, devices=devices)))
     s.turn()
@@ -219,7 +219,7 @@ def late(s: AskedSite) -> int:
 
 def just_begun(s: AskedSite) -> int:
     row = running(s)
-    began_s = s.scheduler.holding[row].start_s
+    began_s = s.scheduler.view.holding[row].start_s
     assert began_s is not None
     s.time.now = began_s + 20.0
     return next_one(s, gpus=2)

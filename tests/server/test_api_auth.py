@@ -24,7 +24,8 @@ from rota.server.auth import (
     identify_token,
     mint,
 )
-from rota.server.facade import Caller, Forbidden
+from rota.server.callers import Caller
+from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
 ALICE = UserView(name="alice", admin=False, tenant="vision", account="al")

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from rota.client import Refused
 from rota.server.api.app import ApiSettings
-from rota.server.facade import Caller
+from rota.server.callers import Caller
 from rota.server.limits import BodyLimit, RateLimit
 
 SPEC = {"command": ["x"]}

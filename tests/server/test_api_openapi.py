@@ -53,7 +53,7 @@ def test_names_of_calls_differ() -> None:
 
 def test_security() -> None:
     assert api_schema()["security"] == [{"token": []}]
-    opened = create_app(MemoryController(), Roster(), None, ApiSettings(metrics_open=True)).openapi()
+    opened = create_app(MemoryController().services, Roster(), None, ApiSettings(metrics_open=True)).openapi()
     assert opened["paths"]["/metrics"]["get"]["security"] == []
 
 

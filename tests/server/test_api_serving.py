@@ -96,7 +96,7 @@ def test_socket_file(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         assert stat.S_IMODE(own.socket.stat().st_mode) == 0o666
         with pytest.raises(WorldError, match="is another controller running"):
-            Serving(create_app(own.controller, own.controller.roster), Address(socket=own.socket))
+            Serving(create_app(own.controller.services, own.controller.roster), Address(socket=own.socket))
         assert Client(str(own.socket)).call("GET", "/health")["ok"] is True
     assert [left.name for left in tmp_path.iterdir()] == [PORT_FILE], "nothing else is left"
 
@@ -138,14 +138,14 @@ def test_long_path(tmp_path: Path) -> None:
 
 
 def test_taken_port(stage: Stage) -> None:
-    app = create_app(stage.controller, stage.controller.roster)
+    app = create_app(stage.controller.services, stage.controller.roster)
     with pytest.raises(WorldError, match=rf"cannot listen at 127\.0\.0\.1:{stage.serving.port}: Address"):
         Serving(app, Address(port=stage.serving.port))
 
 
 def test_the_port_of_last_time(stage: Stage, tmp_path: Path) -> None:
     """Machines that have joined know no other; only one that somebody has taken meanwhile is given up."""
-    app = create_app(stage.controller, stage.controller.roster)
+    app = create_app(stage.controller.services, stage.controller.roster)
     address = Address(socket=tmp_path / "s")
     first = Serving(app, address)
     first.close()
@@ -166,7 +166,7 @@ def test_the_port_of_last_time(stage: Stage, tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", [Address(host="nowhere.invalid"), Address(port=99999)])
 def test_impossible_address(stage: Stage, address: Address) -> None:
     with pytest.raises(WorldError, match="cannot listen at"):
-        Serving(create_app(stage.controller, stage.controller.roster), address)
+        Serving(create_app(stage.controller.services, stage.controller.roster), address)
 
 
 def test_loopback_unless_told(stage: Stage) -> None:
@@ -191,7 +191,7 @@ def test_health(tmp_path: Path) -> None:
 def test_bug(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answered with 500 and nothing of it; logged once, with its traceback; the next call works."""
     with served(tmp_path) as own:
-        monkeypatch.setattr(own.controller, "status", lambda who: 1 / 0)
+        monkeypatch.setattr(own.controller, "status", lambda: 1 / 0)
         monkeypatch.setattr(own.controller, "sync", None)
         with pytest.raises(
             Refused, match=r"^something is wrong in the controller; its log says what$"

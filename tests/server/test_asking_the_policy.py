@@ -10,7 +10,7 @@ import pytest
 from site_play import Site
 
 from rota.scheduler.loop import Loop
-from rota.server.facade import Busy
+from rota.server.refusals import Busy
 from rota.server.scheduler import Scheduler
 from rota.worlds.live.inbox import Begun
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from site_play import Site
 
-from rota.server.scheduler import TurnChanges
+from rota.server.turning import TurnChanges
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ from rota.scheduler.moments.values import digest
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
-from rota.server.facade import Busy
 from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal
 from rota.server.policy.remote import Limits
+from rota.server.refusals import Busy
 
 JOBS = "A 4x300 B 2x40@5 C 2x400@6 D 1x10@20 E 4x30@25 F 1x500@30 G 2x90@31 H 3x20@60 I 1x70@61"
 TIRESIAS = "tiresias:limits=100/400,promote=2"

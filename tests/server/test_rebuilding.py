@@ -23,6 +23,7 @@ from rota.server.store.rows import NewJob
 from rota.table.state import Phase, State
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest
+from rota.worlds.live import lifecycle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.world import LiveWorld
 
@@ -77,11 +78,11 @@ def check(site: Site) -> None:
     assert built.state.trace == [], "a mirror begins with the whole"
     again = LiveWorld(
         built.table, built.cluster, built.nodes, built.jobs,
-        inbox=world.inbox, desk=world.desk, clock=world.clock,
-        epoch_unix_s=world.epoch_unix_s, heard=world.heard,
+        inbox=world.inbox, directives=world.live.directives, clock=world.clock,
+        epoch_unix_s=world.live.epoch_unix_s, heard=world.heard,
     )  # fmt: skip
     assert dumps(jobs_of(again), indent=1) == dumps(jobs_of(world), indent=1)
-    nodes = [(n.position, n.state, n.reason, n.drained_by, n.sick) for n in world.nodes]
+    nodes = [(n.position, n.state, n.reason, n.drained_by, n.sick) for n in world.live.machines.nodes]
     assert [(n.position, n.state, n.reason, n.drained_by, n.sick) for n in built.nodes] == nodes
     assert plain_wake(built.wake) == plain_wake(loop.wake)
 
@@ -219,7 +220,7 @@ def test_a_full_table_is_replaced_and_nothing_agents_said_is_lost(site: Site) ->
     assert site.rows()[first].now.state == "COMPLETED"
     assert site.rows()[-1].now.phase == Phase.HELD
     assert site.scheduler.world is not None
-    assert site.scheduler.world.table.capacity > LEAST_CAPACITY
+    assert site.scheduler.world.live.table.capacity > LEAST_CAPACITY
 
 
 def test_a_resumed_attempt_holds_what_it_holds_and_not_what_the_withdrawn_one_would_have(
@@ -232,8 +233,8 @@ def test_a_resumed_attempt_holds_what_it_holds_and_not_what_the_withdrawn_one_wo
     assert loop is not None
     assert world is not None
     job = world.live[row]
-    world.begin(job, job.attempts[0].grant._replace(devices=(1,)))
-    world.withdraw_attempt(job, job.attempts[1])
+    lifecycle.begin(world.live, job, job.attempts[0].grant._replace(devices=(1,)))
+    lifecycle.withdraw(world.live, job.attempts[1])
     settle(site)
     check(site)
 

@@ -12,21 +12,22 @@ import pytest
 from rota.model.grants import Grant
 from rota.scheduler.moments.packing import pack_grant
 from rota.server import logs as subject
-from rota.server.facade import Busy, LogRequest, NotFound
+from rota.server.api.forms import LogRequest
 from rota.server.logs import Logs
+from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow, NewJob, Step
 from rota.server.store.store import Store
-from rota.server.waiting import Bells
+from rota.server.waiting import Notifier
 from rota.wire.job import JobSpec
 from rota.wire.sync import Piece
-from rota.worlds.live.orders import Desk
+from rota.worlds.live.directives import Directives
 
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Logs]:
     monkeypatch.setattr(subject, "FETCH_S", 0.3)
     store = Store.open(None, tmp_path)
-    yield Logs(store, Desk("controller"), Bells())
+    yield Logs(store, Directives("controller"), Notifier())
     store.close()
 
 

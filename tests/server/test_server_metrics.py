@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rota.server.facade import Gauges
-from rota.server.metrics import Metrics
+from rota.server.metrics import Gauges, Metrics
 
 LABELS = {"tenant", "node", "state", "outcome", "reason", "method", "route", "status", "le"}
 

@@ -133,7 +133,7 @@ def test_a_pair_is_judged_by_how_fast_its_programs_say_they_are(
 
     def note(turn: int) -> None:
         world = site.scheduler.world
-        if world is not None and len(world.state.grants) == 2:
+        if world is not None and len(world.live.state.grants) == 2:
             pairs.append(site.time.now)
 
     site.run(between=note)

@@ -41,10 +41,10 @@ def test_the_cheapest_gives_way(
     site.submit(40, **first)
     site.submit(40, **second)
     newcomer = site.submit(5, begin_s=EPOCH_S + 12)
-    assert set(world_of(site).state.grants) == {0, 1}
-    while newcomer not in (world := world_of(site)).state.grants:
+    assert set(world_of(site).live.state.grants) == {0, 1}
+    while newcomer not in (world := world_of(site)).live.state.grants:
         assert site.time.now < 13
-    assert set(world.state.grants) == {1 - victim, newcomer}, why
+    assert set(world.live.state.grants) == {1 - victim, newcomer}, why
     site.run()
     site.check_end()
 
@@ -61,22 +61,22 @@ def test_what_a_preemption_costs(tmp_path: Path) -> None:
     ]
     world_of(site)
     world = world_of(site)
-    world.state.now = 15.0
+    world.live.state.now = 15.0
     usual = {"start": 1.0, "ready": 5.0, "step": 2.0, "restore": 0.5, "leave": 0.25, "stop": 0.125}
     for kind, seconds in {**usual, "suspend": 0.0625, "resume": 0.03125}.items():
-        world.measured.add("", kind, seconds)
+        world.live.costs.add("", kind, seconds)
     attempt = world.live[rows[0]].attempt
     halfway = world.live[rows[4]].attempt
     assert attempt is not None
     assert halfway is not None
     attempt.costs["leave"] = 2.0
     halfway.progress = ProgressReport(steps=100, checkpoint_step=50)
-    done = world.progress.done(rows[2], world.state.now)
+    done = world.progress.done(rows[2], world.live.state.now)
     assert done == pytest.approx(10.0, abs=0.1)
     again = 1.0 + 3.0 + 0.5
-    found = preemption_costs(world)
+    costs_s = preemption_costs(world.live)
     expected = [2.0 + again, 0.09375, done + 0.125 + again, 0.125 + again, done / 2 + 0.125 + again]
-    assert [found[row] for row in rows] == pytest.approx(expected, abs=0.1)
+    assert [costs_s[row] for row in rows] == pytest.approx(expected, abs=0.1)
 
 
 def test_measurements_survive_the_controller(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_measurements_survive_the_controller(tmp_path: Path) -> None:
         update={"costs": [Cost(kind="start", seconds=3.0)]}
     )
     world_of(site)
-    assert world_of(site).measured.seconds("anything", "start") == 3.0
+    assert world_of(site).live.costs.seconds("anything", "start") == 3.0
     site.kill_controller()
     world = world_of(site)
-    assert world.measured.seconds("anything", "start") == 3.0
-    assert world.measured.seconds("anything", "stop") is None
+    assert world.live.costs.seconds("anything", "start") == 3.0
+    assert world.live.costs.seconds("anything", "stop") is None

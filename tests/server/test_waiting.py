@@ -5,61 +5,61 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from rota.server.waiting import Bells, CommandOutcomes
+from rota.server.waiting import CommandOutcomes, Notifier
 
 
-def test_a_bell_from_another_thread() -> None:
-    bells = Bells()
+def test_a_notice_from_another_thread() -> None:
+    notifier = Notifier()
 
     async def wait() -> bool:
-        with bells.listen("job") as bell:
-            threading.Thread(target=bells.ring, args=(["other", "job"],)).start()
-            return await bell.wait(10.0)
+        with notifier.listen("job") as listener:
+            threading.Thread(target=notifier.notify, args=(["other", "job"],)).start()
+            return await listener.wait(10.0)
 
     assert asyncio.run(wait())
 
 
 def test_what_happens_between_two_waits_is_not_missed() -> None:
-    bells = Bells()
+    notifier = Notifier()
 
     async def wait() -> list[bool]:
-        with bells.listen("job") as bell:
-            bells.ring(["job"])
+        with notifier.listen("job") as listener:
+            notifier.notify(["job"])
             await asyncio.sleep(0)
-            return [await bell.wait(0.1), await bell.wait(0.0)]
+            return [await listener.wait(0.1), await listener.wait(0.0)]
 
     assert asyncio.run(wait()) == [True, False]
 
 
 def test_everybody_who_listens_hears_and_nobody_else() -> None:
-    bells = Bells()
+    notifier = Notifier()
 
     async def wait() -> list[bool]:
-        with bells.listen("a") as one, bells.listen("a") as two, bells.listen("b") as other:
-            bells.ring(["a"])
+        with notifier.listen("a") as one, notifier.listen("a") as two, notifier.listen("b") as other:
+            notifier.notify(["a"])
             return list(await asyncio.gather(one.wait(1.0), two.wait(1.0), other.wait(0.01)))
 
     assert asyncio.run(wait()) == [True, True, False]
 
 
 def test_nothing_is_left_of_those_who_have_gone() -> None:
-    bells = Bells()
+    notifier = Notifier()
 
     async def wait() -> None:
-        with bells.listen("a"):
+        with notifier.listen("a"):
             pass
 
     asyncio.run(wait())
-    assert not bells._waiting
-    bells.ring(["a"])  # the loop is closed: nobody is there
+    assert not notifier._waiting
+    notifier.notify(["a"])  # the loop is closed: nobody is there
 
 
 def test_a_negative_time_is_none() -> None:
-    bells = Bells()
+    notifier = Notifier()
 
     async def wait() -> bool:
-        with bells.listen("a") as bell:
-            return await bell.wait(-1.0)
+        with notifier.listen("a") as listener:
+            return await listener.wait(-1.0)
 
     assert asyncio.run(wait()) is False
 

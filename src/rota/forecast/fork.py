@@ -1,8 +1,9 @@
 """A moment of a running cluster goes on in the simulated world, under its own policy or under another.
 
 The fork takes over what is: jobs keep what they hold and what they have done, what is lost or drained stays
-so, held jobs come free when what they wait for has happened.  No new jobs arrive besides those the moment
-names.  Told the true durations, the policy in force with its memory does what it would have done, to the bit.
+so, held jobs come free when what they wait for has happened, and jobs are as fast as the moment knows.  No
+new jobs arrive besides those the moment names.  Told the true durations, the policy in force with its memory
+does what it would have done, to the bit.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from rota.forecast.held import Releases, Wait
+from rota.forecast.known_speed import known_speeds, speed_of
 from rota.forecast.remaining import Past
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.needs import Knowledge, Known, Provenance, Provider, Table
 from rota.knowledge.service import CompletedService, ServiceSamples
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
@@ -35,6 +37,7 @@ from rota.scheduler.world import Batch, How, Lost
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.providers import make_providers
+from rota.worlds.simulated.speed import SpeedModel
 from rota.worlds.simulated.world import SimulatedWorld
 
 PATIENCE = 1000
@@ -69,10 +72,11 @@ class ForkedWorld(SimulatedWorld):
         state: State,
         costs: Costs,
         waits: Mapping[int, Wait],
+        speed: SpeedModel,
         *,
         cause: int,
     ) -> None:
-        super().__init__(trace, state.cluster, costs=costs)
+        super().__init__(trace, state.cluster, costs=costs, speed=speed)
         self.progress = state.progress
         self._cause = cause
         """Why the policy is asked at once; 0 if it is not."""
@@ -177,11 +181,19 @@ class Origin:
         """What the table itself releases: jobs that wait for others, and for nothing else."""
         return {row: list(wait.after) for row, wait in self.waits.items() if wait.is_for_others}
 
+    def speeds(self, state: State) -> dict[Knowledge, Known]:
+        """What the moment knows of how fast jobs are."""
+        return known_speeds(self.packed["knowledge"], state.jobs, state.cluster)
+
     def providers(
         self, policy: Policy, told_s: Floats, source: Provenance, trace: Trace, state: State, *, goes_on: bool
     ) -> dict[Knowledge, Provider]:
-        """What `policy` is told: the one in force what it knew, the others estimates, nobody the truth."""
+        """What `policy` is told: the one in force what it knew, the others estimates, nobody the truth.
+
+        All are told the speeds that the moment knows.
+        """
         made: dict[Knowledge, Provider] = {}
+        speeds = self.speeds(state)
         stored: Mapping[str, Any] = self.packed["knowledge"] if goes_on else {}
         for kind in policy.needs:
             entry = stored.get(kind.value, {})
@@ -197,6 +209,8 @@ class Origin:
                 gpu_s = table.shared["gpu_s"] if isinstance(table, Table) else self.past.service_gpu_s
                 is_fixed = bool(entry) and known is Provenance.MEASURED
                 made[kind] = ServiceSamples(gpu_s) if is_fixed else _LearningOn(gpu_s)
+            elif kind in speeds:
+                made[kind] = Given(kind, speeds[kind].values, speeds[kind].provenance)
             elif entry and state.submitted == len(state.jobs):
                 made[kind] = Given(kind, unpack_known(entry["values"]), known)
             else:
@@ -207,9 +221,13 @@ class Origin:
 def _count_in_seconds(state: State) -> None:
     """Work in seconds at the requested allocation, whatever unit the moment counted it in."""
     progress = state.progress
-    if progress.per_s is not None:
-        progress.base, progress.rate = progress.base / progress.per_s, progress.rate / progress.per_s
-        progress.per_s, progress.steady = None, False
+    if progress.per_s is None:
+        return
+    uncounted = np.flatnonzero(np.isnan(progress.per_s))
+    ran_s = state.ran_s(uncounted)
+    progress.base, progress.rate = progress.base / progress.per_s, progress.rate / progress.per_s
+    progress.base[uncounted], progress.rate[uncounted] = ran_s, 0.0
+    progress.per_s, progress.steady = None, False
 
 
 def fork(
@@ -236,7 +254,8 @@ def fork(
     trace = Trace(jobs, Truth.build(total_s), source="the moment", format="fork")
     providers = origin.providers(policy, told_s, source, trace, state, goes_on=memory is not None)
     at_once = 0 if wake is not None else cause or _TIMER
-    world = ForkedWorld(trace, state, origin.costs, origin.waits, cause=at_once)
+    speed = speed_of(origin.speeds(state), jobs, state.cluster)
+    world = ForkedWorld(trace, state, origin.costs, origin.waits, speed, cause=at_once)
     recorder = ForkRecorder()
     loop = Loop(
         world,

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 from rota.server.auth import mint
-from rota.server.clocks import by_our_clock
-from rota.server.facade import Caller, Conflict, Forbidden
-from rota.server.roster import token_row
+from rota.server.callers import Caller
+from rota.server.clocks import Clock, by_our_clock
+from rota.server.logs import Logs
+from rota.server.refusals import Conflict, Forbidden
+from rota.server.roster import StoredRoster, token_row
+from rota.server.scheduler_view import SchedulerView
+from rota.server.store.store import Store
+from rota.server.tidying import Tidier
+from rota.server.waiting import Notifier
+from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
-from rota.worlds.live.inbox import Changed, ReportTold
-
-if TYPE_CHECKING:
-    from rota.server.controller import LiveController
+from rota.worlds.live.directives import Directives
+from rota.worlds.live.inbox import Changed, Inbox, ReportTold
 
 
 class Agents:
-    """What agents say goes to the scheduler's inbox, what they are to do comes from its desk."""
+    """What agents say goes to the scheduler's inbox, what they are to do comes from its directives.
 
-    def __init__(self, controller: LiveController) -> None:
-        self.controller = controller
+    Implements `rota.server.api.services.Agents`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        roster: StoredRoster,
+        shown: SchedulerView,
+        inbox: Inbox,
+        directives: Directives,
+        logs: Logs,
+        notifier: Notifier,
+        tidier: Tidier,
+        clock: Clock,
+        heard: dict[str, float],
+        lost_after_s: float,
+    ) -> None:
+        self._store, self._roster, self._shown = store, roster, shown
+        self._inbox, self._desk, self._logs, self._notifier = inbox, directives, logs, notifier
+        self._tidier, self._clock = tidier, clock
+        self._heard = heard
+        """When each agent was last heard, by this controller or before it began; the scheduler reads it."""
+        self._lost_after_s = lost_after_s
         self._talked: dict[str, float] = {}
         """When the agent of each node last said something to this controller."""
         self._left: dict[str, str] = {}
@@ -33,7 +58,6 @@ class Agents:
         Raises InputError for a name that no node can have, and Conflict if the agent of another machine takes
         part by that name: with two of them each would put the other out, and both would lose their jobs.
         """
-        controller = self.controller
         if not who.node:
             check_node(info.name)
         if who.node and who.node != info.name:
@@ -42,75 +66,78 @@ class Agents:
             raise Conflict(
                 f"an agent takes part as node {info.name!r} already; give this one another name with --node"
             )
-        known = controller.store.node(info.name)
+        known = self._store.node(info.name)
         was_forgotten = known is not None and known.state == "forgotten"
         if who.node and was_forgotten:
             raise _forgotten(info.name)
         token, record = mint("agent", info.name)
-        controller.store.join(info, token_row(record))
-        controller.roster.replace_agent(record)
-        controller.heard[info.name] = controller.now
+        self._store.join(info, token_row(record))
+        self._roster.replace_agent(record)
+        self._heard[info.name] = self._clock()
         if known is None or known.info != info or was_forgotten:
-            controller.inbox.put(Changed(f"node {info.name} has joined"))
+            self._inbox.put(Changed(f"node {info.name} has joined"))
         return Joined(node=info.name, token=token)
 
-    def admit(self, node: str) -> None:
+    def kept(self, node: str, said: Kept) -> KeptReply:
+        """Which ended jobs' files a node may remove."""
+        self._admit(node)
+        return self._tidier.kept(node, said)
+
+    def _admit(self, node: str) -> None:
         """Raise Forbidden if `node` was forgotten and has not joined again.
 
         The store knows, and is asked only where the scheduler has heard of it.
         """
-        told = self.controller.scheduler.nodes.get(node)
+        told = self._shown.nodes.get(node)
         if told is None or told.state != "forgotten":
             return
-        row = self.controller.store.node(node)
+        row = self._store.node(node)
         if row is not None and row.state == "forgotten":
             raise _forgotten(node)
 
     def _takes_part(self, node: str) -> bool:
         """Whether the agent of `node` was heard lately; a controller that has just begun knows of none."""
-        silent_s = self.controller.now - self._talked.get(node, -math.inf)
-        return silent_s < self.controller.scheduler.settings.live.lost_after_s
+        silent_s = self._clock() - self._talked.get(node, -math.inf)
+        return silent_s < self._lost_after_s
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
-        controller = self.controller
-        self.admit(node)
-        lost_after_s = controller.scheduler.settings.live.lost_after_s
-        controller.heard[node] = self._talked[node] = controller.now
-        controller.pieces.take(node, request.pieces)
+        self._admit(node)
+        self._heard[node] = self._talked[node] = self._clock()
+        self._logs.take(node, request.pieces)
         if request.leaving:
             self._left[node] = request.incarnation
-            controller.inbox.put(ReportTold(node, request))
-            return self._reply(node, request.seen, lost_after_s)
+            self._inbox.put(ReportTold(node, request))
+            return self._reply(node, request.seen)
         has_left = self._left.get(node) == request.incarnation
-        is_new = request.controller != controller.desk.incarnation
+        is_new = request.controller != self._desk.incarnation
         if is_new and not request.complete:
-            return self._reply(node, 0, lost_after_s).model_copy(update={"parts": [], "version": 0})
+            return self._reply(node, 0).model_copy(update={"parts": [], "version": 0})
         is_back = self._is_out(node) and not has_left
         if request.reports or request.complete or request.devices is not None or is_back:
-            now_unix_s = controller.epoch_s + controller.now
+            now_unix_s = self._clock.epoch_unix_s + self._clock()
             said = by_our_clock(request, now_unix_s)
-            controller.inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
+            self._inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
-        until = time.monotonic() + min(request.wait_s, lost_after_s / 3)
-        with controller.bells.listen(("node", node)) as bell:
+        until = time.monotonic() + min(request.wait_s, self._lost_after_s / 3)
+        with self._notifier.listen(("node", node)) as listener:
             while True:
-                reply = self._reply(node, seen, lost_after_s)
+                reply = self._reply(node, seen)
                 left = until - time.monotonic()
-                is_over = left <= 0 or controller.desk.incarnation != request.controller
+                is_over = left <= 0 or self._desk.incarnation != request.controller
                 if reply.parts or reply.fetch or is_over:
-                    controller.heard[node] = self._talked[node] = controller.now
+                    self._heard[node] = self._talked[node] = self._clock()
                     return reply
-                await bell.wait(left)
+                await listener.wait(left)
 
     def _is_out(self, node: str) -> bool:
         """Whether nothing is expected of `node`: an agent that has no news is back all the same."""
-        row = self.controller.scheduler.nodes.get(node)
+        row = self._shown.nodes.get(node)
         return row is not None and row.state in ("lost", "away")
 
-    def _reply(self, node: str, seen: int, lost_after_s: float) -> SyncReply:
-        reply = self.controller.desk.reply(node, seen, time.time(), lost_after_s)
-        reply.fetch = self.controller.pieces.asked_of(node)
+    def _reply(self, node: str, seen: int) -> SyncReply:
+        reply = self._desk.reply(node, seen, time.time(), self._lost_after_s)
+        reply.fetch = self._logs.asked_of(node)
         return reply
 
 

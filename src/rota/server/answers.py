@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rota.errors import PolicyError
 from rota.server.answering import priorities
@@ -14,14 +13,14 @@ from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
 from rota.server.api.forms import Question
-from rota.server.facade import Busy, Caller
+from rota.server.callers import Caller
+from rota.server.refusals import Busy
+from rota.server.scheduler import Scheduler
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
+from rota.server.store.store import Store
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
-
-if TYPE_CHECKING:
-    from rota.server.controller import LiveController
 
 WAITING = frozenset({"PENDING", "SUSPENDED"})
 MOST_REASONS = 50
@@ -35,60 +34,60 @@ class Answers:
     slow ones; both are started when they are first needed.
     """
 
-    def __init__(self, controller: LiveController, log: Path | None = None) -> None:
-        self.controller = controller
+    def __init__(self, scheduler: Scheduler, store: Store, log: Path | None = None) -> None:
+        self._scheduler, self._store = scheduler, store
         self._starts, self._futures, self._trials = (Estimator(log) for _ in range(3))
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
-        return policy_view(self.controller.scheduler, self.controller.store)
+        return policy_view(self._scheduler, self._store)
 
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
         view = self.policy()
-        waiting = self.controller.store.jobs(JobQuery(states=("PENDING", "SUSPENDED")))
+        waiting = self._store.jobs(JobQuery(states=("PENDING", "SUSPENDED")))
         view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
         return view
 
     def try_policy(self, policy: str) -> None:
         """Let it decide once upon the present moment before it is accepted; InputError if it cannot."""
         try:
-            try_policy(self.controller.scheduler, self._trials, policy)
+            try_policy(self._scheduler, self._trials, policy)
         finally:
             self._trials.close()  # it is not needed for a long time
 
     def ignored(self, spec: JobSpec) -> list[str]:
         """What of a job that is submitted has no effect under the policy that decides."""
-        policy = self.controller.scheduler.policy
+        policy = self._scheduler.view.policy
         return [] if policy is None else priorities.of_a_job(policy.spec, spec.priority)
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
-        return Asking(self.controller.scheduler, self.controller.store, self._starts, row).answer()
+        return Asking(self._scheduler, self._store, self._starts, row).answer()
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:
         """The jobs of a short list, with why they wait unless the policy is busy."""
         waiting = [view for view in views if view.state in WAITING and not view.reason]
         if 0 < len(waiting) <= MOST_REASONS:
             try:
-                found = self.controller.scheduler.explain_all([view.row for view in waiting])
+                why = self._scheduler.explain_all([view.row for view in waiting])
             except (Busy, PolicyError):
                 return views
             for view in waiting:
-                reasons = found[view.row].constraints if view.row in found else ()
+                reasons = why[view.row].constraints if view.row in why else ()
                 view.reason = reasons[0].code.value if reasons else ""
         return views
 
     def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
         """What would happen to a job of `who`."""
-        controller = self.controller
-        wants = asked(spec, who.user, who.tenant or who.user, controller.epoch_s)
-        row = JobRow(-1, NEW, who.user, controller.now, None, None, 0, wants, JobState())
-        return dry_run(controller.scheduler, controller.store, self._starts, who.user, row, spec)
+        clock = self._scheduler.clock
+        wants = asked(spec, who.user, who.tenant or who.user, clock.epoch_unix_s)
+        row = JobRow(-1, NEW, who.user, clock(), None, None, 0, wants, JobState())
+        return dry_run(self._scheduler, self._store, self._starts, who.user, row, spec)
 
     def whatif(self, question: Question) -> WhatIf:
         """What would become of the live jobs under other policies."""
-        return whatif(self.controller.scheduler, self._futures, question)
+        return whatif(self._scheduler, self._futures, question)
 
     def close(self) -> None:
         """End the processes that look ahead."""

@@ -23,7 +23,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import RotaError
-from rota.server.facade import Caller, Forbidden
+from rota.server.callers import Caller
+from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
 SECRET_BYTES = 32

@@ -5,17 +5,19 @@ Each is one transaction after the step in which it was read; then the loop is bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from rota.errors import RotaError
 from rota.model.units import format_duration
+from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
+from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
@@ -24,53 +26,66 @@ from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.resizing import changed
 
-if TYPE_CHECKING:
-    from rota.server.scheduler import Scheduler
+
+@dataclass(frozen=True)
+class Change:
+    """What a command does."""
+
+    step: Step
+    """To be stored; it says that the command is done."""
+    outcome: Mapping[str, object] = field(default_factory=dict)
+    """Told to whoever gave the command; `{"error": sentence}` if it could not be carried out."""
+    rebuilds: bool = True
+    """The loop has to be built anew."""
+    ends_shadow: bool = False
 
 
-def carry_out(scheduler: Scheduler, asked: CommandAsked) -> bool:
-    """Do what was asked and put its outcome on record; True if the loop has to be built anew."""
+@dataclass(frozen=True)
+class ChangeContext:
+    """What such commands are about."""
+
+    store: Store
+    clock: Clock
+    policy: str
+    """The one that decides until now."""
+
+
+def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
+    """What is to be stored and done for `asked`."""
     try:
-        step, again = _CHANGES[asked.kind](scheduler, asked)
+        change = _CHANGES[asked.kind](context, asked)
     except RotaError as error:
-        step, again = Step(), False
-        outcome = {"error": str(error)}
-    else:
-        outcome = {}
-    done = CommandDone(asked.seq, scheduler.clock(), outcome)
-    scheduler.store.commit(replace(step, done=[*step.done, done]))
-    scheduler.tell_done(asked.seq, outcome)
-    return again
+        change = Change(Step(), {"error": str(error)}, rebuilds=False)
+    done = CommandDone(asked.seq, context.clock(), dict(change.outcome))
+    return replace(change, step=replace(change.step, done=[*change.step.done, done]))
 
 
-def _set_policy(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
+def _set_policy(context: ChangeContext, asked: CommandAsked) -> Change:
     """Another policy takes over with an empty memory; its first decision preempts nobody."""
     spec = check_policy(str(asked.args["policy"]), frozenset(SOURCES))
-    now = scheduler.clock()
-    old = scheduler.policy.spec if scheduler.policy else ""
+    now = context.clock()
     row = PolicyRow(REAL, str(spec), now, asked.user)
-    event = EventRow(now, asked.user, "policy", text=f"{spec} in place of {old}")
-    return Step(policies=[row], events=[event]), True
+    event = EventRow(now, asked.user, "policy", text=f"{spec} in place of {context.policy}")
+    return Change(Step(policies=[row], events=[event]))
 
 
-def _set_shadow(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
+def _set_shadow(context: ChangeContext, asked: CommandAsked) -> Change:
     """A policy that only says what it would do; none if the text is empty."""
-    text, now = str(asked.args.get("policy") or ""), scheduler.clock()
+    text, now = str(asked.args.get("policy") or ""), context.clock()
     if not text:
-        if scheduler.host is not None:
-            scheduler.host.set_shadow(None)
         event = EventRow(now, asked.user, "shadow", text="ended")
-        return Step(without=[SHADOW], events=[event]), False
+        return Change(Step(without=[SHADOW], events=[event]), rebuilds=False, ends_shadow=True)
     spec = check_policy(text, frozenset(SOURCES))
     row = PolicyRow(SHADOW, str(spec), now, asked.user)
-    return Step(policies=[row], events=[EventRow(now, asked.user, "shadow", text=str(spec))]), True
+    event = EventRow(now, asked.user, "shadow", text=str(spec))
+    return Change(Step(policies=[row], events=[event]))
 
 
-def _update(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
+def _update(context: ChangeContext, asked: CommandAsked) -> Change:
     """What a job asks for is another thing from now on."""
     assert asked.row is not None
-    old = scheduler.store.spec(asked.row)
-    row = scheduler.store.job(asked.row)
+    old = context.store.spec(asked.row)
+    row = context.store.job(asked.row)
     if old is None or row is None:
         raise RotaError("it is not on record")
     try:
@@ -79,11 +94,11 @@ def _update(scheduler: Scheduler, asked: CommandAsked) -> tuple[Step, bool]:
         first = error.errors()[0]
         raise RotaError(str(first["msg"]).removeprefix("Value error, ")) from None
     said = ", ".join(_in_words(name, value) for name, value in asked.args.items())
-    event = EventRow(scheduler.clock(), asked.user, "update", row.id, said)
+    event = EventRow(context.clock(), asked.user, "update", row.id, said)
     jobs = {}
     if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):
-        jobs[asked.row] = _begin_anew(row.now, new, scheduler)
-    return Step(specs={asked.row: new}, jobs=jobs, events=[event]), True
+        jobs[asked.row] = _begin_anew(row.now, new, context.clock)
+    return Change(Step(specs={asked.row: new}, jobs=jobs, events=[event]))
 
 
 def _in_words(name: str, value: Any) -> str:
@@ -96,17 +111,17 @@ def _in_words(name: str, value: Any) -> str:
     return f"{name.removesuffix('_s')} {told}"
 
 
-def _begin_anew(now: JobState, spec: JobSpec, scheduler: Scheduler) -> JobState:
+def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:
     """A waiting job that is to begin at another moment than before, with the holds that it has then."""
     holds = {plain["kind"]: Hold(**plain) for plain in now.hold if plain["kind"] != BEGIN}
-    begin = begins(spec, scheduler.clock.epoch_unix_s, scheduler.clock())
+    begin = begins(spec, clock.epoch_unix_s, clock())
     if begin is not None:
         holds[BEGIN] = begin
     reason = dominant(holds).constraint().code.value if holds else ""
     return replace(now, hold=[hold.plain() for hold in holds.values()], reason=reason)
 
 
-_CHANGES: dict[str, Callable[[Scheduler, CommandAsked], tuple[Step, bool]]] = {
+_CHANGES: dict[str, Callable[[ChangeContext, CommandAsked], Change]] = {
     "policy": _set_policy,
     "shadow": _set_shadow,
     "update": _update,

@@ -1,12 +1,25 @@
-"""Clocks of machines that do not agree: what an agent says is told by the controller's clock from here on."""
+"""The cluster's clock; what agents say by clocks that do not agree with it is told by it from here on."""
 
 from __future__ import annotations
+
+import time
 
 from rota.agent.identity import boot_id
 from rota.wire.sync import Report, SyncRequest
 
 AGREE_S = 1.0
 """Clocks that differ by less agree: the rest is the time a request took."""
+
+
+class Clock:
+    """Seconds since the cluster's epoch; never goes back while the process lives."""
+
+    def __init__(self, epoch_unix_s: float) -> None:
+        self.epoch_unix_s = epoch_unix_s
+        self._offset = time.time() - epoch_unix_s - time.monotonic()
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._offset
 
 
 def by_our_clock(request: SyncRequest, now_unix_s: float) -> SyncRequest:

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.server.facade import Caller
+from rota.server.callers import Caller
 
 MIB = 1 << 20
 MOST_BODY_BYTES = 4 * MIB

@@ -6,12 +6,13 @@ import itertools
 import time
 from collections.abc import Sequence
 
-from rota.server.facade import Busy, LogRequest, NotFound
+from rota.server.api.forms import LogRequest
+from rota.server.refusals import Busy, NotFound
 from rota.server.store.rows import AttemptRow, JobRow
 from rota.server.store.store import Store
-from rota.server.waiting import Bells
+from rota.server.waiting import Notifier
 from rota.wire.sync import Fetch, Piece
-from rota.worlds.live.orders import Desk
+from rota.worlds.live.directives import Directives
 
 LOG_POLL_S = 0.25
 """How often a follower of a log asks the agent again."""
@@ -22,10 +23,10 @@ FETCH_S = 10.0
 class Logs:
     """What is asked of which agent, and the answers; all on the API's event loop."""
 
-    def __init__(self, store: Store, desk: Desk, bells: Bells) -> None:
+    def __init__(self, store: Store, directives: Directives, notifier: Notifier) -> None:
         self.store = store
-        self.desk = desk
-        self.bells = bells
+        self.directives = directives
+        self.notifier = notifier
         self._fetches: dict[str, dict[str, Fetch]] = {}
         self._pieces: dict[str, Piece] = {}
         self._number = itertools.count(1)
@@ -39,7 +40,7 @@ class Logs:
         for piece in pieces:
             if piece.id in self._fetches.get(node, {}):
                 self._pieces[piece.id] = piece
-        self.bells.ring([("piece", piece.id) for piece in pieces])
+        self.notifier.notify([("piece", piece.id) for piece in pieces])
 
     async def read(self, row: JobRow, request: LogRequest) -> Piece:
         """A piece of a log of a job; empty if it has none yet.  NotFound, or Busy if its node is silent."""
@@ -53,8 +54,8 @@ class Logs:
                     return piece
             elif left <= 0:
                 return Piece(id="", offset=0, text="", size=0)
-            with self.bells.listen(("job", row.row)) as bell:
-                await bell.wait(min(LOG_POLL_S, max(left, 0.0)))
+            with self.notifier.listen(("job", row.row)) as listener:
+                await listener.wait(min(LOG_POLL_S, max(left, 0.0)))
 
     def _attempt(self, row: JobRow, number: int | None) -> AttemptRow | None:
         """The attempt whose log is wanted: the newest that has begun, or a certain one."""
@@ -70,7 +71,7 @@ class Logs:
     async def _fetch(self, row: JobRow, attempt: AttemptRow, request: LogRequest) -> Piece:
         node = _node_of(row, attempt, request.rank)
         fetch = Fetch(
-            id=f"{self.desk.incarnation}-{next(self._number)}",  # agents may hold old pieces
+            id=f"{self.directives.incarnation}-{next(self._number)}",  # agents may hold old pieces
             row=row.row,
             attempt=attempt.number,
             rank=request.rank,
@@ -79,9 +80,9 @@ class Logs:
         )
         self._fetches.setdefault(node, {})[fetch.id] = fetch
         try:
-            with self.bells.listen(("piece", fetch.id)) as bell:
-                self.bells.ring([("node", node)])
-                await bell.wait(FETCH_S)
+            with self.notifier.listen(("piece", fetch.id)) as listener:
+                self.notifier.notify([("node", node)])
+                await listener.wait(FETCH_S)
             piece = self._pieces.pop(fetch.id, None)
         finally:
             self._fetches.get(node, {}).pop(fetch.id, None)

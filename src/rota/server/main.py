@@ -27,26 +27,41 @@ from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
+from rota.server.agents import Agents
+from rota.server.announcing import Announcer
 from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
+from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
+from rota.server.clocks import Clock
+from rota.server.commanding import Commands
 from rota.server.config import Config, choose
-from rota.server.controller import LiveController
+from rota.server.history import History
+from rota.server.job_commands import JobCommands
+from rota.server.jobs import Jobs
 from rota.server.logging import set_up
+from rota.server.logs import Logs
 from rota.server.metrics import Metrics
+from rota.server.nodes import Nodes
+from rota.server.overview import Overview
+from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import check_policy
 from rota.server.policy.remote import Limits
+from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
-from rota.server.scheduler import Clock, MakeHost, Scheduler, SchedulerSettings
+from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
+from rota.server.submissions import Submissions
 from rota.server.tidying import Tidier
+from rota.server.users import Users
+from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.views import UserView
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
 from rota.worlds.live.knowledge import SOURCES
-from rota.worlds.live.orders import Desk
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
@@ -88,29 +103,91 @@ def start(home: Path, config: Config) -> Running:
     store = Store.open(config.database_url or None, home)
     roster = StoredRoster(store)
     first_up(home, store, roster, config)
-    epoch_s = float(store.facts()["epoch_s"])
-    inbox, desk, heard = Inbox(), Desk(secrets.token_hex(8)), dict[str, float]()
-    metrics = Metrics()
-    tidier = Tidier(store, roster, configuration.keep_of(config))
-    controller = LiveController(config.name, store, roster, inbox, desk, heard, metrics, tidier)
+    shared = Shared(
+        store, roster, Inbox(), Directives(secrets.token_hex(8)), Clock(float(store.facts()["epoch_s"])), {}
+    )
+    notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
+    settings = scheduler_settings(config)
     scheduler = Scheduler(
         store,
         host_maker(home, config),
-        inbox,
-        desk,
-        Clock(epoch_s),
-        heard,
-        scheduler_settings(config),
+        shared.inbox,
+        shared.directives,
+        shared.clock,
+        shared.heard,
+        settings,
         roster.accounts,
-        controller.told,
+        Announcer(notifier, outcomes, metrics),
     )
-    controller.follow(scheduler)
-    app = create_app(controller, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
+    answers = Answers(scheduler, store)
+    tidier = Tidier(store, roster, configuration.keep_of(config))
+    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes)
+    app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
     thread.start()
     tidier.start()
-    return Running(serving, scheduler, inbox, store, thread, controller.answers, tidier)
+    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the API and the scheduler share."""
+
+    store: Store
+    roster: StoredRoster
+    inbox: Inbox
+    directives: Directives
+    clock: Clock
+    heard: dict[str, float]
+    """Node -> moment at which its agent was last heard."""
+
+
+def services_of(
+    name: str,
+    shared: Shared,
+    scheduler: Scheduler,
+    answers: Answers,
+    tidier: Tidier,
+    notifier: Notifier,
+    outcomes: CommandOutcomes,
+) -> Services:
+    """What the routes ask, over the cluster called `name`."""
+    store, inbox, directives, clock, shown = (
+        shared.store,
+        shared.inbox,
+        shared.directives,
+        shared.clock,
+        scheduler.view,
+    )
+    directives.on_change(lambda nodes: notifier.notify([("node", node) for node in nodes]))
+    records = JobRecords(store, shown, clock, tidier)
+    commands = Commands(store, inbox, outcomes, clock)
+    logs = Logs(store, directives, notifier)
+    lost_after_s = scheduler.settings.live.lost_after_s
+    return Services(
+        submissions=Submissions(store, inbox, clock, answers),
+        jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
+        commands=JobCommands(store, records, commands, answers),
+        nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
+        history=History(store, records, clock),
+        cluster=Overview(name, store, scheduler, tidier),
+        policies=Policies(commands, answers),
+        users=Users(shared.roster),
+        agents=Agents(
+            store,
+            shared.roster,
+            shown,
+            inbox,
+            directives,
+            logs,
+            notifier,
+            tidier,
+            clock,
+            shared.heard,
+            lost_after_s,
+        ),
+    )
 
 
 def host_maker(home: Path, config: Config) -> MakeHost:

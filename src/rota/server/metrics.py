@@ -7,13 +7,12 @@ its own, so that several controllers in one process (tests) do not mix.  Any thr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-
-from rota.server.facade import Gauges
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 DECISION_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -36,6 +35,23 @@ START_S = (
     72 * 3600,
 )
 REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What the metrics page shows of this moment; jobs are counted by tenant."""
+
+    pending: dict[str, int] = field(default_factory=dict)
+    running: dict[str, int] = field(default_factory=dict)
+    suspended: dict[str, int] = field(default_factory=dict)
+    gpus: float = 0.0
+    gpus_allocated: float = 0.0
+    nodes: dict[str, int] = field(default_factory=dict)
+    """By state: up, drained, draining, lost."""
+    disk_free_bytes: dict[str, int] = field(default_factory=dict)
+    """Of the disk with its agent's folder, by node."""
+    kept_bytes: dict[str, int] = field(default_factory=dict)
+    """What ended jobs take there, by node."""
 
 
 class Metrics:

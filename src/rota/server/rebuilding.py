@@ -32,7 +32,7 @@ from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport,
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import Hold, note_of
 from rota.worlds.live.inbox import Arrived
-from rota.worlds.live.news import LiveNode
+from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.observed import JobObservations
 
 LEAST_CAPACITY = 1024

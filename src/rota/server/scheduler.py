@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
@@ -23,12 +23,13 @@ from rota.model.tenants import Tenants
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.moments.replica import TracedState
-from rota.scheduler.world import How
-from rota.server.changing import carry_out
-from rota.server.facade import Busy
+from rota.server.changing import ChangeContext, change_of
+from rota.server.clocks import Clock
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import WhyAnswer
 from rota.server.rebuilding import Rebuilt, rebuild
+from rota.server.refusals import Busy
+from rota.server.scheduler_view import SchedulerView
 from rota.server.stepping import StepRecorder, attempt_row
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import (
@@ -36,21 +37,19 @@ from rota.server.store.rows import (
     SHADOW,
     AttemptRow,
     Everything,
-    NodeRow,
-    PolicyRow,
     Step,
 )
 from rota.server.store.store import Store
-from rota.server.turning import TAKEN, step_of
+from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
-from rota.worlds.live.news import News
-from rota.worlds.live.observed import introduce
-from rota.worlds.live.orders import Desk
+from rota.worlds.live.observing import introduce
 from rota.worlds.live.settings import LiveSettings
+from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
@@ -75,41 +74,12 @@ class SchedulerSettings:
     seed: int = 0
 
 
-@dataclass
-class TurnChanges:
-    """What a turn changed, for those who wait for it."""
-
-    jobs: Mapping[int, LiveJob] = field(default_factory=dict)
-    done: Sequence[tuple[int, object]] = ()
-    """Commands with their outcomes."""
-    started: Sequence[tuple[float, float]] = ()
-    """Moments of submission and of the first process, of jobs that have just begun."""
-    preempted: Sequence[str] = ()
-    """A reason for each job that had to give up devices."""
-    lost: int = 0
-    """Attempts that ended by the infrastructure's fault."""
-    decided_s: float | None = None
-    """How long the decision took, if there was one."""
-    outcome: str = "applied"
-
-
 class MakeHost(Protocol):
     """Starts the policy `spec` in its own process, on a table and with the memory that was stored last."""
 
     def __call__(
         self, state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> PolicyHost: ...
-
-
-class Clock:
-    """Seconds since the cluster's epoch; never goes back while the process lives."""
-
-    def __init__(self, epoch_unix_s: float) -> None:
-        self.epoch_unix_s = epoch_unix_s
-        self._offset = time.time() - epoch_unix_s - time.monotonic()
-
-    def __call__(self) -> float:
-        return time.monotonic() + self._offset
 
 
 class Scheduler:
@@ -120,7 +90,7 @@ class Scheduler:
         store: Store,
         make_host: MakeHost,
         inbox: Inbox,
-        desk: Desk,
+        directives: Directives,
         clock: Clock,
         heard: dict[str, float],
         settings: SchedulerSettings,
@@ -131,7 +101,7 @@ class Scheduler:
         self.make_host = make_host
         self.host: PolicyHost | None = None
         self.inbox = inbox
-        self.desk = desk
+        self.directives = directives
         self.clock = clock
         self.heard = heard
         self.settings = settings
@@ -143,23 +113,11 @@ class Scheduler:
         """Set once it has decided for the first time."""
         self.loop: Loop | None = None
         self.world: LiveWorld | None = None
-        self.nodes: dict[str, NodeRow] = {}
-        self.policy: PolicyRow | None = None
-        self.decisions = 0
-        self.late = 0
-        self.last_s: float | None = None
-        self.holding: dict[int, AttemptRow] = {}
-        """The living attempt of each running job, as stored; copy it before going through it."""
-        self.suspended: dict[int, AttemptRow] = {}
-        """Likewise of jobs that are suspended in place."""
-        self.ids: dict[int, str] = {}
-        """Ids of the jobs in both."""
+        self.view = SchedulerView()
         self.recorder = StepRecorder()
-        self.logged = 0
         self._done: set[int] = set()
         """Commands that are on record as done: one may still be in the inbox."""
         self._memory = b""
-        self.shadowed = 0.0
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -188,7 +146,7 @@ class Scheduler:
         """The turn has not happened; what agents said in it has to be said again."""
         log.error("%s", sentence)
         self.trouble = sentence
-        self.desk.begin_anew(secrets.token_hex(8))
+        self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
         if self.host is not None:  # its process may be what is wrong
             self.host.close()
@@ -197,7 +155,7 @@ class Scheduler:
 
     def _forget(self) -> None:
         """The memory is worth nothing."""
-        self.desk.drop_staged()
+        self.directives.drop_staged()
         self.loop = None
         self.world = None
 
@@ -207,22 +165,22 @@ class Scheduler:
         """Everything anew from the store; what the inbox holds besides is kept."""
         everything = self.store.load()
         built = rebuild(everything, self.settings.tenants, self.accounts(), self.clock())
-        self.policy = everything.policies[REAL]
-        self.nodes = {node.name: node for node in everything.nodes}
-        for name in self.nodes:
+        self.view.policy = everything.policies[REAL]
+        self.view.nodes = {node.name: node for node in everything.nodes}
+        for name in self.view.nodes:
             self.heard.setdefault(name, self.clock())
-        if self.desk.unmet is None:
-            self.desk.unmet = set(self.nodes)
+        if self.directives.unmet is None:
+            self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
-            world.measured.add(cost.workload, cost.kind, cost.seconds)
+            world.live.costs.add(cost.workload, cost.kind, cost.seconds)
         self.recorder = StepRecorder()
-        self.recorder.world = world
-        self.logged, self._memory = 0, built.memory
+        self.recorder.live = world.live
+        self._memory = built.memory
         chosen = live_providers(self.settings.knowledge, world.jobs, world.cluster, _past(self.store))
-        introduce(world, chosen.values())
+        introduce(world.live, chosen.values())
         self.loop = Loop(
             world,
             self.host,
@@ -237,17 +195,17 @@ class Scheduler:
             wake=built.wake,
         )
         self.world = world
-        self.host.weigh(lambda: preemption_costs(world))
-        self.decisions = max(self.decisions, everything.decisions)
-        self.holding, self.suspended, self.ids = {}, {}, {}
+        self.host.weigh(lambda: preemption_costs(world.live))
+        self.view.decisions = max(self.view.decisions, everything.decisions)
+        self.view.holding, self.view.suspended, self.view.ids = {}, {}, {}
         self._show(Step(), world.live)
         self._prepend(everything, built.unseen)
-        self.desk.publish()
+        self.directives.publish()
 
     def _start_host(self, built: Rebuilt, everything: Everything) -> None:
         """The policies' processes, for the new table."""
-        assert self.policy is not None
-        whole = built.state, built.table, self.policy.spec, built.memory or None, self.settings.seed
+        assert self.view.policy is not None
+        whole = built.state, built.table, self.view.policy.spec, built.memory or None, self.settings.seed
         if self.host is None:
             self.host = self.make_host(*whole)
         else:
@@ -255,7 +213,6 @@ class Scheduler:
         shadow = everything.policies.get(SHADOW)
         if shadow is not None:
             self.host.set_shadow(shadow.spec)
-        self.shadowed = 0.0
 
     def _world(self, built: Rebuilt, everything: Everything) -> LiveWorld:
         return LiveWorld(
@@ -264,7 +221,7 @@ class Scheduler:
             built.nodes,
             built.jobs,
             inbox=self.inbox,
-            desk=self.desk,
+            directives=self.directives,
             clock=self.clock,
             epoch_unix_s=self.clock.epoch_unix_s,
             heard=self.heard,
@@ -277,10 +234,10 @@ class Scheduler:
 
         def fixed() -> set[int]:
             live = world.live
-            return {row for row in world.state.grants if row in live and not live[row].spec.preemptible}
+            return {row for row in live.state.grants if row in live and not live[row].spec.preemptible}
 
         rules: list[Rules] = [
-            LostWork(partial(to_redo, world)),
+            LostWork(partial(to_redo, world.live)),
             MinimumRun(self.settings.min_run_s, world.began_s),
             NoPreemption(fixed),
         ]
@@ -307,21 +264,21 @@ class Scheduler:
         if not loop.step():
             return False
         has_decided = loop.counts.decisions > before
-        news = world.take_news()
-        step, changed = step_of(self, loop, world, news, has_decided)
+        unsaved = world.live.take_unsaved()
+        assert self.host is not None
+        step, changed = step_of(self.view, self.recorder, self.host, loop, world.live, unsaved, has_decided)
         crash_point("step decided")
         if step != Step():
             self.store.commit(step)
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
-        if self.host is not None:
-            self.host.note()
+        self.host.note()
         self._memory = loop.memory.get("sealed", b"")
-        self.desk.publish()
-        self.decisions += has_decided
+        self.directives.publish()
+        self.view.decisions += has_decided
         self._show(step, changed)
-        self.told(self._turn_of(step, changed, news))
-        return self._afterwards(news)
+        self.told(changes_of(step, changed, unsaved))
+        return self._afterwards(unsaved)
 
     def _show(self, step: Step, changed: Mapping[int, LiveJob]) -> None:
         """Keep what listings need in step with the store."""
@@ -329,46 +286,50 @@ class Scheduler:
         rows = {row for row, _ in attempts} | changed.keys()
         assert self.world is not None
         for row in rows:
-            job = changed.get(row) or self.world.live.get(row)
-            self.holding.pop(row, None)
-            self.suspended.pop(row, None)
-            if job is None or job.attempt is None:
-                continue
-            newest, state = job.attempt, self.loop.state.phase.item(row) if self.loop else 0
-            stored_row = attempts.get((row, newest.number)) or attempt_row(newest)
-            self.ids[row] = job.id
-            if state == Phase.RUNNING:
-                self.holding[row] = stored_row
-            elif newest.is_suspended:
-                self.suspended[row] = stored_row
-            elif job.is_over and not job.living:
-                self.ids.pop(row, None)
+            self._show_one(row, changed.get(row) or self.world.live.get(row), attempts)
 
-    def _turn_of(self, step: Step, changed: Mapping[int, LiveJob], news: News) -> TurnChanges:
-        ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
-        return TurnChanges(
-            jobs=changed,
-            done=[(done.seq, done.outcome) for done in step.done],
-            started=news.started,
-            preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
-            lost=sum(attempt.how == How.LOST for attempt in ended),
-            decided_s=None if step.decision is None else step.decision.took_s,
-            outcome="late" if step.decision is not None and step.decision.is_late else "applied",
-        )
+    def _show_one(self, row: int, job: LiveJob | None, stored: Mapping[tuple[int, int], AttemptRow]) -> None:
+        view = self.view
+        view.holding.pop(row, None)
+        view.suspended.pop(row, None)
+        if job is None or job.attempt is None:
+            return
+        newest, phase = job.attempt, self.loop.state.phase.item(row) if self.loop else 0
+        stored_row = stored.get((row, newest.number)) or attempt_row(newest)
+        view.ids[row] = job.id
+        if phase == Phase.RUNNING:
+            view.holding[row] = stored_row
+        elif newest.is_suspended:
+            view.suspended[row] = stored_row
+        elif job.is_over and not job.living:
+            view.ids.pop(row, None)
 
-    def _afterwards(self, news: News) -> bool:
+    def _afterwards(self, unsaved: Unsaved) -> bool:
         """Commands that change more than the world; False if the loop has to be built anew."""
-        again = bool(news.rebuild)
-        for asked in news.asked:
-            again |= carry_out(self, asked)
+        again = bool(unsaved.rebuild)
+        for asked in unsaved.asked:
+            again |= self._carry_out(asked)
         if again:
             self._forget()
         return not again
 
-    def tell_done(self, seq: int, outcome: Mapping[str, object]) -> None:
-        """A command was carried out outside the loop: whoever waits for it need not wait any longer."""
-        self._done.add(seq)
-        self.told(TurnChanges(done=[(seq, outcome)]))
+    def _carry_out(self, asked: CommandAsked) -> bool:
+        """One transaction for one command; True if the loop has to be built anew."""
+        policy = self.view.policy
+        change = change_of(asked, ChangeContext(self.store, self.clock, policy.spec if policy else ""))
+        self.store.commit(change.step)
+        if change.ends_shadow and self.host is not None:
+            self.host.set_shadow(None)
+        self._done.add(asked.seq)
+        self.told(TurnChanges(done=[(asked.seq, change.outcome)]))
+        return change.rebuilds
+
+    # -- what others ask -------------------------------------------------------------------------
+
+    def troubles(self) -> list[str]:
+        """What keeps the scheduler or its policy from working, as sentences."""
+        host = self.host
+        return [said for said in (self.trouble, host.trouble if host is not None else "") if said]
 
     def explain(self, row: int) -> WhyAnswer:
         """Why a waiting job waits, and behind whom; raises Busy."""

@@ -13,26 +13,31 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import How, Lost
 from rota.server.store.rows import AttemptRow, IntervalRow, JobState
 from rota.table.state import Phase, State
+from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import dominant
-from rota.worlds.live.world import LiveWorld
+from rota.worlds.live.jobs import LiveJobs
 
 
 class StepRecorder:
     """Listens to the loop: intervals to be stored, and endings that only the policy knows of."""
 
     def __init__(self) -> None:
-        self.world: LiveWorld | None = None
+        self.live: LiveJobs | None = None
         self.intervals: list[IntervalRow] = []
         self.seen: set[int] = set()
         """Rows that the loop has touched."""
+        self.shadowed_s = 0.0
+        """Moment of the shadow's last decision that is on record."""
+        self._logged = 0
+        """Lines of the table's log that have been seen."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         """A stretch of holding the same devices is over."""
-        world = self.world
-        assert world is not None
-        job = world.live[grant.job]
-        nodes = [int(world.cluster.device_node[device]) for device in grant.devices] or [max(grant.node, 0)]
+        live = self.live
+        assert live is not None
+        job, node_of = live[grant.job], live.machines.cluster.device_node
+        nodes = [int(node_of[device]) for device in grant.devices] or [max(grant.node, 0)]
         self.intervals.append(
             IntervalRow(
                 row=grant.job,
@@ -54,19 +59,19 @@ class StepRecorder:
 
     def left(self, row: int, phase: Phase, now: float) -> None:
         """`row` has ended; if the world did not know, the policy has ended it."""
-        world = self.world
-        assert world is not None
-        job = world.live.get(row)
+        live = self.live
+        assert live is not None
+        job = live.get(row)
         if job is not None and not job.is_over:
             words = {Phase.REJECTED: "the policy refused it", Phase.CANCELLED: "ended by the policy"}
-            world.over(job, phase, _WORD[phase], words.get(phase, "ended"))
-            for attempt in job.living:
-                world.send_away(job, attempt, How.CANCELLED, "cancelled", job.cause)
-            world.drop_if_gone(job)
+            lifecycle.end(live, job, _WORD[phase], words.get(phase, "ended"))
+            lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled")
         self.seen.add(row)
 
-    def take(self) -> tuple[list[IntervalRow], set[int]]:
-        """What has been collected; it begins anew."""
+    def take(self, state: State) -> tuple[list[IntervalRow], set[int]]:
+        """What has been collected, with the rows that the table says have changed; it begins anew."""
+        self.seen.update(state.log[self._logged :])
+        self._logged = len(state.log)
         taken = self.intervals, self.seen
         self.intervals, self.seen = [], set()
         return taken

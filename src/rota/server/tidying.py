@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from rota.server.facade import NotFound
 from rota.server.keeping import Keep
+from rota.server.refusals import NotFound
 from rota.server.roster import StoredRoster
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import JobRow

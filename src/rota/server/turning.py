@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rota.scheduler.loop import Loop
-from rota.server.stepping import attempt_row, job_state, plain_reservations, plain_wake
+from rota.scheduler.world import How
+from rota.server.policy.host import PolicyHost
+from rota.server.scheduler_view import SchedulerView
+from rota.server.stepping import StepRecorder, attempt_row, job_state, plain_reservations, plain_wake
 from rota.server.store.rows import (
     REAL,
     CommandDone,
@@ -21,103 +24,121 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.news import News
-from rota.worlds.live.world import LiveWorld
-
-if TYPE_CHECKING:
-    from rota.server.scheduler import Scheduler
+from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.unsaved import Unsaved
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
 """Ends of intervals by which a job gives up devices it would have kept."""
 
 
+@dataclass
+class TurnChanges:
+    """What a turn changed, for those who wait for it."""
+
+    jobs: Mapping[int, LiveJob] = field(default_factory=dict)
+    done: Sequence[tuple[int, object]] = ()
+    """Commands with their outcomes."""
+    started: Sequence[tuple[float, float]] = ()
+    """Moments of submission and of the first process, of jobs that have just begun."""
+    preempted: Sequence[str] = ()
+    """A reason for each job that had to give up devices."""
+    lost: int = 0
+    """Attempts that ended by the infrastructure's fault."""
+    decided_s: float | None = None
+    """How long the decision took, if there was one."""
+    outcome: str = "applied"
+
+
 def step_of(
-    scheduler: Scheduler, loop: Loop, world: LiveWorld, news: News, has_decided: bool
+    view: SchedulerView,
+    recorder: StepRecorder,
+    host: PolicyHost,
+    loop: Loop,
+    live: LiveJobs,
+    unsaved: Unsaved,
+    has_decided: bool,
 ) -> tuple[Step, dict[int, LiveJob]]:
-    """Everything that has changed since the last step."""
+    """Everything that has changed since the last step; `view` shows its policy and nodes from now on."""
     state, now = loop.state, loop.state.now
-    intervals, seen = scheduler.recorder.take()
-    seen.update(state.log[scheduler.logged :])
-    scheduler.logged = len(state.log)
-    jobs = dict(news.jobs)
-    jobs |= {row: world.live[row] for row in seen if row not in jobs and row in world.live}
-    begun = sum(attempt.wanted_s == now for attempt in news.attempts.values())
+    intervals, seen = recorder.take(state)
+    jobs = dict(unsaved.jobs)
+    jobs |= {row: live[row] for row in seen if row not in jobs and row in live}
+    begun = sum(attempt.wanted_s == now for attempt in unsaved.attempts.values())
     step = Step(
         jobs={row: job_state(state, job) for row, job in jobs.items()},
-        attempts=[attempt_row(attempt) for attempt in news.attempts.values()],
+        attempts=[attempt_row(attempt) for attempt in unsaved.attempts.values()],
         intervals=intervals,
-        decision=_decision(scheduler, now, intervals, begun) if has_decided else None,
-        policies=[_policy_row(scheduler, loop)] if has_decided else [],
-        nodes=[_node_row(scheduler, world, position) for position in sorted(news.nodes)],
-        done=[CommandDone(seq, now, outcome) for seq, outcome in news.done],
-        events=[EventRow(now, who, kind, job, text) for who, kind, job, text in news.events],
+        decision=_decision(view, host, now, intervals, begun) if has_decided else None,
+        policies=[_policy_row(view, loop)] if has_decided else [],
+        nodes=[_node_row(view, live, position) for position in sorted(unsaved.nodes)],
+        done=[CommandDone(seq, now, outcome) for seq, outcome in unsaved.done],
+        events=[EventRow(now, who, kind, job, text) for who, kind, job, text in unsaved.events],
         samples=[
             SampleRow(
                 row,
                 attempt,
-                usage.at_s - world.epoch_unix_s,
+                usage.at_s - live.epoch_unix_s,
                 usage.cpu_cores,
                 usage.memory_gib,
                 usage.gpu_utilisation,
                 usage.gpu_memory_gib,
             )
-            for row, attempt, usage in news.usage
+            for row, attempt, usage in unsaved.usage
         ],
         costs=[
             CostRow(
-                world.jobs.name_of("workload", row),
-                world.jobs.name_of("tenant", row),
+                live.workload(row),
+                live.table.jobs.name_of("tenant", row),
                 cost.kind,
                 cost.seconds,
                 cost.bytes,
                 now,
             )
-            for row, cost in news.costs
+            for row, cost in unsaved.costs
         ],
-        shadow=_shadow_rows(scheduler),
+        shadow=_shadow_rows(recorder, host),
     )
     return step, jobs
 
 
-def _shadow_rows(scheduler: Scheduler) -> list[ShadowRow]:
+def _shadow_rows(recorder: StepRecorder, host: PolicyHost) -> list[ShadowRow]:
     """What the shadow would have done at the moments since the last step."""
-    assert scheduler.host is not None
-    fresh = [moment for moment in scheduler.host.shadow_moments() if moment.now > scheduler.shadowed]
+    fresh = [moment for moment in host.shadow_moments() if moment.now > recorder.shadowed_s]
     if fresh:
-        scheduler.shadowed = fresh[-1].now
+        recorder.shadowed_s = fresh[-1].now
     return [ShadowRow(moment.now, "; ".join(moment.would)) for moment in fresh if moment.would]
 
 
-def _decision(scheduler: Scheduler, now: float, intervals: Sequence[IntervalRow], begun: int) -> DecisionRow:
-    assert scheduler.policy is not None
-    assert scheduler.host is not None
-    tally, trouble = scheduler.host.real.tally, scheduler.host.trouble
-    scheduler.last_s = tally.round_trip_ms / 1000.0
+def _decision(
+    view: SchedulerView, host: PolicyHost, now: float, intervals: Sequence[IntervalRow], begun: int
+) -> DecisionRow:
+    assert view.policy is not None
+    trouble = host.trouble
+    view.last_s = host.real.tally.round_trip_ms / 1000.0
     is_late = bool(trouble)
-    scheduler.late += is_late
+    view.late += is_late
     preempted = sum(interval.how in TAKEN for interval in intervals)
-    return DecisionRow(
-        now, scheduler.policy.spec, scheduler.last_s, begun, preempted, is_late=is_late, note=trouble
-    )
+    return DecisionRow(now, view.policy.spec, view.last_s, begun, preempted, is_late=is_late, note=trouble)
 
 
-def _policy_row(scheduler: Scheduler, loop: Loop) -> PolicyRow:
+def _policy_row(view: SchedulerView, loop: Loop) -> PolicyRow:
     """The policy with its new memory; the memory of a decision that did not come is the old one."""
-    assert scheduler.policy is not None
-    scheduler.policy = PolicyRow(
+    assert view.policy is not None
+    view.policy = PolicyRow(
         REAL,
-        scheduler.policy.spec,
-        scheduler.policy.since_s,
-        scheduler.policy.by,
+        view.policy.spec,
+        view.policy.since_s,
+        view.policy.by,
         memory=loop.memory.get("sealed", b""),
         wake=plain_wake(loop.wake),
         reservations=plain_reservations(loop.state.reservations),
     )
-    return scheduler.policy
+    return view.policy
 
 
-def _node_row(scheduler: Scheduler, world: LiveWorld, position: int) -> NodeRow:
-    node, old = world.nodes[position], scheduler.nodes[world.nodes[position].name]
+def _node_row(view: SchedulerView, live: LiveJobs, position: int) -> NodeRow:
+    node = live.machines.nodes[position]
+    old = view.nodes[node.name]
     devices = [
         device.model_copy(
             update={"healthy": device.index not in node.sick, "why": node.sick.get(device.index, "")}
@@ -135,5 +156,19 @@ def _node_row(scheduler: Scheduler, world: LiveWorld, position: int) -> NodeRow:
         node.reason,
         node.drained_by,
     )
-    scheduler.nodes[node.name] = new
+    view.nodes[node.name] = new
     return new
+
+
+def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> TurnChanges:
+    """What those who wait are told of a step that is on record."""
+    ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
+    return TurnChanges(
+        jobs=changed,
+        done=[(done.seq, done.outcome) for done in step.done],
+        started=unsaved.started,
+        preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
+        lost=sum(attempt.how == How.LOST for attempt in ended),
+        decided_s=None if step.decision is None else step.decision.took_s,
+        outcome="late" if step.decision is not None and step.decision.is_late else "applied",
+    )

@@ -8,15 +8,15 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 
-class Bells:
-    """Wakes everybody who waits for a key.  `ring` may be called from any thread."""
+class Notifier:
+    """Wakes everybody who waits for a key.  `notify` may be called from any thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, set[asyncio.Event]] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def ring(self, keys: Iterable[Hashable]) -> None:
+    def notify(self, keys: Iterable[Hashable]) -> None:
         """Something has happened to each of `keys`."""
         with self._lock:
             events = [event for key in keys for event in self._waiting.get(key, ())]
@@ -45,20 +45,20 @@ class Bells:
 class Listener:
     """One who waits; a context manager."""
 
-    def __init__(self, bells: Bells, key: Hashable) -> None:
-        self._bells = bells
+    def __init__(self, notifier: Notifier, key: Hashable) -> None:
+        self._notifier = notifier
         self._key = key
         self._event = asyncio.Event()
 
     def __enter__(self) -> Listener:
-        self._bells._add(self._key, self._event)
+        self._notifier._add(self._key, self._event)
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._bells._remove(self._key, self._event)
+        self._notifier._remove(self._key, self._event)
 
     async def wait(self, timeout_s: float) -> bool:
-        """True if the bell rang, since the last wait or within `timeout_s`."""
+        """True if something happened, since the last wait or within `timeout_s`."""
         try:
             await asyncio.wait_for(self._event.wait(), max(timeout_s, 0.0))
         except TimeoutError:

@@ -42,10 +42,6 @@ ROLES = [(Role.ALONE, 1.0), (Role.PACKED, 0.25), (Role.PACKED, 0.75), (Role.TURN
          (Role.OPPORTUNISTIC, 1.0), (Role.OPPORTUNISTIC, 0.3)]  # fmt: skip
 AS_ASKED = (math.nan, math.nan, math.nan)
 LIMITS = [AS_ASKED, AS_ASKED, (6.0, math.nan, math.nan), (math.nan, 28.0, 9.0), (0.5, 0.0, 2.0)]
-    (6.0, math.nan, math.nan),
-    (math.nan, 28.0, 9.0),
-    (0.5, 0.0, 2.0),
-]
 
 
 @st.composite

@@ -32,11 +32,12 @@ from rota.wire.sync import (
     Wanted,
 )
 from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.directives import Directives
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox, ReportTold
-from rota.worlds.live.news import LiveNode, News
-from rota.worlds.live.orders import Desk
+from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.settings import LiveSettings
+from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.world import LiveWorld
 from scripted import Scripted
 
@@ -84,8 +85,8 @@ class Stage:
         ]
         self.heard = dict.fromkeys(nodes, 0.0)
         self.inbox = PassingInbox(self)
-        self.desk = Desk("controller")
-        self.news: list[News] = []
+        self.directives = Directives("controller")
+        self.news: list[Unsaved] = []
         self.intervals: list[IntervalRow] = []
         self.recorder = StepRecorder()
         self.world = LiveWorld(
@@ -94,13 +95,13 @@ class Stage:
             self.nodes,
             (),
             inbox=self.inbox,
-            desk=self.desk,
+            directives=self.directives,
             clock=lambda: self.now,
             epoch_unix_s=EPOCH_S,
             heard=self.heard,
             settings=settings,
         )
-        self.recorder.world = self.world
+        self.recorder.live = self.world.live
         state = traced_state(self.table, self.cluster)
         self.loop = Loop(self.world, self.policy, self.recorder, strict=False, retry_s=5.0, state=state)
         self.inbox.put(Begun())
@@ -233,9 +234,9 @@ class Stage:
     def turn(self, until_s: float) -> None:
         """One pass of the loop; its orders are published as if they had been stored."""
         self.loop.step(until_s)
-        self.news.append(self.world.take_news())
-        self.intervals += self.recorder.take()[0]
-        self.desk.publish()
+        self.news.append(self.world.live.take_unsaved())
+        self.intervals += self.recorder.take(self.loop.state)[0]
+        self.directives.publish()
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -260,7 +261,7 @@ class Stage:
 
     def orders(self, node: str) -> dict[tuple[int, int], Part]:
         """What a node is told to do, by job and attempt."""
-        return {(part.row, part.attempt): part for part in self.desk.news(node, 0)}
+        return {(part.row, part.attempt): part for part in self.directives.since(node, 0)}
 
     def wanted(self, node: str, row: int, number: int) -> Wanted | None:
         """What a node is told to do with an attempt."""

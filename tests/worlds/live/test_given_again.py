@@ -22,7 +22,7 @@ def test_the_new_job_neither_runs_nor_ends_by_the_old_one(status: PartStatus, en
     said = stage.report(row, status, submit_s=FORGOTTEN_S, started_s=EPOCH_S, end=end)
     stage.tell("n0", said, complete=True)
     assert (attempt.places[0].status, attempt.start_s, attempt.is_over) == (None, None, False)
-    (order,) = stage.desk.news("n0", 0)
+    (order,) = stage.directives.since("n0", 0)
     assert (order.wanted, order.submit_s) == (Wanted.RUN, EPOCH_S), "by which the agent sees whose it is"
 
 
@@ -31,7 +31,7 @@ def test_what_runs_under_an_attempt_that_the_new_job_has_not_had_is_killed() -> 
     row = stage.submit()
     stage.start(row, 0)
     stage.tell("n0", stage.report(row, PartStatus.RUNNING, number=3, submit_s=FORGOTTEN_S))
-    orders = {(one.row, one.attempt): one.wanted for one in stage.desk.news("n0", 0)}
+    orders = {(one.row, one.attempt): one.wanted for one in stage.directives.since("n0", 0)}
     assert orders == {(row, 1): Wanted.RUN, (row, 3): Wanted.KILL}
 
 

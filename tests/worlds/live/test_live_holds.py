@@ -170,9 +170,9 @@ def test_the_end_of_the_other_and_its_own_beginning_at_one_moment() -> None:
     first = stage.submit()
     second = stage.submit(after=[{"job": "1"}], begin_s=EPOCH_S + 50)
     finish(stage, first, "ok")
-    stage.world.timers.due(stage.now + 10)  # as a controller that comes back finds it
+    stage.world.live.timers.due(stage.now + 10)  # as a controller that comes back finds it
     stage.now = 60.0
-    stage.world.timers.set_for(stage.world, stage.job(second))
+    stage.world.live.set_timers(stage.job(second))
     stage.wait(2)
     assert stage.holds(second) == []
     assert stage.state(second) == "PENDING"

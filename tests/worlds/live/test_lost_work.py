@@ -39,7 +39,7 @@ def killed(stage: Stage, row: int) -> None:
 
 
 def redo(stage: Stage, row: int) -> Redo:
-    return to_redo(stage.world, stage.loop.state, row)
+    return to_redo(stage.world.live, stage.loop.state, row)
 
 
 def preempted(stage: Stage) -> int:

@@ -15,7 +15,8 @@ from rota.model.jobs import JobTable
 from rota.wire.job import JobSpec
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.knowledge import LiveScaling, LiveUtilisation
-from rota.worlds.live.observed import LOOKED_ENOUGH_S, JobObservations, rate_of
+from rota.worlds.live.observed import LOOKED_ENOUGH_S, JobObservations
+from rota.worlds.live.observing import rate_of
 
 LOOKS = [
     # looks (busy, seconds)                          told   why

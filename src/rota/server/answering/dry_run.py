@@ -17,7 +17,6 @@ from rota.server.rebuilding import asked_job
 from rota.server.store.rows import JobRow
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
-from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.dependencies import is_met, lacks
 from rota.worlds.live.holds import BEGIN, DEPENDENCY, USER, Hold
 
@@ -36,8 +35,8 @@ def dry_run(
     """What would happen to `row`, which is on no record, as the scheduler's table would take it."""
     words = Words.of(scheduler.world)
     answer = DryRun(feasible=True, warnings=warnings(spec, scheduler.clock.epoch_unix_s + scheduler.clock()))
-    if scheduler.policy is not None:
-        answer.warnings += priorities.of_a_job(scheduler.policy.spec, spec.priority)
+    if scheduler.view.policy is not None:
+        answer.warnings += priorities.of_a_job(scheduler.view.policy.spec, spec.priority)
     never = _never(scheduler, store, row, spec)
     if never:
         answer.feasible, answer.reasons = False, [words.view(one) for one in never]
@@ -78,7 +77,7 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
     found = []
     world = scheduler.world
     if world is not None:
-        found += [hold.constraint() for hold in lacks(world, LiveJob(row.row, NEW, row.user, spec))]
+        found += [hold.constraint() for hold in lacks(world.cluster, spec)]
     for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
         least = spec.range[0] * spec.gpu_share
         if tenant.hard and least > tenant.quota_gpus:

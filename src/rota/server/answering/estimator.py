@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError, RotaError
-from rota.server.facade import Busy
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.messages import PipeError
+from rota.server.refusals import Busy
 
 WORKER = "rota.server.answering.worker"
 START_S = 30.0

@@ -9,12 +9,12 @@ from rota.forecast.held import Wait
 from rota.model.columns import Floats
 from rota.server.answering.questions import PresentMoment
 from rota.server.costs import cost_views
-from rota.server.facade import Busy
+from rota.server.refusals import Busy
 from rota.server.store.rows import CostRow
 from rota.worlds.live.attempts import Attempt, LiveJob
-from rota.worlds.live.dependencies import Names
 from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
 from rota.worlds.live.leaving import to_redo
+from rota.worlds.live.names import Names
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.measured_costs import measured_costs
 
@@ -39,12 +39,12 @@ def gather(scheduler: Scheduler) -> PresentMoment:
         frozen=frozen,
         past=past,
         costs=costs_of(scheduler.store.costs(limit=MEASURED)),
-        waits=waits_of(live, world.names),
+        waits=waits_of(live, world.live.names),
         left_s={job.row: left for job in live if (left := left_s(job)) is not None},
         wake=loop.wake,
         min_run_s=scheduler.settings.min_run_s,
         fixed=frozenset(job.row for job in live if not job.spec.preemptible),
-        redo={job.row: to_redo(world, loop.state, job.row) for job in live if job.lost_s},
+        redo={job.row: to_redo(world.live, loop.state, job.row) for job in live if job.lost_s},
     )
 
 

@@ -24,9 +24,9 @@ def policy_view(scheduler: Scheduler, store: Store) -> PolicyView:
         since_s=scheduler.clock.epoch_unix_s + real.since_s,
         by=real.by,
         knowledge=dict(scheduler.settings.knowledge),
-        decisions=scheduler.decisions,
-        last_ms=None if scheduler.last_s is None else 1000.0 * scheduler.last_s,
-        late=scheduler.late,
+        decisions=scheduler.view.decisions,
+        last_ms=None if scheduler.view.last_s is None else 1000.0 * scheduler.view.last_s,
+        late=scheduler.view.late,
         shadow=shadow.spec if shadow else "",
         shadow_would=shadow_would(scheduler) if shadow else [],
     )

@@ -17,7 +17,7 @@ from rota.worlds.live.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Ho
 
 if TYPE_CHECKING:
     from rota.server.store.store import Store
-    from rota.worlds.live.news import LiveNode
+    from rota.worlds.live.machines import LiveNode
     from rota.worlds.live.world import LiveWorld
 
 _ENDS = {"ok": "complete", "any": "end", "failed": "fail"}
@@ -33,7 +33,7 @@ class Words:
     @classmethod
     def of(cls, world: LiveWorld | None) -> Words:
         """Slots of CPU cores are devices and no GPUs."""
-        nodes = [] if world is None else list(world.nodes)
+        nodes = [] if world is None else list(world.live.machines.nodes)
         is_cpu = bool(nodes) and all(node.info.kind == "cpu" for node in nodes)
         return cls("device" if is_cpu else "GPU", nodes)
 

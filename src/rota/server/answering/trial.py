@@ -9,7 +9,7 @@ from rota.errors import InputError, PolicyError, RotaError
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskTrial, Looking
-from rota.server.facade import Busy
+from rota.server.refusals import Busy
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler

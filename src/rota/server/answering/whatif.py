@@ -26,7 +26,7 @@ _SUMMARY = ("mean_wait_s", "mean_jct_s", "makespan_s", "preemptions", "endless",
 def whatif(scheduler: Scheduler, estimator: Estimator, question: Question) -> WhatIf:
     """Both sides; the policy in force is `now`, also if the question names it."""
     began = time.monotonic()
-    own = scheduler.policy.spec if scheduler.policy is not None else ""
+    own = scheduler.view.policy.spec if scheduler.view.policy is not None else ""
     named = [str(check_policy(text, frozenset(SOURCES))) for text in question.policies]
     others = [text for text in dict.fromkeys(named) if not own or text != str(parse_policy(own))]
     looking = Looking(

@@ -58,7 +58,7 @@ class Asking:
         return self.scheduler.clock.epoch_unix_s
 
     def _policy(self) -> str:
-        policy = self.scheduler.policy
+        policy = self.scheduler.view.policy
         return "" if policy is None else policy.spec
 
     # -- reasons ---------------------------------------------------------------------------------
@@ -88,9 +88,7 @@ class Asking:
 
     def _trouble(self) -> list[Constraint]:
         """What keeps the policy or the scheduler from deciding at all."""
-        host = self.scheduler.host
-        said = (self.scheduler.trouble, host.trouble if host is not None else "")
-        return [Constraint(Code.POLICY, detail=sentence) for sentence in said if sentence]
+        return [Constraint(Code.POLICY, detail=sentence) for sentence in self.scheduler.troubles()]
 
     def _waiting(self) -> list[Constraint]:
         loop = self.scheduler.loop
@@ -110,7 +108,7 @@ class Asking:
     # -- why it runs as it does ------------------------------------------------------------------
 
     def _running(self, words: Words) -> list[ReasonView]:
-        attempt = self.scheduler.holding.get(self.row.row)
+        attempt = self.scheduler.view.holding.get(self.row.row)
         if attempt is None:
             return []
         has, asked = len(attempt.grant[1]), self.row.asked.gpus

@@ -1,1 +1,1 @@
-"""The controller over HTTP: routes by subject over a `rota.server.facade.Controller`."""
+"""The controller over HTTP: routes by subject over what `services` names."""

@@ -1,4 +1,4 @@
-"""The application: gate, limits, watch and routes over one controller."""
+"""The application: gate, limits, watch and routes over the services they ask."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, users
 from rota.server.api.calling import Waiting
 from rota.server.api.problems import handle_errors, problem
+from rota.server.api.services import Services
 from rota.server.auth import AuthenticationGate, Directory
-from rota.server.facade import Controller
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
 
@@ -47,12 +47,12 @@ class ApiSettings:
 
 
 def create_app(
-    controller: Controller,
+    services: Services,
     directory: Directory,
     metrics: Metrics | None = None,
     settings: ApiSettings | None = None,
 ) -> FastAPI:
-    """The API of `controller` for those whom `directory` knows, as an ASGI application."""
+    """The API over `services` for those whom `directory` knows, as an ASGI application."""
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
@@ -79,7 +79,7 @@ def create_app(
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
         ],
     )
-    app.state.controller, app.state.metrics, app.state.waiting = controller, kept, Waiting()
+    app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     handle_errors(app)
     for room in ROOMS:
         app.include_router(room.router)

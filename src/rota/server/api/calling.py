@@ -1,4 +1,4 @@
-"""What every route is made of: who may call it, the controller it asks, the answer, and waiting."""
+"""What every route is made of: who may call it, whom it asks, the answer, and waiting."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from rota.server.facade import Busy, Caller, Controller, Forbidden, NotFound
+from rota.server.api import services
+from rota.server.callers import Caller
+from rota.server.refusals import Busy, Forbidden, NotFound
 
 T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
 JOB_ID = re.compile(r"[0-9]{1,15}(_[0-9]{1,9})?")
 
 
-async def _controller(request: Request) -> Controller:
-    controller: Controller = request.app.state.controller
-    return controller
+def _service(name: str) -> Any:
+    """The service of this name as a dependency of a route; no part of the API's description."""
+
+    async def service(request: Request) -> Any:
+        return getattr(request.app.state.services, name)
+
+    return Depends(service)
 
 
 async def _anybody(request: Request) -> Caller:
@@ -52,7 +58,15 @@ async def _job_id(
     return id
 
 
-Asked = Annotated[Controller, Depends(_controller)]
+AskedSubmissions = Annotated[services.Submissions, _service("submissions")]
+AskedJobs = Annotated[services.Jobs, _service("jobs")]
+AskedCommands = Annotated[services.JobCommands, _service("commands")]
+AskedNodes = Annotated[services.Nodes, _service("nodes")]
+AskedHistory = Annotated[services.History, _service("history")]
+AskedCluster = Annotated[services.Cluster, _service("cluster")]
+AskedPolicies = Annotated[services.Policies, _service("policies")]
+AskedUsers = Annotated[services.Users, _service("users")]
+AskedAgents = Annotated[services.Agents, _service("agents")]
 Anybody = Annotated[Caller, Depends(_anybody)]
 Person = Annotated[Caller, Depends(_person)]
 Admin = Annotated[Caller, Depends(_admin)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -151,3 +152,34 @@ class Problem(BaseModel):
 
     error: str
     """One sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; empty means all."""
+
+    state: tuple[str, ...] = ()
+    """Slurm's words, upper case."""
+    tenant: str = ""
+    """The tenant and those below it."""
+    user: str = ""
+    name: str = ""
+    limit: int = 1000
+    """At most so many, the newest."""
+    since_s: float | None = None
+    """Submitted, or ended, at this Unix time or later."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """A piece of one rank's log."""
+
+    attempt: int | None = None
+    """The newest if None."""
+    rank: int = 0
+    offset: int = 0
+    """Bytes from the start, or from the end if negative."""
+    limit: int = 65536
+    """Bytes at most."""
+    wait_s: float = 0.0
+    """Wait so long for something to be there at `offset`."""

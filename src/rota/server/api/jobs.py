@@ -7,10 +7,19 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import LONGEST_WAIT_S, Asked, JobId, Person, answer, patience_s, wait_for
-from rota.server.api.forms import Act, JobChange, Submission, Submitted, Verb
+from rota.server.api.calling import (
+    LONGEST_WAIT_S,
+    AskedCommands,
+    AskedJobs,
+    AskedSubmissions,
+    JobId,
+    Person,
+    answer,
+    patience_s,
+    wait_for,
+)
+from rota.server.api.forms import Act, JobChange, JobFilter, LogRequest, Submission, Submitted, Verb
 from rota.server.api.problems import refusals
-from rota.server.facade import JobFilter, LogRequest
 from rota.wire.job import Unix
 from rota.wire.sync import Piece
 from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
@@ -48,19 +57,19 @@ WaitS = Annotated[float, Query(ge=0, le=3600, description=f"seconds; at most {LO
 @router.post("", status_code=201, response_model=Submitted, responses={200: {"model": DryRun}, **refusals()})
 def submit(
     request: SubmissionBody,
-    controller: Asked,
+    submissions: AskedSubmissions,
     who: Person,
     dry_run: Annotated[bool, Query(description="only say what would happen")] = False,
 ) -> Response:
     """Submit a job or an array; what is answered is on record.  With `dry_run`, nothing is."""
     if dry_run:
-        return answer(controller.dry_run(who, request.spec))
-    return answer(controller.submit(who, request), 201)
+        return answer(submissions.dry_run(who, request.spec))
+    return answer(submissions.submit(who, request), 201)
 
 
 @router.get("", response_model=list[JobView])
 def jobs(
-    controller: Asked,
+    jobs: AskedJobs,
     who: Person,
     state: Annotated[
         list[str] | None, Query(max_length=32, description="repeated, or words with commas between")
@@ -73,32 +82,32 @@ def jobs(
 ) -> Response:
     """List jobs, newest last."""
     states = tuple(word.strip().upper() for text in state or () for word in text.split(",") if word.strip())
-    return answer(controller.jobs(who, JobFilter(states, tenant, user, name, limit, since)))
+    return answer(jobs.jobs(JobFilter(states, tenant, user, name, limit, since)))
 
 
 @router.get("/{id}", response_model=JobDetail, responses=ONE_JOB)
-def detail(id: JobId, controller: Asked, who: Person) -> Response:
+def detail(id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """Show a job with its specification, attempts and events."""
-    return answer(controller.detail(who, id))
+    return answer(jobs.detail(who, id))
 
 
 @router.patch("/{id}", response_model=Updated, responses=CHANGING)
-def update(id: JobId, change: ChangeBody, controller: Asked, who: Person) -> Response:
+def update(id: JobId, change: ChangeBody, commands: AskedCommands, who: Person) -> Response:
     """Change some of a job's fields."""
-    return answer(controller.update(who, id, change))
+    return answer(commands.update(who, id, change))
 
 
 @router.get("/{id}/why", response_model=Why, responses=ONE_JOB)
-def why(id: JobId, controller: Asked, who: Person) -> Response:
+def why(id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """Say why a job waits: all binding reasons of the last decision, dominant first."""
-    return answer(controller.why(who, id))
+    return answer(jobs.why(id))
 
 
 @router.get("/{id}/logs", response_model=Piece, responses=ONE_JOB)
 async def logs(
     request: Request,
     id: JobId,
-    controller: Asked,
+    jobs: AskedJobs,
     who: Person,
     attempt: Annotated[int | None, Query(ge=1, le=10**9, description="the newest if left out")] = None,
     rank: Annotated[int, Query(ge=0, le=10**6)] = 0,
@@ -108,22 +117,22 @@ async def logs(
 ) -> Response:
     """Read a piece of a rank's log; waits for something to be there if asked to."""
     piece = LogRequest(attempt, rank, offset, limit, patience_s(wait_s))
-    return answer(await wait_for(request, controller.logs(who, id, piece)))
+    return answer(await wait_for(request, jobs.logs(who, id, piece)))
 
 
 @router.get("/{id}/wait", response_model=JobView, responses=ONE_JOB)
 async def wait(
-    request: Request, id: JobId, controller: Asked, who: Person, wait_s: WaitS = LONGEST_WAIT_S
+    request: Request, id: JobId, jobs: AskedJobs, who: Person, wait_s: WaitS = LONGEST_WAIT_S
 ) -> Response:
     """Wait for a job to end: answers as soon as it has, or how it stands after `wait_s`."""
-    return answer(await wait_for(request, controller.wait(who, id, patience_s(wait_s))))
+    return answer(await wait_for(request, jobs.wait(who, id, patience_s(wait_s))))
 
 
 @router.post("/{id}/{verb}", response_model=JobView | ArrayDone, responses=CHANGING)
 def act(
     id: JobId,
     verb: Verb,
-    controller: Asked,
+    commands: AskedCommands,
     who: Person,
     body: ActBody = PLAIN,
 ) -> Response:
@@ -131,4 +140,4 @@ def act(
 
     An array's number means all its jobs that are not over, in one command.
     """
-    return answer(controller.act(who, id, verb, body))
+    return answer(commands.act(who, id, verb, body))

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, Asked, Person, answer
+from rota.server.api.calling import Admin, AskedPolicies, Person, answer
 from rota.server.api.forms import PolicyChoice, Question
 from rota.server.api.problems import refusals
 from rota.wire.views import PolicyView, WhatIf
@@ -18,30 +18,30 @@ QuestionBody = Annotated[Question, Body(examples=[{"policies": ["fifo", "srtf"],
 
 
 @router.get("/policy", response_model=PolicyView)
-def policy(controller: Asked, who: Person) -> Response:
+def policy(policies: AskedPolicies, who: Person) -> Response:
     """Say which policy decides, since when and by whom."""
-    return answer(controller.policy(who))
+    return answer(policies.policy())
 
 
 @router.put("/policy", response_model=PolicyView)
-def set_policy(choice: ChoiceBody, controller: Asked, who: Admin) -> Response:
+def set_policy(choice: ChoiceBody, policies: AskedPolicies, who: Admin) -> Response:
     """Let another policy decide from now on.  Admins only."""
-    return answer(controller.set_policy(who, choice.policy))
+    return answer(policies.set_policy(who, choice.policy))
 
 
 @router.put("/policy/shadow", response_model=PolicyView)
-def set_shadow(choice: ChoiceBody, controller: Asked, who: Admin) -> Response:
+def set_shadow(choice: ChoiceBody, policies: AskedPolicies, who: Admin) -> Response:
     """Run a policy beside the real one without acting.  Admins only."""
-    return answer(controller.shadow(who, choice.policy))
+    return answer(policies.shadow(who, choice.policy))
 
 
 @router.delete("/policy/shadow", response_model=PolicyView)
-def end_shadow(controller: Asked, who: Admin) -> Response:
+def end_shadow(policies: AskedPolicies, who: Admin) -> Response:
     """Run no shadow any more.  Admins only."""
-    return answer(controller.shadow(who, None))
+    return answer(policies.shadow(who, None))
 
 
 @router.post("/whatif", response_model=WhatIf)
-def whatif(question: QuestionBody, controller: Asked, who: Person) -> Response:
+def whatif(question: QuestionBody, policies: AskedPolicies, who: Person) -> Response:
     """Predict start and finish of the live jobs under each of some policies; may take seconds."""
-    return answer(controller.whatif(who, question))
+    return answer(policies.whatif(question))

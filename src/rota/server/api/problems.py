@@ -19,7 +19,7 @@ from starlette.responses import Response
 from rota.errors import InputError, PolicyError, RotaError, WorldError
 from rota.server.api.forms import Problem
 from rota.server.auth import Unauthorized, refusal
-from rota.server.facade import Busy, Conflict, Forbidden, NotFound
+from rota.server.refusals import Busy, Conflict, Forbidden, NotFound
 
 LONGEST_VALUE = 80
 STATUS: dict[type[RotaError], int] = {

@@ -6,19 +6,20 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rota import __version__
-from rota.server.api.calling import Asked, answer
+from rota.server.api.calling import AskedCluster, answer
 from rota.server.api.forms import Health
 from rota.server.api.problems import refusals
-from rota.server.facade import Caller, Forbidden
+from rota.server.callers import Caller
 from rota.server.metrics import CONTENT_TYPE, Metrics
+from rota.server.refusals import Forbidden
 
 router = APIRouter(tags=["service"])
 
 
 @router.get("/health", response_model=Health, responses={503: {"model": Health}})
-def health(controller: Asked) -> Response:
+def health(cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
-    well = controller.health()
+    well = cluster.health()
     return answer(Health(ok=well, version=__version__), 200 if well else 503)
 
 
@@ -27,10 +28,10 @@ def health(controller: Asked) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **refusals()},
 )
-def metrics(request: Request, controller: Asked) -> Response:
+def metrics(request: Request, cluster: AskedCluster) -> Response:
     """Answer Prometheus; takes a user's token unless configured to be open."""
     who: Caller | None = request.scope.get("identity")
     if who is not None and not who.user:
         raise Forbidden("this call is for people; an agent's token does not do")
     kept: Metrics = request.app.state.metrics
-    return Response(kept.exposition(controller.metrics()), headers={"Content-Type": CONTENT_TYPE})
+    return Response(kept.exposition(cluster.gauges()), headers={"Content-Type": CONTENT_TYPE})

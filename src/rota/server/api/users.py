@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Path
 from starlette.responses import Response
 
-from rota.server.api.calling import Admin, Asked, Person, answer
+from rota.server.api.calling import Admin, AskedUsers, Person, answer
 from rota.server.api.forms import NewUser, Ok, UserToken
 from rota.server.api.problems import refusals
-from rota.server.facade import Forbidden
+from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
 router = APIRouter(prefix="/v1", tags=["users"], responses=refusals())
@@ -25,27 +25,27 @@ def whoami(who: Person) -> Response:
 
 
 @router.get("/users", response_model=list[UserView])
-def users(controller: Asked, who: Admin) -> Response:
+def users(users: AskedUsers, who: Admin) -> Response:
     """List the users.  Admins only."""
-    return answer(controller.users(who))
+    return answer(users.users())
 
 
 @router.post("/users", status_code=201, response_model=UserToken, responses=refusals(409))
-def add_user(user: NewBody, controller: Asked, who: Admin) -> Response:
+def add_user(user: NewBody, users: AskedUsers, who: Admin) -> Response:
     """Add a user; the token is shown only now.  Admins only."""
-    return answer(controller.add_user(who, user), 201)
+    return answer(users.add_user(user), 201)
 
 
 @router.post("/users/{name}/token", status_code=201, response_model=UserToken, responses=refusals(404))
-def new_token(name: Named, controller: Asked, who: Person) -> Response:
+def new_token(name: Named, users: AskedUsers, who: Person) -> Response:
     """Make a new token in place of the user's old ones.  Admins, and everybody for themselves."""
     if not who.admin and who.user != name:
         raise Forbidden(f"only admins make tokens for others; you are {who.user!r}")
-    return answer(controller.new_token(who, name), 201)
+    return answer(users.new_token(name), 201)
 
 
 @router.delete("/users/{name}", response_model=Ok, responses=refusals(404, 409))
-def remove_user(name: Named, controller: Asked, who: Admin) -> Response:
+def remove_user(name: Named, users: AskedUsers, who: Admin) -> Response:
     """Remove a user: the tokens are worth nothing from now on, the jobs stay.  Admins only."""
-    controller.remove_user(who, name)
+    users.remove_user(name)
     return answer(Ok())

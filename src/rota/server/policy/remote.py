@@ -25,7 +25,6 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.server.facade import Busy
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.knowing import KnowledgeTold
 from rota.server.policy.messages import (
@@ -41,6 +40,7 @@ from rota.server.policy.messages import (
     unpack_constraint,
     unpack_decision,
 )
+from rota.server.refusals import Busy
 
 LONGEST_PAUSE_S = 300.0
 MOST_FRAMES = 4096

@@ -3,216 +3,207 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
+from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import SUSPENDED, USER, Hold
 from rota.worlds.live.inbox import CommandAsked
+from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.resizing import DEVICES, resize
-
-if TYPE_CHECKING:
-    from rota.worlds.live.news import LiveNode
-    from rota.worlds.live.world import LiveWorld
 
 _FOR_CONTROLLER = {"policy", "shadow", "update"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
-def has_to_wait(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> bool:
+def has_to_wait(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> bool:
     """True if it is about a job to which something has happened at this moment already."""
     if asked.row is not None or "array" not in asked.args:
-        return asked.row in moment.touched
-    touched = (world.live[row] for row in moment.touched if row in world.live)
+        return asked.row in batch.touched
+    touched = (live[row] for row in batch.touched if row in live)
     return any(job.array_first == asked.args["array"] for job in touched)
 
 
-def obey(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> None:
+def carry_out(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> None:
     """Carry out `asked`; its outcome is `{"error": sentence}`, `{"refused": {sentence: ids}}` or `{}`."""
-    moment.notable = True
+    batch.notable = True
     if asked.kind in _FOR_CONTROLLER:
-        error = _prepare(world, asked, moment)
+        error = _prepare(live, asked, batch)
         if error:
-            world.news.done.append((asked.seq, {"error": error}))
+            live.unsaved.done.append((asked.seq, {"error": error}))
         else:
-            world.news.asked.append(asked)
+            live.unsaved.asked.append(asked)
         return
     if "array" in asked.args:
-        outcome = _obey_for_all(world, asked, moment)
+        outcome = _for_array(live, asked, batch)
     else:
-        error = _obey(world, asked, moment)
+        error = _for_one(live, asked, batch)
         outcome = {"error": error} if error else {}
-    world.news.done.append((asked.seq, outcome))
+    live.unsaved.done.append((asked.seq, outcome))
 
 
-def _prepare(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _prepare(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
-    job = world.live.get(-1 if asked.row is None else asked.row)
+    job = live.get(-1 if asked.row is None else asked.row)
     if job is None or job.is_over or asked.kind != "update" or not DEVICES & asked.args.keys():
         return ""
-    return resize(world, job, asked, moment)
+    return resize(live, job, asked, batch)
 
 
-def _obey(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _for_one(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     """Carry out what concerns one node or one job; returns why not, or nothing."""
     if asked.kind in _OF_NODES:
-        return _OF_NODES[asked.kind](world, asked, moment)
-    job = world.live.get(-1 if asked.row is None else asked.row)
+        return _OF_NODES[asked.kind](live, asked, batch)
+    job = live.get(-1 if asked.row is None else asked.row)
     if job is None or job.is_over:
-        _kill_if_forced(world, job, asked)
+        _kill_if_forced(live, job, asked)
         return "" if asked.kind == "cancel" and job is not None else "it has ended"
-    return _obey_for(world, job, asked, moment)
+    return _for_job(live, job, asked, batch)
 
 
-def _obey_for_all(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> dict[str, Any]:
+def _for_array(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> dict[str, Any]:
     """Carry it out for each job of an array that is not over; the outcome names those that refuse."""
     refused: dict[str, list[str]] = {}
-    members = [job for job in world.live.values() if job.array_first == asked.args["array"]]
+    members = live.members(asked.args["array"])
     for job in reversed(members):  # who waits for a place in its array is found at the front
         if job.is_over:
-            _kill_if_forced(world, job, asked)
-        elif error := _obey_for(world, job, asked, moment):
+            _kill_if_forced(live, job, asked)
+        elif error := _for_job(live, job, asked, batch):
             refused.setdefault(error, []).append(job.id)
     return {"refused": refused} if refused else {}
 
 
-def _obey_for(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
-    error = _OF_JOBS[asked.kind](world, job, asked, moment)
+def _for_job(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
+    error = _OF_JOBS[asked.kind](live, job, asked, batch)
     if not error:
         reason = str(asked.args.get("reason") or "")
-        world.news.events.append((asked.user, asked.kind, job.id, reason))
+        live.unsaved.event(asked.kind, job.id, reason, who=asked.user)
     return error
 
 
-def _cancel(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     """End the job: its processes get their grace, or none if forced."""
     reason = str(asked.args.get("reason") or "")
     text = f"cancelled by {asked.user}" + (f": {reason}" if reason else "")
-    was_running = job.row in world.state.running
-    world.over(job, Phase.CANCELLED, "CANCELLED", text)
+    was_running = live.is_running(job)
+    lifecycle.end(live, job, "CANCELLED", text)
     wanted = Wanted.KILL if asked.args.get("force") else Wanted.STOP
-    for attempt in job.living:
-        world.send_away(job, attempt, How.CANCELLED, "cancelled", text, wanted)
+    lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled", wanted)
     if was_running:
-        moment.end(job.row, How.CANCELLED, Phase.CANCELLED)
+        batch.end(job.row, How.CANCELLED, Phase.CANCELLED)
     else:
-        moment.settle(job.row, Phase.CANCELLED)
-    world.drop_if_gone(job)
+        batch.settle(job.row, Phase.CANCELLED)
     return ""
 
 
-def _kill_if_forced(world: LiveWorld, job: LiveJob | None, asked: CommandAsked) -> None:
+def _kill_if_forced(live: LiveJobs, job: LiveJob | None, asked: CommandAsked) -> None:
     """A job that is over, and whose processes take their time: no more patience."""
     if job is None or asked.kind != "cancel" or not asked.args.get("force"):
         return
     for attempt in job.living:
-        world.send_away(job, attempt, attempt.told or How.CANCELLED, "cancelled", job.cause, Wanted.KILL)
+        lifecycle.send_away(
+            live, job, attempt, attempt.told or How.CANCELLED, "cancelled", job.cause, Wanted.KILL
+        )
 
 
-def _hold(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
-    if job.row in world.state.running:
+def _hold(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
+    if live.is_running(job):
         return "it is running; suspend it to take its devices away and keep it"
-    world.hold(job, Hold(USER, asked.user), moment)
+    lifecycle.hold(live, job, Hold(USER, asked.user), batch)
     return ""
 
 
-def _release(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _release(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     if USER not in job.holds:
         return "" if not job.holds else "no person holds it; it waits for something else"
-    world.unhold(job, USER, moment)
+    lifecycle.unhold(live, job, USER, batch)
     return ""
 
 
-def _suspend(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _suspend(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     """Its devices go to others until somebody resumes it."""
     hold = Hold(SUSPENDED, asked.user)
-    if job.row in world.state.running:
+    if live.is_running(job):
         attempt = job.attempt
-        moment.end(job.row, How.PREEMPTED, Phase.PENDING)
+        batch.end(job.row, How.PREEMPTED, Phase.PENDING)
         if attempt is not None and not attempt.is_over:
             text = f"suspended by {asked.user}"
-            world.send_away(job, attempt, How.PREEMPTED, "suspended", text, Wanted.SUSPEND)
-    world.hold(job, hold, moment)
+            lifecycle.send_away(live, job, attempt, How.PREEMPTED, "suspended", text, Wanted.SUSPEND)
+    lifecycle.hold(live, job, hold, batch)
     return ""
 
 
-def _resume(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _resume(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     if SUSPENDED not in job.holds:
         return "it is not suspended"
-    world.unhold(job, SUSPENDED, moment)
+    lifecycle.unhold(live, job, SUSPENDED, batch)
     return ""
 
 
-def _requeue(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _requeue(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     """Let it leave, by a checkpoint if it can, and start again."""
     attempt = job.attempt
-    if job.row in world.state.running and attempt is not None and not attempt.is_over:
-        moment.end(job.row, How.PREEMPTED, Phase.PENDING)
+    if live.is_running(job) and attempt is not None and not attempt.is_over:
+        batch.end(job.row, How.PREEMPTED, Phase.PENDING)
         text = f"requeued by {asked.user}"
-        world.send_away(job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
+        lifecycle.send_away(live, job, attempt, How.PREEMPTED, "preempted", text, Wanted.LEAVE)
         return ""
     return "it is not running"
 
 
-def _node(world: LiveWorld, asked: CommandAsked) -> LiveNode | None:
-    """The node a command is about; None if there is none of that name, or no longer."""
-    position = world.position.get(asked.node or "")
-    node = None if position is None else world.nodes[position]
-    return None if node is None or node.is_forgotten else node
-
-
-def _drain(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _drain(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     """No new jobs on a node; those that run there run on."""
-    node = _node(world, asked)
+    node = live.machines.named(asked.node or "")
     if node is None:
         return f"there is no node {asked.node}"
     position = node.position
     node.drained_by, node.reason = asked.user, str(asked.args.get("reason") or "")
     if node.state == "up":
         node.state = "drained"
-        moment.drain(position)
-    moment.cause |= Event.CAPACITY
-    world.news.nodes.add(position)
-    world.news.events.append((asked.user, "drain", "", f"node {node.name} {node.reason}".strip()))
+        batch.drain(position)
+    batch.cause |= Event.CAPACITY
+    live.unsaved.nodes.add(position)
+    live.unsaved.event("drain", "", f"node {node.name} {node.reason}".strip(), who=asked.user)
     return ""
 
 
-def _undrain(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
-    node = _node(world, asked)
+def _undrain(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
+    node = live.machines.named(asked.node or "")
     if node is None:
         return f"there is no node {asked.node}"
     position = node.position
     node.drained_by = node.reason = ""
     if node.state == "drained":
         node.state = "up"
-        moment.regain(position, world.sick_devices(node))
-    moment.cause |= Event.CAPACITY
-    world.news.nodes.add(position)
-    world.news.events.append((asked.user, "undrain", "", f"node {node.name}"))
+        batch.regain(position, live.machines.sick_devices(node))
+    batch.cause |= Event.CAPACITY
+    live.unsaved.nodes.add(position)
+    live.unsaved.event("undrain", "", f"node {node.name}", who=asked.user)
     return ""
 
 
-def _forget(world: LiveWorld, asked: CommandAsked, moment: BatchBuilder) -> str:
+def _forget(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     """A lost node is no part of the cluster any more; it keeps its place, and its devices their numbers."""
-    node = _node(world, asked)
+    node = live.machines.named(asked.node or "")
     if node is None:
-        return "" if asked.node in world.position else f"there is no node {asked.node}"
+        return "" if asked.node in live.machines.position else f"there is no node {asked.node}"
     if node.state != "lost":
         return (
             f"it is {node.state}, and only a lost node can be forgotten; stop its agent and wait until it is"
         )
     node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {asked.user}", ""
-    world.news.nodes.add(node.position)
-    world.news.events.append((asked.user, "forget", "", f"node {node.name}"))
-    world.news.rebuild = world.news.rebuild or f"node {node.name} was forgotten"
+    live.unsaved.nodes.add(node.position)
+    live.unsaved.event("forget", "", f"node {node.name}", who=asked.user)
+    live.unsaved.rebuild = live.unsaved.rebuild or f"node {node.name} was forgotten"
     return ""
 
 
-_OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, CommandAsked, BatchBuilder], str]] = {
+_OF_JOBS: dict[str, Callable[[LiveJobs, LiveJob, CommandAsked, BatchBuilder], str]] = {
     "cancel": _cancel,
     "hold": _hold,
     "release": _release,
@@ -220,7 +211,7 @@ _OF_JOBS: dict[str, Callable[[LiveWorld, LiveJob, CommandAsked, BatchBuilder], s
     "resume": _resume,
     "requeue": _requeue,
 }
-_OF_NODES: dict[str, Callable[[LiveWorld, CommandAsked, BatchBuilder], str]] = {
+_OF_NODES: dict[str, Callable[[LiveJobs, CommandAsked, BatchBuilder], str]] = {
     "drain": _drain,
     "undrain": _undrain,
     "forget": _forget,

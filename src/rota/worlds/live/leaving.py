@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rota.model.grants import Leave
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.guard.live_rules import Redo
 from rota.table.state import State
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.parts import stated_gib
-
-if TYPE_CHECKING:
-    from rota.worlds.live.world import LiveWorld
 
 
 def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
@@ -53,26 +49,26 @@ def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool)
     return saved + (done - saved) * min(1.0, said.checkpoint_step / said.steps)
 
 
-def keep_saved(world: LiveWorld, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
+def keep_saved(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
     """The processes of `attempt` have gone: from here on its job has done what was saved.
 
     What else it had done is lost for others if a decision made it go.  Without a record of its end it was
     lost by the infrastructure, whatever it had been told.
     """
-    done = world.progress.base.item(job.row)
+    done = live.progress.base.item(job.row)
     saved = saved_work(job, attempt, done, completely=completely)
     if attempt.is_for_others and attempt.exit is not None:
         attempt.lost_s = max(0.0, done - saved)
-    world.progress.base[job.row] = saved
+    live.progress.base[job.row] = saved
     for later in job.living:
         if later.number > attempt.number:  # it was granted devices when nobody knew what would be saved
             later.saved_base = saved
-            world.news.attempts[job.row, later.number] = later
+            live.unsaved.attempt(later)
 
 
-def to_redo(world: LiveWorld, state: State, row: int) -> Redo:
+def to_redo(live: LiveJobs, state: State, row: int) -> Redo:
     """The work that `row` has lost for others, and what of it its present attempt has not done again."""
-    job = world.live.get(row)
+    job = live.get(row)
     lost_s = 0.0 if job is None else job.lost_s
     attempt = None if job is None else job.attempt
     if not lost_s or attempt is None or attempt.is_over or attempt.wanted not in (Wanted.RUN, Wanted.SUSPEND):
@@ -81,26 +77,26 @@ def to_redo(world: LiveWorld, state: State, row: int) -> Redo:
     return Redo(lost_s, max(0.0, lost_s - again_s))
 
 
-def suspended(world: LiveWorld) -> list[Resident]:
+def suspended(live: LiveJobs) -> list[Resident]:
     """Waiting jobs whose processes stay in host memory, with what they hold there."""
     return [
-        _kept(world, job, attempt)
-        for job in world.live.values()
+        _kept(live, job, attempt)
+        for job in live.values()
         for attempt in job.attempts
-        if not attempt.is_over and attempt.wanted is Wanted.SUSPEND and job.row not in world.state.running
+        if not attempt.is_over and attempt.wanted is Wanted.SUSPEND and not live.is_running(job)
     ]
 
 
-def would_keep(world: LiveWorld, row: int, leave: Leave) -> Resident | None:
+def would_keep(live: LiveJobs, row: int, leave: Leave) -> Resident | None:
     """What a running job would keep if it were preempted by `leave`."""
-    job = world.live[row]
+    job = live[row]
     attempt = job.attempt
     if attempt is None or attempt.is_over or not attempt.has_begun:
         return None
-    return _kept(world, job, attempt) if way_out(job, leave) is Wanted.SUSPEND else None
+    return _kept(live, job, attempt) if way_out(job, leave) is Wanted.SUSPEND else None
 
 
-def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Resident:
+def _kept(live: LiveJobs, job: LiveJob, attempt: Attempt) -> Resident:
     """By node the larger of what it asked for and what it was seen to use."""
     seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
     gib = tuple(
@@ -110,18 +106,18 @@ def _kept(world: LiveWorld, job: LiveJob, attempt: Attempt) -> Resident:
     )
     if saves(job):
         return Resident(job.row, gib)
-    done = world.progress.done(job.row, world.state.now)
+    done = live.progress.done(job.row, live.now)
     return Resident(job.row, gib, loses_s=done - saved_work(job, attempt, done, completely=False))
 
 
-def preemption_costs(world: LiveWorld) -> dict[int, float]:
+def preemption_costs(live: LiveJobs) -> dict[int, float]:
     """Of each running job, the seconds that its preemption would cost now: work to do again, and moves."""
-    return {row: preemption_cost_s(world, row) for row in world.state.grants}
+    return {row: preemption_cost_s(live, row) for row in live.state.grants}
 
 
-def preemption_cost_s(world: LiveWorld, row: int) -> float:
+def preemption_cost_s(live: LiveJobs, row: int) -> float:
     """Of one running job.  What has not begun costs nothing; what nobody has measured counts as nothing."""
-    job = world.live[row]
+    job = live[row]
     attempt = job.attempt
     if attempt is None or attempt.is_over or not attempt.has_begun:
         return 0.0
@@ -129,7 +125,7 @@ def preemption_cost_s(world: LiveWorld, row: int) -> float:
     def took(kind: str) -> float:
         """Of this attempt if it has been measured there, else as a rule."""
         own = attempt.costs.get(kind)
-        usual = world.measured.seconds(world.jobs.name_of("workload", row), kind) if own is None else own
+        usual = live.costs.seconds(live.workload(row), kind) if own is None else own
         return usual or 0.0
 
     if way_out(job, Leave.CHECKPOINT) is Wanted.SUSPEND:
@@ -137,5 +133,5 @@ def preemption_cost_s(world: LiveWorld, row: int) -> float:
     again_s = took("start") + max(0.0, took("ready") - took("step")) + took("restore")
     if saves(job):
         return took("leave" if job.spec.checkpoint != "own" else "stop") + again_s
-    done = world.progress.done(row, world.state.now)
+    done = live.progress.done(row, live.now)
     return done - saved_work(job, attempt, done, completely=False) + took("stop") + again_s

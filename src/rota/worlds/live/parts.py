@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rota.model.grants import Grant, Role
 from rota.scheduler.world import How
-from rota.wire.job import array_of
-from rota.wire.sync import Part
+from rota.wire.job import JobSpec, array_of
+from rota.wire.sync import Part, Rank
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
-from rota.worlds.live.orders import ranks_of
-
-if TYPE_CHECKING:
-    from rota.worlds.live.world import LiveWorld
+from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.machines import Machines
 
 
-def places_of(world: LiveWorld, job: LiveJob, grant: Grant) -> list[NodePart]:
+def places_of(machines: Machines, spec: JobSpec, grant: Grant) -> list[NodePart]:
     """The nodes of a grant, with local device indexes and ranks."""
-    first = world.cluster.first_device
-    by_node: dict[int, list[int]] = {}
-    for device in grant.devices:
-        node = int(world.cluster.device_node[device])
-        by_node.setdefault(node, []).append(device - int(first[node]))
-    if not by_node:
-        by_node[grant.node if grant.node >= 0 else 0] = []
-    ranks = ranks_of(job.spec.ranks, list(by_node.values()))
+    by_node = machines.local_devices(grant)
+    ranks = ranks_of(spec.ranks, list(by_node.values()))
     return [
-        NodePart(node, world.nodes[node].name, tuple(devices), ranks[i])
+        NodePart(node, machines.nodes[node].name, tuple(devices), ranks[i])
         for i, (node, devices) in enumerate(by_node.items())
     ]
 
 
-def can_resume(world: LiveWorld, attempt: Attempt, grant: Grant) -> bool:
+def can_resume(machines: Machines, job: LiveJob, attempt: Attempt, grant: Grant) -> bool:
     """True if the suspended processes of `attempt` can go on with the devices of `grant`.
 
     CPU slots are interchangeable within a node; a process on a GPU stays with the one it knows.
     """
-    new = places_of(world, world.live[attempt.row], grant)
-    old = attempt.places
+    old, new = attempt.places, places_of(machines, job.spec, grant)
     if [(p.node, len(p.devices)) for p in new] != [(p.node, len(p.devices)) for p in old]:
         return False
-    return all(
-        p.devices == q.devices or world.nodes[p.node].info.kind == "cpu"
-        for p, q in zip(new, old, strict=True)
-    )
+    return all(p.devices == q.devices or machines.is_cpu(p.node) for p, q in zip(new, old, strict=True))
 
 
 def stated_gib(job: LiveJob, attempt: Attempt, place: NodePart) -> float:
@@ -55,18 +43,18 @@ def stated_gib(job: LiveJob, attempt: Attempt, place: NodePart) -> float:
     return gib * len(place.devices) / devices if devices else gib
 
 
-def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
+def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
     """What the node of `place` is told to do for `attempt`."""
     spec, first = job.spec, attempt.places[0]
     env = dict(spec.env)
     if job.array_index is not None:
         env["ROTA_ARRAY_INDEX"] = str(job.array_index)
         env["ROTA_ARRAY_JOB_ID"] = array_of(job.id)
-    address = world.nodes[first.node].info.address
+    address = live.machines.nodes[first.node].info.address
     return Part(
         row=job.row,
         job=job.id,
-        submit_s=world.epoch_unix_s + world.jobs.submit_s.item(job.row),
+        submit_s=live.epoch_unix_s + live.submit_s(job.row),
         attempt=attempt.number,
         version=0,
         wanted=attempt.wanted,
@@ -95,3 +83,21 @@ def part_of(world: LiveWorld, job: LiveJob, attempt: Attempt, place: NodePart) -
         void=[a.number for a in job.attempts if a.how == How.LOST],
         batch_size=None if math.isnan(attempt.grant.batch_size) else attempt.grant.batch_size,
     )
+
+
+def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:
+    """Ranks of each node of an attempt from its devices (`counts[node]` lists local indexes).
+
+    `gpu`: a process for each device, numbered node by node; `node`: one for each node, seeing all of them.
+    A job without devices has one rank.
+    """
+    places: list[list[Rank]] = []
+    number = 0
+    for devices in counts:
+        if kind == "node" or not devices:
+            ranks = [Rank(rank=number, local_rank=0, devices=list(devices))]
+        else:
+            ranks = [Rank(rank=number + i, local_rank=i, devices=[d]) for i, d in enumerate(devices)]
+        number += len(ranks)
+        places.append(ranks)
+    return places

@@ -11,7 +11,7 @@ LATELY = 101
 """So many of each kind are remembered."""
 
 
-class Measured:
+class RecentCosts:
     """Medians of what was measured last."""
 
     def __init__(self) -> None:

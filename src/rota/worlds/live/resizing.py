@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,15 +12,14 @@ from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Wanted
+from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import impossible
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.inbox import CommandAsked
+from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.leaving import saves
-
-if TYPE_CHECKING:
-    from rota.worlds.live.world import LiveWorld
 
 DEVICES = frozenset({"gpus", "gpus_min", "gpus_max"})
 RESIZED_BY = "resized by "
@@ -40,7 +38,7 @@ def changed(spec: JobSpec, args: Mapping[str, Any]) -> JobSpec:
     return JobSpec.model_validate({**spec.model_dump(), **args, **more})
 
 
-def resize(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBuilder) -> str:
+def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     """Let `job` leave if it runs on another number of devices than it asks for from now on.
 
     Returns why not, or nothing.  What it asks for changes after the step; until then it is held.
@@ -49,13 +47,13 @@ def resize(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBui
         new = changed(job.spec, asked.args)
     except ValidationError:
         return ""  # whoever carries the change out says what is wrong
-    never = impossible(world, replace(job, spec=new))
+    never = impossible(live.machines.cluster, new)
     if never is not None and never.code:
         return f"it {never.constraint().sentence('device')}"
     if never is not None and never.requested is not None:
         wanted = plural(never.requested, "device")
         return f"it would need {wanted}, and the cluster has {never.provided:g} for it"
-    attempt, is_running = job.attempt, job.row in world.state.running
+    attempt, is_running = job.attempt, live.is_running(job)
     if attempt is None or attempt.is_over or not (is_running or attempt.is_suspended):
         return ""
     held = len(attempt.grant.devices)
@@ -68,9 +66,9 @@ def resize(world: LiveWorld, job: LiveJob, asked: CommandAsked, moment: BatchBui
         )
     if is_running:  # one that is suspended leaves when it gets its new devices
         text = f"{RESIZED_BY}{asked.user} from {held} to {new.gpus} device{'' if new.gpus == 1 else 's'}"
-        moment.end(job.row, How.PREEMPTED, Phase.PENDING)
-        world.send_away(job, attempt, How.PREEMPTED, "resized", text, Wanted.LEAVE)
-        world.hold(job, Hold(BACK_OFF, text, moment.now), moment)  # until it asks for the new number
+        batch.end(job.row, How.PREEMPTED, Phase.PENDING)
+        lifecycle.send_away(live, job, attempt, How.PREEMPTED, "resized", text, Wanted.LEAVE)
+        lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now), batch)  # until it asks for the new number
     return ""
 
 

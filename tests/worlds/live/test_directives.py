@@ -8,7 +8,8 @@ import pytest
 from live_stage import Stage
 
 from rota.wire.sync import Part, Wanted
-from rota.worlds.live.orders import Desk, ranks_of
+from rota.worlds.live.directives import Directives
+from rota.worlds.live.parts import ranks_of
 
 
 def part(row: int, attempt: int = 1, wanted: Wanted = Wanted.RUN) -> Part:
@@ -20,87 +21,89 @@ def keys(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 
 def test_nothing_is_told_before_it_is_published() -> None:
-    desk = Desk("a")
-    desk.stage("n0", part(1))
-    assert desk.news("n0", 0) == []
-    desk.publish()
-    assert keys(desk.news("n0", 0)) == [(1, 1)]
-    assert desk.news("n1", 0) == []
+    directives = Directives("a")
+    directives.stage("n0", part(1))
+    assert directives.since("n0", 0) == []
+    directives.publish()
+    assert keys(directives.since("n0", 0)) == [(1, 1)]
+    assert directives.since("n1", 0) == []
 
 
 def test_what_did_not_happen_is_never_told() -> None:
-    desk = Desk("a")
-    desk.stage("n0", part(1))
-    desk.drop_staged()
-    desk.publish()
-    assert (desk.news("n0", 0), desk.version) == ([], 0)
+    directives = Directives("a")
+    directives.stage("n0", part(1))
+    directives.drop_staged()
+    directives.publish()
+    assert (directives.since("n0", 0), directives.version) == ([], 0)
 
 
 def test_versions_grow_and_only_what_is_new_is_told() -> None:
-    desk = Desk("a")
+    directives = Directives("a")
     for row in (1, 2):
-        desk.stage("n0", part(row))
-    desk.publish()
-    seen = desk.version
-    desk.stage("n0", part(1, wanted=Wanted.STOP))
-    desk.publish()
-    news = desk.news("n0", seen)
+        directives.stage("n0", part(row))
+    directives.publish()
+    seen = directives.version
+    directives.stage("n0", part(1, wanted=Wanted.STOP))
+    directives.publish()
+    news = directives.since("n0", seen)
     assert [(one.row, one.wanted) for one in news] == [(1, Wanted.STOP)]
     assert news[0].version > seen
-    assert [one.version for one in desk.news("n0", 0)] == sorted(one.version for one in desk.news("n0", 0))
-    assert keys(desk.news("n0", 0)) == [(2, 1), (1, 1)], "in the order of change"
+    assert [one.version for one in directives.since("n0", 0)] == sorted(
+        one.version for one in directives.since("n0", 0)
+    )
+    assert keys(directives.since("n0", 0)) == [(2, 1), (1, 1)], "in the order of change"
 
 
 def test_the_last_word_of_one_publication_counts() -> None:
-    desk = Desk("a")
-    desk.stage("n0", part(1))
-    desk.stage("n0", part(1, wanted=Wanted.KILL))
-    desk.publish()
-    assert [one.wanted for one in desk.news("n0", 0)] == [Wanted.KILL]
+    directives = Directives("a")
+    directives.stage("n0", part(1))
+    directives.stage("n0", part(1, wanted=Wanted.KILL))
+    directives.publish()
+    assert [one.wanted for one in directives.since("n0", 0)] == [Wanted.KILL]
 
 
 def test_what_is_to_be_forgotten_goes_once_it_was_seen() -> None:
-    desk = Desk("a")
-    desk.stage("n0", part(1, wanted=Wanted.FORGET))
-    desk.publish()
-    assert keys(desk.news("n0", 0)) == [(1, 1)]
-    assert desk.keys("n0") == {(1, 1)}, "the answer may have got lost"
-    assert desk.news("n0", desk.version) == []
-    assert desk.keys("n0") == set()
+    directives = Directives("a")
+    directives.stage("n0", part(1, wanted=Wanted.FORGET))
+    directives.publish()
+    assert keys(directives.since("n0", 0)) == [(1, 1)]
+    assert directives.keys("n0") == {(1, 1)}, "the answer may have got lost"
+    assert directives.since("n0", directives.version) == []
+    assert directives.keys("n0") == set()
 
 
 def test_the_controller_begins_anew() -> None:
     """Agents see another controller; versions go on, so that nothing old passes for new."""
     told: list[list[str]] = []
-    desk = Desk("a")
-    desk.on_change(lambda nodes: told.append(list(nodes)))
-    desk.stage("n0", part(1))
-    desk.publish()
-    desk.stage("n1", part(2))
-    version = desk.version
-    desk.begin_anew("b")
-    assert (desk.incarnation, desk.keys("n0"), told) == ("b", set(), [["n0"], ["n0"]])
-    desk.publish()
-    assert desk.news("n1", 0) == [], "what was staged went with the rest"
-    desk.stage("n0", part(1))
-    desk.publish()
-    assert desk.news("n0", version)[0].version == version + 1
+    directives = Directives("a")
+    directives.on_change(lambda nodes: told.append(list(nodes)))
+    directives.stage("n0", part(1))
+    directives.publish()
+    directives.stage("n1", part(2))
+    version = directives.version
+    directives.begin_anew("b")
+    assert (directives.incarnation, directives.keys("n0"), told) == ("b", set(), [["n0"], ["n0"]])
+    directives.publish()
+    assert directives.since("n1", 0) == [], "what was staged went with the rest"
+    directives.stage("n0", part(1))
+    directives.publish()
+    assert directives.since("n0", version)[0].version == version + 1
 
 
 def test_an_answer_says_who_answers() -> None:
-    desk = Desk("a")
-    desk.stage("n0", part(1))
-    desk.publish()
-    reply = desk.reply("n0", 0, 12.0, 60.0)
+    directives = Directives("a")
+    directives.stage("n0", part(1))
+    directives.publish()
+    reply = directives.reply("n0", 0, 12.0, 60.0)
     assert (reply.controller, reply.version, reply.now_s, reply.lost_after_s) == ("a", 1, 12.0, 60.0)
     assert keys(reply.parts) == [(1, 1)]
 
 
 def test_nobody_is_told_of_nothing() -> None:
     told: list[object] = []
-    desk = Desk("a")
-    desk.on_change(told.append)
-    desk.publish()
+    directives = Directives("a")
+    directives.on_change(told.append)
+    directives.publish()
     assert told == []
 
 

@@ -1,6 +1,6 @@
 """What agents are told: one `Part` for each node of each attempt, with a version for each change.
 
-The desk holds what has been committed.  Orders are staged while the loop decides and published once the
+Directives are staged while the loop decides and published once the
 decision is in the store: an agent never acts upon what might not have happened.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from rota.wire.sync import Part, Rank, SyncReply, Wanted
+from rota.wire.sync import Part, SyncReply, Wanted
 
 Key = tuple[int, int]
 """Row and attempt."""
 
 
-class Desk:
+class Directives:
     """The wanted parts of all nodes; thread-safe."""
 
     def __init__(self, incarnation: str) -> None:
@@ -29,11 +29,11 @@ class Desk:
         self._told: list[Callable[[Sequence[str]], None]] = []
 
     def on_change(self, tell: Callable[[Sequence[str]], None]) -> None:
-        """`tell` is called with the nodes that have new orders, on the thread that published them."""
+        """`tell` is called with the nodes that have new parts, on the thread that published them."""
         self._told.append(tell)
 
     def stage(self, node: str, part: Part) -> None:
-        """An order that holds once it is published."""
+        """A part that is in force once it is published."""
         self._staged.append((node, part))
 
     def drop_staged(self) -> None:
@@ -52,7 +52,7 @@ class Desk:
             tell(nodes)
 
     def publish(self) -> None:
-        """All staged orders are in force."""
+        """All staged parts are in force."""
         if not self._staged:
             return
         with self._lock:
@@ -65,24 +65,24 @@ class Desk:
         for tell in self._told:
             tell(nodes)
 
-    def news(self, node: str, seen: int) -> list[Part]:
+    def since(self, node: str, seen: int) -> list[Part]:
         """Parts of `node` that changed after `seen`, in order of change; forgotten ones that were seen go."""
         with self._lock:
             parts = self._parts.get(node, {})
             for key in [k for k, p in parts.items() if p.wanted is Wanted.FORGET and p.version <= seen]:
                 del parts[key]
-            found = [part for part in parts.values() if part.version > seen]
-        return sorted(found, key=lambda part: part.version)
+            newer = [part for part in parts.values() if part.version > seen]
+        return sorted(newer, key=lambda part: part.version)
 
     def reply(self, node: str, seen: int, now_unix_s: float, lost_after_s: float) -> SyncReply:
-        """What the agent of `node`, which has seen the orders up to `seen`, is told now."""
+        """What the agent of `node`, which has seen the parts up to `seen`, is told now."""
         with self._lock:
             version = self.version
         return SyncReply(
             controller=self.incarnation,
             version=version,
             now_s=now_unix_s,
-            parts=self.news(node, seen),
+            parts=self.since(node, seen),
             lost_after_s=lost_after_s,
         )
 
@@ -90,21 +90,3 @@ class Desk:
         """Parts that `node` has been told of."""
         with self._lock:
             return set(self._parts.get(node, {}))
-
-
-def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:
-    """Ranks of each node of an attempt from its devices (`counts[node]` lists local indexes).
-
-    `gpu`: a process for each device, numbered node by node; `node`: one for each node, seeing all of them.
-    A job without devices has one rank.
-    """
-    places: list[list[Rank]] = []
-    number = 0
-    for devices in counts:
-        if kind == "node" or not devices:
-            ranks = [Rank(rank=number, local_rank=0, devices=list(devices))]
-        else:
-            ranks = [Rank(rank=number + i, local_rank=i, devices=[d]) for i, d in enumerate(devices)]
-        number += len(ranks)
-        places.append(ranks)
-    return places

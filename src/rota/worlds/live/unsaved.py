@@ -1,40 +1,17 @@
-"""The machines of the live world, and what has happened in it since the last step was stored."""
+"""What has happened in the live world since the last step was stored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rota.wire.sync import Cost, NodeInfo, Usage
+from rota.wire.sync import Cost, Usage
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.inbox import CommandAsked
 
 
 @dataclass
-class LiveNode:
-    """A machine that has joined."""
-
-    position: int
-    info: NodeInfo
-    state: str = "up"
-    """up, drained, away (its agent was stopped), lost or forgotten."""
-    reason: str = ""
-    drained_by: str = ""
-    sick: dict[int, str] = field(default_factory=dict)
-    """Local indexes of unhealthy devices, with the reason."""
-
-    @property
-    def name(self) -> str:
-        return self.info.name
-
-    @property
-    def is_forgotten(self) -> bool:
-        """It will not be back: it only keeps its place and the numbers of its devices."""
-        return self.state == "forgotten"
-
-
-@dataclass
-class News:
-    """What has happened in the world since the last step was stored."""
+class Unsaved:
+    """Taken by whoever stores it; what comes after belongs to the next step."""
 
     jobs: dict[int, LiveJob] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
@@ -51,3 +28,15 @@ class News:
     """Moments of submission and of the first process, of jobs that have just begun."""
     rebuild: str = ""
     """Why the loop has to be built anew; empty if it need not."""
+
+    def job(self, job: LiveJob) -> None:
+        """Something about `job` has changed."""
+        self.jobs[job.row] = job
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Something about `attempt` has changed."""
+        self.attempts[attempt.row, attempt.number] = attempt
+
+    def event(self, kind: str, job: str, text: str, who: str = "rota") -> None:
+        """A line for the audit; `job` is an id, or empty."""
+        self.events.append((who, kind, job, text))

@@ -1,0 +1,231 @@
+"""What the routes ask for, one small protocol for each subject.
+
+Plain methods are called on threads of a pool, several at once.  `sync`, `wait` and `logs` are coroutines on
+the event loop, because hundreds of them may be waiting: they must not block, and are cancelled when their
+caller goes away.  All of them are asked only after authentication; `Caller` says who asks, where it matters.
+How they say no stands in `rota.server.refusals`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rota.server.api.forms import (
+    Act,
+    JobChange,
+    JobFilter,
+    JoinToken,
+    LogRequest,
+    NewUser,
+    Question,
+    Submission,
+    Submitted,
+    UserToken,
+    Verb,
+)
+from rota.server.callers import Caller
+from rota.server.metrics import Gauges
+from rota.wire.job import JobSpec
+from rota.wire.keeping import Kept, KeptReply
+from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.views import (
+    ArrayDone,
+    ClusterStatus,
+    CostView,
+    DryRun,
+    EventView,
+    JobDetail,
+    JobView,
+    NodeView,
+    PolicyView,
+    UserView,
+    WhatIf,
+    Why,
+)
+
+
+class Submissions(Protocol):
+    """Jobs come in."""
+
+    def submit(self, who: Caller, request: Submission) -> Submitted:
+        """Put jobs on record (durable on return); the same ones again for a key seen before.
+
+        Forbidden if the specification names a tenant that is not the caller's.
+        """
+        ...
+
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
+        """Say what would happen to it; changes nothing."""
+        ...
+
+
+class Jobs(Protocol):
+    """Jobs that are on record; `id` is `17` or `17_3`.
+
+    Any person may list them and ask why; `detail`, `logs` and `wait` take an owner (`Caller.owns`) and raise
+    Forbidden otherwise.
+    """
+
+    def jobs(self, which: JobFilter) -> list[JobView]:
+        """Newest last."""
+        ...
+
+    def detail(self, who: Caller, id: str) -> JobDetail:
+        """All that is known of a job."""
+        ...
+
+    def why(self, id: str) -> Why:
+        """Why it waits, or why it runs as it does."""
+        ...
+
+    async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
+        """Text from `offset` on; empty if there is none after `wait_s`."""
+        ...
+
+    async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
+        """The job once it has ended, or as it is after `wait_s`."""
+        ...
+
+
+class JobCommands(Protocol):
+    """What owners have done to their jobs; Forbidden for others."""
+
+    def update(self, who: Caller, id: str, change: JobChange) -> JobView:
+        """Change only `change.changes()`.  Conflict if the job has ended, or has started and may not."""
+        ...
+
+    def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
+        """Cancel, hold …; on record on return, done soon after.  Conflict if the state does not allow it.
+
+        Doing what is done already (cancelling a cancelled job) is no error.  `id` may be an array's number:
+        then it is one command for all its jobs that are not over, and those that do not allow it are named.
+        """
+        ...
+
+
+class Nodes(Protocol):
+    """Machines as operators see them."""
+
+    def nodes(self) -> list[NodeView]:
+        """By name."""
+        ...
+
+    def drain(self, who: Caller, node: str, drained: bool, reason: str) -> NodeView:
+        """No new jobs on a node, or jobs again."""
+        ...
+
+    def forget(self, who: Caller, node: str) -> NodeView:
+        """A lost node is listed and counted no more, until it joins anew.  Conflict if it is not lost."""
+        ...
+
+
+class History(Protocol):
+    """What has happened."""
+
+    def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
+        """Jobs that ended in that time, oldest first."""
+        ...
+
+    def history_csv(self, since_s: float | None, until_s: float | None) -> str:
+        """The same as a trace that `rota simulate` reads."""
+        ...
+
+    def costs(self) -> list[CostView]:
+        """What starts, suspensions and departures took, as measured."""
+        ...
+
+    def events(self, since_seq: int, limit: int) -> list[EventView]:
+        """Those with a larger number, ascending."""
+        ...
+
+
+class Cluster(Protocol):
+    """How the cluster stands."""
+
+    def status(self) -> ClusterStatus:
+        """In one view."""
+        ...
+
+    def health(self) -> bool:
+        """Whether the store answers and the scheduler is alive; asked without authentication, so quick."""
+        ...
+
+    def gauges(self) -> Gauges:
+        """How many of what there are now."""
+        ...
+
+
+class Policies(Protocol):
+    """Which policy decides, which one beside it, and what another one would do."""
+
+    def policy(self) -> PolicyView:
+        """The one that decides."""
+        ...
+
+    def set_policy(self, who: Caller, policy: str) -> PolicyView:
+        """Another one from now on."""
+        ...
+
+    def shadow(self, who: Caller, policy: str | None) -> PolicyView:
+        """Run another policy beside the real one without acting; None ends that."""
+        ...
+
+    def whatif(self, question: Question) -> WhatIf:
+        """May take seconds."""
+        ...
+
+
+class Users(Protocol):
+    """People and their tokens."""
+
+    def users(self) -> list[UserView]:
+        """By name."""
+        ...
+
+    def add_user(self, user: NewUser) -> UserToken:
+        """Conflict if the name is taken."""
+        ...
+
+    def new_token(self, name: str) -> UserToken:
+        """A new token in place of all the user's old ones."""
+        ...
+
+    def remove_user(self, name: str) -> None:
+        """Their tokens are worth nothing from now on; their jobs stay."""
+        ...
+
+    def join_token(self, lifetime_s: float) -> JoinToken:
+        """A token with which machines may join for a while."""
+        ...
+
+
+class Agents(Protocol):
+    """The conversation with agents."""
+
+    def join(self, who: Caller, info: NodeInfo) -> Joined:
+        """Put a node on record, or its changed devices; answers with a new token of its agent."""
+        ...
+
+    async def sync(self, node: str, request: SyncRequest) -> SyncReply:
+        """Answers at once if there is something new for the node, otherwise after `wait_s`."""
+        ...
+
+    def kept(self, node: str, said: Kept) -> KeptReply:
+        """Which ended jobs' files the node may remove."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """All that the routes ask; each route takes the one it needs."""
+
+    submissions: Submissions
+    jobs: Jobs
+    commands: JobCommands
+    nodes: Nodes
+    history: History
+    cluster: Cluster
+    policies: Policies
+    users: Users
+    agents: Agents

@@ -1,0 +1,30 @@
+"""Who calls the controller, and which jobs they may touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a person, the agent of one node, or a machine that wants to join."""
+
+    user: str = ""
+    """Name of a person; empty for machines."""
+    tenant: str = ""
+    admin: bool = False
+    account: str = ""
+    """The machine's account that the person's commands run as; empty for the daemon's own."""
+    node: str = ""
+    """Node whose agent this is."""
+    joining: bool = False
+    """Holds a join token, good for nothing else."""
+
+    def owns(self, user: str, tenant: str) -> bool:
+        """Whether this person may touch a job of that user and tenant.
+
+        One's own, and those of one's own tenant and the tenants below it; admins may touch all.
+        """
+        if self.admin or (self.user and user == self.user):
+            return True
+        return bool(self.user and self.tenant) and f"{tenant}/".startswith(f"{self.tenant}/")

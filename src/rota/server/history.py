@@ -1,0 +1,44 @@
+"""What has happened on this cluster, for reports and simulations of it."""
+
+from __future__ import annotations
+
+from rota.server.clocks import Clock
+from rota.server.costs import cost_views
+from rota.server.export import history_csv
+from rota.server.records import JobRecords
+from rota.server.store.store import Store
+from rota.server.views import event_view
+from rota.wire.views import CostView, EventView, JobView
+
+
+class History:
+    """Implements `rota.server.api.services.History`."""
+
+    def __init__(self, store: Store, records: JobRecords, clock: Clock) -> None:
+        self._store, self._records, self._clock = store, records, clock
+        self._epoch_s = clock.epoch_unix_s
+
+    def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
+        """Jobs that ended in that time."""
+        low, high = self._window(since_s, until_s)
+        rows = self._store.history(low, high).jobs
+        ended = [row for row in rows if row.now.finish_s is not None and low <= row.now.finish_s <= high]
+        return self._records.views(sorted(ended, key=lambda row: row.now.finish_s or 0.0))
+
+    def history_csv(self, since_s: float | None, until_s: float | None) -> str:
+        """The same as a trace that `rota simulate` reads."""
+        history = self._store.history(*self._window(since_s, until_s))
+        return history_csv(history, self._store.specs([job.row for job in history.jobs]), self._epoch_s)
+
+    def _window(self, since_s: float | None, until_s: float | None) -> tuple[float, float]:
+        """From Unix times to seconds since the epoch: all of the past if not said."""
+        low = 0.0 if since_s is None else since_s - self._epoch_s
+        return low, self._clock() if until_s is None else until_s - self._epoch_s
+
+    def costs(self) -> list[CostView]:
+        """Medians of what was measured, over all jobs and by workload."""
+        return cost_views(self._store.costs())
+
+    def events(self, since_seq: int, limit: int) -> list[EventView]:
+        """Lines of the audit after a number."""
+        return [event_view(e, self._epoch_s) for e in self._store.events(since_seq=since_seq, limit=limit)]

@@ -1,0 +1,90 @@
+"""Jobs on record: listed, shown, explained, waited for, their logs read."""
+
+from __future__ import annotations
+
+import time
+
+from rota.server.answers import Answers
+from rota.server.api.forms import JobFilter, LogRequest
+from rota.server.callers import Caller
+from rota.server.clocks import Clock
+from rota.server.logs import Logs
+from rota.server.records import JobRecords
+from rota.server.store.rows import JobQuery
+from rota.server.store.store import Store
+from rota.server.tidying import Tidier
+from rota.server.views import attempt_view, event_view, is_over
+from rota.server.waiting import Notifier
+from rota.wire.sync import Capability, Piece
+from rota.wire.views import JobDetail, JobView, Why
+
+
+class Jobs:
+    """Implements `rota.server.api.services.Jobs`."""
+
+    def __init__(
+        self,
+        store: Store,
+        records: JobRecords,
+        answers: Answers,
+        tidier: Tidier,
+        logs: Logs,
+        notifier: Notifier,
+        clock: Clock,
+    ) -> None:
+        self._store, self._records, self._answers = store, records, answers
+        self._tidier, self._logs, self._notifier = tidier, logs, notifier
+        self._epoch_s = clock.epoch_unix_s
+
+    def jobs(self, which: JobFilter) -> list[JobView]:
+        """Newest last."""
+        since = None if which.since_s is None else which.since_s - self._epoch_s
+        rows = self._store.jobs(
+            JobQuery(
+                states=which.state,
+                tenant=which.tenant or None,
+                user=which.user or None,
+                name=which.name or None,
+                since_s=since,
+                limit=which.limit,
+            )
+        )
+        return self._answers.with_reasons(self._records.views(rows))
+
+    def detail(self, who: Caller, id: str) -> JobDetail:
+        """Everything about one job."""
+        row = self._records.own(who, id)
+        spec = self._store.spec(row.row)
+        assert spec is not None
+        capability = row.now.capability
+        return JobDetail(
+            job=self._records.views([row])[0],
+            spec=spec,
+            attempts=[attempt_view(attempt, self._epoch_s) for attempt in self._store.attempts(row.row)],
+            capability=None if capability is None else Capability(**capability),
+            events=[event_view(event, self._epoch_s) for event in self._store.events(job=id)],
+            gone=self._tidier.gone(row),
+        )
+
+    def why(self, id: str) -> Why:
+        """Why it waits, or runs as it does."""
+        return self._answers.why(self._records.row(id))
+
+    async def wait(self, who: Caller, id: str, wait_s: float) -> JobView:
+        """The job once it has ended, or as it is after `wait_s`."""
+        row = self._records.own(who, id)
+        until = time.monotonic() + wait_s
+        with self._notifier.listen(("job", row.row)) as listener:
+            while True:
+                view = self._records.view(id)
+                left = until - time.monotonic()
+                if is_over(view.state) or left <= 0:
+                    return view
+                await listener.wait(left)
+
+    async def logs(self, who: Caller, id: str, request: LogRequest) -> Piece:
+        """A piece of a log, from the agent that has it."""
+        row = self._records.own(who, id)
+        piece = await self._logs.read(row, request)
+        piece.error = piece.error and (self._tidier.logs_gone(row) or piece.error)
+        return piece

@@ -1,0 +1,44 @@
+"""Which policy decides, which one runs beside it, and what another one would do."""
+
+from __future__ import annotations
+
+from rota.server.answers import Answers
+from rota.server.api.forms import Question
+from rota.server.callers import Caller
+from rota.server.commanding import Commands
+from rota.server.policy.messages import check_policy
+from rota.wire.views import PolicyView, WhatIf
+from rota.worlds.live.knowledge import SOURCES
+
+
+class Policies:
+    """Implements `rota.server.api.services.Policies`."""
+
+    def __init__(self, commands: Commands, answers: Answers) -> None:
+        self._commands, self._answers = commands, answers
+
+    def policy(self) -> PolicyView:
+        """The policy in force, and its shadow."""
+        return self._answers.policy()
+
+    def set_policy(self, who: Caller, policy: str) -> PolicyView:
+        """Another policy, from now on."""
+        self._try(policy)
+        self._commands.give(who, "policy", {"policy": policy}, "policy")
+        return self._answers.new_policy(policy)
+
+    def shadow(self, who: Caller, policy: str | None) -> PolicyView:
+        """A policy that says what it would do; None ends that."""
+        if policy:
+            self._try(policy)
+        self._commands.give(who, "shadow", {"policy": policy or ""}, "shadow")
+        return self._answers.policy()
+
+    def whatif(self, question: Question) -> WhatIf:
+        """What would become of the live jobs under other policies."""
+        return self._answers.whatif(question)
+
+    def _try(self, policy: str) -> None:
+        """Refuse one that nobody knows, or that fails at the present moment."""
+        check_policy(policy, frozenset(SOURCES))
+        self._answers.try_policy(policy)

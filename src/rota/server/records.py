@@ -1,0 +1,47 @@
+"""Jobs on record, as people ask for them: by id, and only their own where that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rota.server.callers import Caller
+from rota.server.clocks import Clock
+from rota.server.refusals import Forbidden, NotFound
+from rota.server.scheduler_view import SchedulerView
+from rota.server.store.rows import JobRow
+from rota.server.store.store import Store
+from rota.server.tidying import Tidier
+from rota.server.views import job_view
+from rota.wire.views import JobView
+
+
+class JobRecords:
+    """Reads the store, and what the scheduler shows of jobs that hold something."""
+
+    def __init__(self, store: Store, shown: SchedulerView, clock: Clock, tidier: Tidier) -> None:
+        self._store, self._shown, self._clock, self._tidier = store, shown, clock, tidier
+
+    def views(self, rows: Iterable[JobRow]) -> list[JobView]:
+        """Jobs with what they hold now."""
+        now, attempts, epoch_s = self._clock(), self._shown.holding, self._clock.epoch_unix_s
+        return [job_view(row, attempts.get(row.row), epoch_s, now) for row in rows]
+
+    def view(self, id: str) -> JobView:
+        """A job by its id; NotFound."""
+        return self.views([self.row(id)])[0]
+
+    def row(self, id: str) -> JobRow:
+        """The row of a job by its id; NotFound."""
+        row = self._store.job_of_id(id)
+        if row is None and self._store.phases(id):
+            raise NotFound(f"{id} is an array; name one of its jobs, which `rota ls --all` lists")
+        if row is None:
+            raise self._tidier.missing(id)
+        return row
+
+    def own(self, who: Caller, id: str) -> JobRow:
+        """The row of a job that this person may touch; NotFound, Forbidden."""
+        row = self.row(id)
+        if not who.owns(row.user, row.asked.tenant):
+            raise Forbidden(f"job {id} belongs to {row.user!r}; {who.user!r} may not touch it")
+        return row

@@ -1,0 +1,46 @@
+"""What other threads read of the scheduler: how things stood after its last step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rota.server.store.rows import AttemptRow, NodeRow, PolicyRow
+
+
+@dataclass
+class SchedulerView:
+    """Written by the scheduler's thread, as stored last; copy a mapping before going through it."""
+
+    policy: PolicyRow | None = None
+    """The one that decides; None until the store has been read."""
+    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    holding: dict[int, AttemptRow] = field(default_factory=dict)
+    """The living attempt of each running job."""
+    suspended: dict[int, AttemptRow] = field(default_factory=dict)
+    """Likewise of jobs that are suspended in place."""
+    ids: dict[int, str] = field(default_factory=dict)
+    """Ids of the jobs in both."""
+    decisions: int = 0
+    late: int = 0
+    """Decisions that did not come in time."""
+    last_s: float | None = None
+    """How long the last decision took."""
+
+    def holding_by_node(self) -> dict[str, dict[str, AttemptRow]]:
+        """Attempts of running jobs by the names of their nodes and the ids of their jobs."""
+        return _by_node(self.holding, self.ids)
+
+    def suspended_by_node(self) -> dict[str, dict[str, AttemptRow]]:
+        """Likewise of jobs that are suspended in place."""
+        return _by_node(self.suspended, self.ids)
+
+
+def _by_node(attempts: Mapping[int, AttemptRow], ids: Mapping[int, str]) -> dict[str, dict[str, AttemptRow]]:
+    by_node: dict[str, dict[str, AttemptRow]] = {}
+    ids = dict(ids)  # the scheduler changes both
+    for row, attempt in dict(attempts).items():
+        if row in ids:
+            for place in attempt.parts["places"]:
+                by_node.setdefault(place["name"], {})[ids[row]] = attempt
+    return by_node

@@ -1,0 +1,77 @@
+"""Jobs come in: checked, put on record, and handed to the scheduler."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from rota.errors import InputError
+from rota.server.answers import Answers
+from rota.server.api.forms import Submission, Submitted
+from rota.server.callers import Caller
+from rota.server.clocks import Clock
+from rota.server.rebuilding import asked_job, live_job
+from rota.server.refusals import Forbidden
+from rota.server.store.asked import jobs_of
+from rota.server.store.store import Store
+from rota.server.views import job_view
+from rota.wire.job import JobSpec, array_indexes, check_tenant
+from rota.wire.views import DryRun
+from rota.worlds.live.inbox import Arrived, Inbox
+
+
+class Submissions:
+    """Implements `rota.server.api.services.Submissions`."""
+
+    def __init__(self, store: Store, inbox: Inbox, clock: Clock, answers: Answers) -> None:
+        self._store, self._inbox, self._clock, self._answers = store, inbox, clock, answers
+        self._in_order = threading.Lock()
+        """Rows arrive at the scheduler in the order in which they were put on record."""
+
+    def submit(self, who: Caller, request: Submission) -> Submitted:
+        """Put jobs on record; see the protocol."""
+        spec = self._admitted(who, request.spec)
+        accounts, types = {who.user: who.account}, tuple(spec.gpu_types)
+        with self._in_order:
+            rows = self._store.add_jobs(who.user, _tenant(who), jobs_of(spec), self._clock(), request.key)
+            arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec), types) for row in rows]
+            self._inbox.put(Arrived(arrived))
+        now, epoch_s = self._clock(), self._clock.epoch_unix_s
+        return Submitted(
+            jobs=[job_view(row, None, epoch_s, now) for row in rows],
+            warnings=self._answers.ignored(spec),
+        )
+
+    def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
+        """What would happen to it."""
+        return self._answers.dry_run(who, self._admitted(who, spec))
+
+    def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
+        """The specification, if this person may submit it and what it names is there."""
+        tenant = spec.tenant
+        try:
+            check_tenant(tenant)
+            if spec.array:
+                array_indexes(spec.array)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        if os.geteuid() == 0 and not who.admin and not who.account:
+            raise Forbidden(
+                f"user {who.user!r} has no account on the machines, and this cluster runs as root; an admin "
+                "removes the user and adds them anew with one: rota user add NAME --account ACCOUNT"
+            )
+        if tenant and not who.admin and not f"{tenant}/".startswith(f"{_tenant(who)}/"):
+            raise Forbidden(
+                f"{who.user!r} belongs to tenant {_tenant(who)!r} and may not submit for {tenant!r}"
+            )
+        for before in spec.after:
+            if not self._store.phases(before.job):
+                raise InputError(
+                    f"after: there is no job {before.job!r}; expected the id of a job or of an array"
+                )
+        return spec
+
+
+def _tenant(who: Caller) -> str:
+    """The tenant that a person submits for if nothing else is said."""
+    return who.tenant or who.user

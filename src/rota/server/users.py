@@ -1,0 +1,66 @@
+"""Users and the tokens that stand for them."""
+
+from __future__ import annotations
+
+from rota.errors import InputError
+from rota.server.api.forms import JoinToken, NewUser, UserToken
+from rota.server.auth import mint
+from rota.server.refusals import Conflict, NotFound
+from rota.server.roster import StoredRoster
+from rota.wire.job import check_tenant
+from rota.wire.views import UserView
+
+
+class Users:
+    """Implements `rota.server.api.services.Users`."""
+
+    def __init__(self, roster: StoredRoster) -> None:
+        self._roster = roster
+
+    def users(self) -> list[UserView]:
+        """All users by name."""
+        return self._roster.users()
+
+    def add_user(self, user: NewUser) -> UserToken:
+        """A user with a token that is shown only now.
+
+        Conflict if the name is taken, InputError if the account is another user's or the tenant is no path.
+        """
+        if self._roster.user(user.name) is not None:
+            raise Conflict(f"there is a user {user.name!r} already")
+        tenant = user.tenant or user.name
+        self._check(tenant, user.account)
+        view = UserView(name=user.name, admin=user.admin, tenant=tenant, account=user.account)
+        self._roster.put_user(view)
+        return UserToken(user=view, token=self._roster.renew("user", user.name))
+
+    def _check(self, tenant: str, account: str) -> None:
+        """InputError for what nobody can be."""
+        try:
+            check_tenant(tenant)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        other = self._roster.user_of_account(account) if account else None
+        if other is not None:
+            raise InputError(
+                f"account {account!r} is that of user {other.name!r}; the socket could not tell the two apart"
+            )
+
+    def new_token(self, name: str) -> UserToken:
+        """A new token in place of the old ones; NotFound."""
+        view = self._roster.user(name)
+        if view is None:
+            raise NotFound(f"there is no user {name!r}")
+        return UserToken(user=view, token=self._roster.renew("user", name))
+
+    def remove_user(self, name: str) -> None:
+        """The user's tokens are worth nothing any more; NotFound."""
+        if self._roster.user(name) is None:
+            raise NotFound(f"there is no user {name!r}")
+        self._roster.remove_user(name)
+
+    def join_token(self, lifetime_s: float) -> JoinToken:
+        """A token with which machines may join for a while."""
+        token, record = mint("join", "", lifetime_s)
+        self._roster.put_token(record)
+        return JoinToken(token=token, expires_s=record.expires_s or 0.0)

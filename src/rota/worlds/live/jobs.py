@@ -1,0 +1,157 @@
+"""The live jobs with their attempts and holds: the small table that all of this room reads and changes.
+
+What happens to them is done by functions that take the table: `reports`, `commands` and `due` change it and
+tell a `BatchBuilder`; `moving` changes it after a decision.  Beside the jobs stands what a change has to
+reach: the loop's table (`state`), the directives for agents, timers, and what is not stored yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+
+from rota.model.growing import GrowingTable
+from rota.model.jobs import Job
+from rota.scheduler.moments.replica import TracedState
+from rota.table.progress import Progress
+from rota.table.state import State
+from rota.worlds.live.attempts import LiveJob
+from rota.worlds.live.directives import Directives
+from rota.worlds.live.machines import Machines
+from rota.worlds.live.names import Names
+from rota.worlds.live.observed import Observer
+from rota.worlds.live.recent_costs import RecentCosts
+from rota.worlds.live.settings import LiveSettings
+from rota.worlds.live.timers import Timers
+from rota.worlds.live.unsaved import Unsaved
+
+
+class LiveJobs(Mapping[int, LiveJob]):
+    """Jobs by row that are not over, or of which a process may still be there."""
+
+    state: State
+    """The loop's table, from `attach` on."""
+
+    def __init__(
+        self,
+        table: GrowingTable,
+        machines: Machines,
+        jobs: Iterable[LiveJob],
+        directives: Directives,
+        epoch_unix_s: float,
+        settings: LiveSettings,
+    ) -> None:
+        self.table = table
+        self.machines = machines
+        self.directives = directives
+        self.epoch_unix_s = epoch_unix_s
+        self.settings = settings
+        self.names = Names(table.jobs.ids)
+        self.dependents: dict[int, set[int]] = {}
+        """Row -> rows of the jobs that are to run after it."""
+        self.timers = Timers()
+        self.costs = RecentCosts()
+        self.observers: list[Observer] = []
+        self.unsaved = Unsaved()
+        self._jobs = {job.row: job for job in jobs}
+        self._gone: set[int] = set()
+
+    # -- a mapping -------------------------------------------------------------------------------
+
+    def __getitem__(self, row: int) -> LiveJob:
+        return self._jobs[row]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def values(self) -> ValuesView[LiveJob]:
+        """The dictionary's own: other threads copy them while jobs come and go."""
+        return self._jobs.values()
+
+    def items(self) -> ItemsView[int, LiveJob]:
+        """Likewise."""
+        return self._jobs.items()
+
+    # -- rows come and go ------------------------------------------------------------------------
+
+    def enter(self, job: LiveJob, asked: Job, types: tuple[str, ...]) -> None:
+        """Append a job to the growing table, which has room for it."""
+        row = self.table.append(asked, types)
+        if isinstance(self.state, TracedState):
+            self.state.entered(asked, types)
+        else:
+            self.state.enter(row)
+        self._jobs[row] = job
+        self.names.add(job.id, row)
+
+    def drop_if_gone(self, job: LiveJob) -> None:
+        """Forget, once it is on record, a job that is over and of which nothing is left."""
+        if job.is_over and not job.living:
+            self._gone.add(job.row)
+
+    def take_unsaved(self) -> Unsaved:
+        """Everything to be stored now; what is over and on record is forgotten."""
+        unsaved, self.unsaved = self.unsaved, Unsaved()
+        for row in self._gone:
+            self._jobs.pop(row, None)
+        self._gone.clear()
+        return unsaved
+
+    # -- what is known of a row ------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The moment that the loop's table stands at."""
+        return self.state.now
+
+    @property
+    def progress(self) -> Progress:
+        """How far all jobs are."""
+        return self.state.progress
+
+    def is_running(self, job: LiveJob) -> bool:
+        """True if it holds devices in the loop's table."""
+        return job.row in self.state.running
+
+    def submit_s(self, row: int) -> float:
+        """When it was submitted, in seconds since the epoch."""
+        return self.table.jobs.submit_s.item(row)
+
+    def workload(self, row: int) -> str:
+        """What it runs, as tables of speeds and costs know it."""
+        return self.table.jobs.name_of("workload", row)
+
+    def members(self, first: int | None) -> list[LiveJob]:
+        """The live jobs of the array whose first row this is."""
+        return [job for job in self.values() if first is not None and job.array_first == first]
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def set_timers(self, job: LiveJob) -> None:
+        """Everything that time will bring to `job` as it stands."""
+        for hold in job.holds.values():
+            if hold.until_s is not None:
+                self.timers.set(job.row, hold.until_s)
+        end_s = self._limit_s(job)
+        if end_s < math.inf:
+            self.timers.set(job.row, end_s)
+
+    def _limit_s(self, job: LiveJob) -> float:
+        """Moment at which the run time limit or the trial of a running job ends."""
+        if job.is_over or not self.is_running(job):
+            return math.inf
+        attempt, ends_s = job.attempt, math.inf
+        if job.spec.time_s is not None:
+            ends_s = self.now + job.spec.time_s - self.state.ran_s(job.row)
+        if attempt is not None and attempt.is_trial:
+            began_s = self.now if attempt.ready_s is None else attempt.ready_s
+            ends_s = min(ends_s, began_s + self.settings.trial_s)
+        return ends_s
+
+    def note_progress(self, row: int) -> None:
+        """How far or how fast `row` is has changed: mirrors are told."""
+        if isinstance(self.state, TracedState):
+            self.state.paced.add(row)

@@ -1,0 +1,170 @@
+"""The verbs of a live job's life: held, released, begun, resumed, sent away, voided, over."""
+
+from __future__ import annotations
+
+from rota.model.grants import Grant
+from rota.scheduler.world import How
+from rota.wire.sync import Notice, Part, PartStatus, Wanted
+from rota.worlds.live import leaving
+from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
+from rota.worlds.live.batch_builder import BatchBuilder
+from rota.worlds.live.dependencies import array_is_full, wake_array
+from rota.worlds.live.holds import ARRAY, Hold, note_of
+from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.observing import rate_of
+from rota.worlds.live.parts import part_of, places_of
+
+AFTERWARDS_S = 1e-3
+"""So long after a moment the loop has taken it in."""
+
+# -- holds ---------------------------------------------------------------------------------------
+
+
+def hold(live: LiveJobs, job: LiveJob, why: Hold, batch: BatchBuilder) -> None:
+    """Hide `job`, which waits, is held or stops at this moment."""
+    job.holds[why.kind] = why
+    live.unsaved.job(job)
+    batch.hold(job.row, note_of(job.holds))
+    live.set_timers(job)
+    wake_array(live, job)
+
+
+def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None:
+    """One hold of a held job is over; without any it waits for devices."""
+    if job.holds.pop(kind, None) is None:
+        return
+    live.unsaved.job(job)
+    if job.row not in live.state.held:
+        return
+    if kind != ARRAY and not job.holds and array_is_full(live, job):
+        job.holds[ARRAY] = Hold(ARRAY, provided=job.array_most)
+    if job.holds:
+        batch.hold(job.row, note_of(job.holds))
+    else:
+        batch.release(job.row)
+
+
+# -- attempts ------------------------------------------------------------------------------------
+
+
+def order(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
+    """Stage what agents shall do for `attempt`, unless an earlier attempt has to go first."""
+    live.unsaved.attempt(attempt)
+    earlier = [other for other in job.living if other.number < attempt.number]
+    attempt.is_ordered = not earlier
+    if attempt.is_ordered:
+        for place in attempt.places:
+            if not place.is_over:
+                live.directives.stage(place.name, part_of(live, job, attempt, place))
+
+
+def dismiss(live: LiveJobs, node: str, row: int, job_id: str, attempt: int, *, alive: bool) -> None:
+    """Tell `node` that a part it knows is void (if a process may be there) or done with."""
+    wanted = Wanted.KILL if alive else Wanted.FORGET
+    live.directives.stage(node, Part(row=row, job=job_id, attempt=attempt, version=0, wanted=wanted))
+
+
+def begin(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
+    """A new attempt on `grant`; ordered when the earlier ones have gone."""
+    attempt = Attempt(
+        row=job.row,
+        number=len(job.attempts) + 1,
+        grant=grant,
+        places=places_of(live.machines, job.spec, grant),
+        wanted=Wanted.RUN,
+        wanted_s=live.now,
+        is_trial=job.needs_trial,
+        saved_base=live.progress.base.item(job.row),
+    )
+    job.attempts.append(attempt)
+    order(live, job, attempt)
+    live.set_timers(job)
+
+
+def resume(live: LiveJobs, job: LiveJob, attempt: Attempt, grant: Grant) -> None:
+    """The suspended `attempt` goes on, on the devices of `grant`."""
+    for place, new in zip(attempt.places, places_of(live.machines, job.spec, grant), strict=True):
+        place.devices, place.ranks = new.devices, new.ranks
+    attempt.grant, attempt.wanted, attempt.told = grant, Wanted.RUN, None
+    attempt.is_for_others = False
+    is_running = all(place.status is PartStatus.RUNNING for place in attempt.places)
+    attempt.notice, attempt.wanted_s = None, live.now
+    attempt.ready_s = live.now if is_running else None
+    order(live, job, attempt)
+    live.set_timers(job)
+
+
+def work_on(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
+    """The attempt works from now on."""
+    rate = attempt.grant.share if attempt.is_trial else rate_of(job, attempt.grant)
+    live.progress.pace(job.row, rate, live.now, live.now)
+    live.note_progress(job.row)
+
+
+def send_away(
+    live: LiveJobs,
+    job: LiveJob,
+    attempt: Attempt,
+    how: How,
+    reason: str,
+    text: str,
+    wanted: Wanted = Wanted.STOP,
+    *,
+    for_others: bool = False,
+) -> None:
+    """Tell the living `attempt` to give its devices back; one that was never ordered vanishes.
+
+    `for_others` if a decision wants it so: what work that costs is theirs to wait for.
+    """
+    attempt.told, attempt.wanted, attempt.is_for_others = how, wanted, for_others
+    deadline = live.epoch_unix_s + live.now + job.spec.notice_s + job.spec.grace_s
+    attempt.notice = Notice(reason=reason, text=text, deadline_s=deadline)
+    if not attempt.is_ordered:
+        withdraw(live, attempt)
+        return
+    order(live, job, attempt)
+
+
+def withdraw(live: LiveJobs, attempt: Attempt) -> None:
+    """`attempt`, which no agent has heard of, is over before it began."""
+    attempt.end_s, attempt.how, attempt.cause = live.now, WITHDRAWN, "never began"
+    live.unsaved.attempt(attempt)
+
+
+def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
+    """`attempt` counts for nothing any more, whatever its processes do on a machine out of reach."""
+    keep_work(live, job, attempt, completely=False)
+    attempt.end_s, attempt.how, attempt.cause = live.now, How.LOST, why
+    live.unsaved.attempt(attempt)
+    for place in attempt.places:
+        dismiss(live, place.name, job.row, job.id, attempt.number, alive=not place.is_over)
+    live.unsaved.event("lost", job.id, f"attempt {attempt.number}: {why}")
+
+
+def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
+    """What remains of the work of `attempt` once its processes have gone; all of it if `completely`."""
+    if attempt is job.attempt:
+        live.progress.stop(job.row, attempt.until_s(live.now))  # the loop hears of the end later
+    leaving.keep_saved(live, job, attempt, completely=completely)
+    live.note_progress(job.row)
+
+
+# -- the end -------------------------------------------------------------------------------------
+
+
+def end(live: LiveJobs, job: LiveJob, state: str, cause: str, at_s: float | None = None) -> None:
+    """`job` has ended as `state`, at `at_s` or now; processes of it may still be on their way out."""
+    job.is_over, job.state, job.cause = True, state, cause
+    job.finish_s = live.now if at_s is None else at_s
+    job.holds.clear()
+    live.unsaved.job(job)
+    for dependent in live.dependents.get(job.row, ()):
+        live.timers.set(dependent, live.now + AFTERWARDS_S)  # once the table shows the end
+    wake_array(live, job)
+
+
+def send_all_away(live: LiveJobs, job: LiveJob, how: How, reason: str, wanted: Wanted = Wanted.STOP) -> None:
+    """Whatever is left of a job that is over gives its devices back; without any, the job is forgotten."""
+    for attempt in job.living:
+        send_away(live, job, attempt, how, reason, job.cause, wanted)
+    live.drop_if_gone(job)

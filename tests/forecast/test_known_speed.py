@@ -1,0 +1,163 @@
+"""Forks work at the speeds that the moment knows: what-if answers what the simulation itself does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from play import trace_of
+from rota.forecast.altered import with_job
+from rota.forecast.fork import Origin, fork
+from rota.forecast.held import waits_of
+from rota.forecast.known_speed import known_speeds, speed_of
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.scaling import ScalingCurves
+from rota.knowledge.throughput import ThroughputTable
+from rota.model.cluster import Cluster, parse_cluster
+from rota.model.grants import Grant
+from rota.model.jobs import Truth
+from rota.model.trace import Trace
+from rota.scheduler.loop import Loop
+from rota.scheduler.moments.frozen import Frozen, freeze
+from rota.scheduler.moments.packing import unpack_jobs
+from rota.scheduler.policy import parse_policy
+from rota.worlds.simulated.pace import At
+from rota.worlds.simulated.recorder import RunRecorder
+from rota.worlds.simulated.run import Setting, prepare
+from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.speed_goodput import GoodputSpeed
+from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
+
+MIXED = parse_cluster("1x2:V100,1x2:K80")
+FOUR = parse_cluster("1x4")
+TYPES = ThroughputTable.build(
+    {("fast", "v100", 1): 9.0, ("fast", "k80", 1): 1.0, ("slow", "v100", 1): 3.0, ("slow", "k80", 1): 2.0}
+)
+CURVES = ScalingCurves.build(
+    {"fast": {1: 3.0, 2: 5.9, 4: 11.0}, "slow": {1: 2.0, 2: 2.5, 4: 2.6}}, clean=False
+)
+
+
+def iterations(text: str, **columns: object) -> Trace:
+    """Jobs by turns of both workloads, with so many iterations as `text` says seconds."""
+    names = ("fast", "slow")
+    trace = trace_of(text, workload_names=names, **columns)
+    jobs = replace(trace.jobs, workload=np.arange(len(trace)) % 2)
+    return replace(
+        trace,
+        jobs=jobs,
+        truth=Truth.build(np.full(len(trace), np.nan), iterations=trace.truth.duration_s),
+    )
+
+
+def paused(
+    policy: str, trace: Trace, cluster: Cluster, speed: SpeedModel, at_s: float
+) -> tuple[Loop, RunRecorder, Frozen]:
+    """A run that has come to `at_s`, and its moment there."""
+    loop, recorder = prepare(parse_policy(policy).make(), trace, cluster, Setting(speed=speed))
+    assert loop.step()
+    while loop.state.now < at_s:
+        assert loop.step()
+    return loop, recorder, freeze(loop.snapshot(), loop.memory, policy)
+
+
+SINGLES = "A 1x3000 B 1x3000 C 1x2000 D 1x900 E 1x5000@50 F 1x700@60"
+ELASTIC = "A 1x3000 B 2x900 C 1x2000 D 1x900 E 2x5000@50 F 1x700@60"
+
+
+@pytest.mark.parametrize("name", ["max_min", "max_min:round_s=60", "afs"])
+@pytest.mark.parametrize("at_s", [61.0, 200.0, 400.0])
+def test_a_fork_ends_as_the_simulation_does(name: str, at_s: float) -> None:
+    """The policy in force goes on with its memory; every job ends when it does in the run itself."""
+    if name == "afs":
+        trace, cluster = iterations(ELASTIC, gpus_min=1, gpus_max=4), FOUR
+        speed: SpeedModel = ScalingSpeed(trace, cluster, CURVES)
+    else:
+        trace, cluster = iterations(SINGLES), MIXED
+        speed = ThroughputSpeed(trace, cluster, TYPES)
+    loop, recorder, moment = paused(name, trace, cluster, speed, at_s)
+    wake = loop.wake
+    total_s = speed.total(trace) / speed.per_s
+    forked, ends = fork(
+        Origin(moment.packed, waits_of(moment.packed, None)),
+        parse_policy(name).make(),
+        total_s,
+        total_s,
+        memory=moment.memory,
+        wake=wake,
+    )
+    forked.run()
+    loop.run()
+    left = {row: at for row, at in recorder.ends if at > moment.packed["state"]["now"]}
+    assert left
+    assert {row: at for row, (_, at) in ends.ends.items()} == pytest.approx(left, abs=1e-6)
+
+
+def test_another_policy_meets_the_same_speeds() -> None:
+    """On the K80s, where FIFO left it, A is nine times slower than it asked to be."""
+    trace = iterations("A 1x900 B 1x900 C 1x900")
+    speed = ThroughputSpeed(trace, MIXED, TYPES)
+    _, _, moment = paused("max_min:round_s=90000", trace, MIXED, speed, 10.0)
+    total_s = speed.total(trace) / speed.per_s
+    origin = Origin(moment.packed, waits_of(moment.packed, None))
+    loop, recorder = fork(origin, parse_policy("fifo").make(), total_s, total_s)
+    loop.run()
+    by_hand = {}
+    for row, grant in (
+        (grant[0], Grant(grant[0], tuple(grant[1]))) for grant in moment.packed["state"]["grants"]
+    ):
+        by_hand[row] = speed.total(trace)[row] / speed.pace(row, grant, (), At(0.0, 0.0, 0.0)).rate
+    assert {row: at for row, (_, at) in recorder.ends.items()} == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(("workload", "rates"), [("slow", [1.0, 2 / 3]), ("new", [1.0, 1.0])])
+def test_a_job_that_is_new_is_as_fast_as_others_of_its_workload(workload: str, rates: list[float]) -> None:
+    """Without any of its workload it is as fast on every type."""
+    trace = iterations("A 1x900 B 1x900")
+    moment = paused("max_min", trace, MIXED, ThroughputSpeed(trace, MIXED, TYPES), 0.0)[2]
+    job = replace(trace.jobs.job(1), id="C", workload=workload)
+    packed = with_job(moment, job).packed
+    jobs = unpack_jobs(packed["jobs"])
+    speed = speed_of(known_speeds(packed["knowledge"], jobs, MIXED), jobs, MIXED)
+    found = [speed.pace(2, Grant(2, (device,)), (), At(0.0, 0.0, 0.0)).rate for device in (0, 2)]
+    assert found == pytest.approx(rates)
+
+
+def test_a_new_job_scales_as_others_of_its_workload() -> None:
+    trace = iterations("A 1x900 B 1x900", gpus_max=4)
+    moment = paused("afs", trace, FOUR, ScalingSpeed(trace, FOUR, CURVES), 0.0)[2]
+    for workload, expected in (("slow", [1.0, 1.25, 1.275, 1.3]), ("new", [1.0, 2.0, 3.0, 4.0])):
+        packed = with_job(moment, replace(trace.jobs.job(1), id="C", workload=workload)).packed
+        jobs = unpack_jobs(packed["jobs"])
+        speed = speed_of(known_speeds(packed["knowledge"], jobs, FOUR), jobs, FOUR)
+        grants = [Grant(2, tuple(range(count))) for count in (1, 2, 3, 4)]
+        assert [speed.pace(2, grant, (), At(0.0, 0.0, 0.0)).rate for grant in grants] == pytest.approx(
+            expected
+        )
+
+
+def test_without_knowledge_of_speeds_durations_hold() -> None:
+    assert type(speed_of({}, trace_of("A 1x1").jobs, FOUR)) is FixedDuration
+
+
+def test_work_that_no_seconds_count_is_the_seconds_run() -> None:
+    """Goodput with two phases: after 2 s the fork has 2 s of work done, and 3 to go of 5."""
+    profile = GoodputProfile(
+        BatchLimits(64, 64, 16, 64),
+        {"*": StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0)},
+        (Phase(100.0, Noise(1.0, 4.0)), Phase(np.inf, Noise(1.0, 0.0))),
+    )
+    trace = trace_of("A 1x50", workload=0, workload_names=("w",))
+    speed = GoodputSpeed(trace, FOUR, GoodputTable({"w": profile}))
+    loop, _ = prepare(parse_policy("fifo").make(), trace, FOUR, Setting(speed=speed))
+    loop.step()
+    loop.state.now = 2.0
+    moment = freeze(loop.snapshot(), loop.memory, "fifo")
+    origin = Origin(moment.packed, waits_of(moment.packed, None))
+    total_s = np.array([5.0])
+    forked, recorder = fork(origin, parse_policy("fifo").make(), total_s, total_s)
+    assert forked.state.work_s(0) == pytest.approx(2.0)
+    forked.run()
+    assert recorder.ends[0][1] == pytest.approx(5.0)
