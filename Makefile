@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-WORKERS ?= auto
+# More than there are cores: many tests wait for processes.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 
 # make demo TRACE=jobs.csv CLUSTER=80x8:V100 POLICY=fifo,srtf
 TRACE   ?=
@@ -53,7 +54,7 @@ DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
 DEMO_JOBS    := 3000
 
 quick: setup  ## the tests that start no process and never sleep: under a minute, for the work loop
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --quick
+	$(BIN)/pytest -q -n auto --dist worksteal --quick
 
 test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not soak"

@@ -12,14 +12,10 @@ Checked   tests/test_examples.py: a queue worked out by hand, and the contract o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import rota
-from rota.knowledge.needs import Knowledge
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import register
+from rota.scheduler.priority import Keys, Rows, priority
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.priority import ByPriority
 
 
 @dataclass(frozen=True)
@@ -30,22 +26,11 @@ class HandicapParameters:
     """Seconds that each GPU counts as."""
 
 
-@register("handicap", "First in, first out, with a handicap by size", parameters=HandicapParameters)
-class Handicap:
-    """First in, first out with a handicap."""
-
-    needs: frozenset[Knowledge] = frozenset()
-
-    def __init__(self, parameters: HandicapParameters | None = None) -> None:
-        self.p = parameters or HandicapParameters()
-        self.inner = ByPriority(self.place_in_queue)
-
-    def place_in_queue(self, snapshot: Snapshot, rows: Any) -> Any:
-        """Handicapped submission of a row, or of an array of rows: the lowest is served first."""
-        return snapshot.jobs.submit_s[rows] + self.p.per_gpu_s * snapshot.jobs.gpus[rows]
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        return self.inner.decide(snapshot, memory)
+@priority("handicap", "First in, first out, with a handicap by size", parameters=HandicapParameters)
+def handicap(snapshot: Snapshot, rows: Rows, parameters: HandicapParameters) -> Keys:
+    """Handicapped submission of a row, or of an array of rows: the lowest is served first."""
+    keys: Keys = snapshot.jobs.submit_s[rows] + parameters.per_gpu_s * snapshot.jobs.gpus[rows]
+    return keys
 
 
 if __name__ == "__main__":

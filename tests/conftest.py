@@ -6,6 +6,7 @@ has to come within some milliseconds.
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Iterator
@@ -35,10 +36,33 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.addaudithook(refuse_processes)
 
 
+def pytest_collection() -> None:
+    """Ten thousand tests are made and none is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was made lives as long as the tests do: nobody need look through it again."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `--quick`, those folders are not even imported."""
     apart = collection_path.parent == TESTS and collection_path.name in ABOUT_PROCESSES
     return True if apart and config.getoption("quick") else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no worker ends up with it alone."""
+    items.sort(key=turn)
+
+
+def turn(item: pytest.Item) -> int:
+    """0 for slow tests that stand by themselves, 1 for folders about processes, 2 for all others."""
+    if item.path.relative_to(TESTS).parts[0] in ABOUT_PROCESSES:
+        return 1
+    return 2 - 2 * bool(item.get_closest_marker("slow"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,7 +14,7 @@ from play import finishes, play
 from rota.testing import policy_contract
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-Handicap = runpy.run_path(str(EXAMPLES / "handicap.py"))["Handicap"]
+HANDICAP = runpy.run_path(str(EXAMPLES / "handicap.py"))
 
 
 @pytest.mark.slow
@@ -31,9 +31,9 @@ def test_example(script: Path, tmp_path: Path) -> None:
 
 def test_handicap_by_hand() -> None:
     """A holds all 4 GPUs.  B (4 GPUs) came first but counts as 4 h late; C (1 GPU, 1 h) goes before it."""
-    policy = Handicap(Handicap.__init__.__globals__["HandicapParameters"](per_gpu_s=3600.0))
+    policy = HANDICAP["handicap"](HANDICAP["HandicapParameters"](per_gpu_s=3600.0))
     ends = finishes(play(policy, "A 4x100 B 4x10@10 C 1x50@20", "1x4"))
     assert ends == {"A": 100.0, "C": 150.0, "B": 160.0}
 
 
-test_handicap_keeps_the_contract = policy_contract(Handicap)
+test_handicap_keeps_the_contract = policy_contract(HANDICAP["handicap"])

@@ -1,4 +1,4 @@
-"""Pages do not rot: generated ones are fresh, links lead somewhere, and the README can be typed in."""
+"""Pages do not rot: generated ones are fresh, links and maps name what is there, the README can be run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pathlib import Path
 
 import pytest
 
+import rota
 from rota.cli import job_pages
 from rota.cli.pages import cli_page, systems_page, with_table
+from rota.cli.rooms import BEGIN, END, printed, rooms, with_files
 from rota.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 STALE = "stale; `make docs` prints it again"
+SOURCE = Path(rota.__file__).parent
+ROOMS = rooms(SOURCE)
+SCREEN_LINES = 60
 
 
 def test_cli_page() -> None:
@@ -73,6 +78,43 @@ def test_every_page_is_listed() -> None:
     """docs/README.md names all of them."""
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8")))
     assert {path.name for path in (ROOT / "docs").glob("*.md")} == listed | {"README.md"}
+
+
+def folders_and_files(room: Path) -> set[str]:
+    """Names in `room` without their suffix."""
+    files = {path.stem for path in room.glob("*.py")} - {"__init__", "__main__"}
+    return files | {path.parent.name for path in room.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(SOURCE)))
+def test_readme(room: Path) -> None:
+    """It fits on a screen and names every file; a list that is printed is fresh."""
+    text = (room / "README.md").read_text(encoding="utf-8")
+    assert folders_and_files(room) <= set(re.findall(r"\w+", text))
+    assert len(text.splitlines()) <= SCREEN_LINES
+    if printed(text):
+        assert with_files(text, room) == text, STALE
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(SOURCE)))
+def test_files_named_by_hand_exist(room: Path) -> None:
+    """`name.py` in a README is a file of the room or of a folder in it."""
+    text = (room / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:\w+/)*(\w+\.py)`", text))
+    assert named <= {path.name for path in room.rglob("*.py")}
+
+
+def test_contributing_names_every_room() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = page.split("## How the tree is laid out")[1].split("```")[1]
+    assert sorted(re.findall(r"^(\w+)  ", tree, re.MULTILINE)) == sorted(
+        room.name for room in ROOMS if room.parent == SOURCE
+    )
+
+
+def test_a_page_without_a_place_is_refused() -> None:
+    with pytest.raises(InputError, match="has no place for its files"):
+        with_files(f"{BEGIN}{BEGIN}{END}", SOURCE / "model")
 
 
 @pytest.mark.slow

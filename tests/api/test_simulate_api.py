@@ -15,7 +15,7 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
-from rota.policies.srtf import Srtf
+from rota.policies.srtf import srtf
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated import many
@@ -94,10 +94,10 @@ def test_script_without_guard(tmp_path: Path) -> None:
 class Counting:
     """SRTF that counts in an attribute, as a cache might."""
 
-    needs = Srtf.needs
+    needs = srtf().needs
 
     def __init__(self) -> None:
-        self.inner = Srtf()
+        self.inner = srtf()
         self.calls = 0
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:

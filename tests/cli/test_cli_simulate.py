@@ -126,6 +126,37 @@ def test_slowdowns(folder: Path) -> None:
     assert mixed["mean_jct_s"] > plain["mean_jct_s"]
 
 
+TABLES = {
+    "work.csv": (
+        "job_id,submit_s,duration_s,gpus,workload,iterations,cpus\na,0,,1,w,1000,2\nb,0,,1,w,1000,2\n"
+    ),
+    "seconds.csv": "job_id,submit_s,duration_s,gpus,workload\na,0,100,1,w\n",
+    "rates.json": '{"v100": {"(\'w\', 1)": {"null": 10.0, "(\'w\', 1)": [8.0, 8.0]}}}',
+    "goodput.json": '{"w": {"fit": {"*": {"alpha_c": 0.05, "beta_c": 0.002, "alpha_n": 0.1, "beta_n": 0.01, '
+    '"alpha_r": 0.03, "beta_r": 0.002, "gamma": 2}}, "batch": [64, 2048], "local_batch": [16, 128], '
+    '"epochs": [{"examples": 50000, "sqr": 1, "var": 4}]}}',
+    "hosts.csv": "workload,cpus_per_gpu,gib_per_gpu,speed\nw,2,1,0.5\nw,3,1,1\n",
+}
+SPEEDS = [
+    # arguments                                                              mean completion time, why
+    ("work.csv --throughput rates.json", 100.0, "10 iterations a second"),
+    ("work.csv --goodput goodput.json", 1000 * 0.178, "0.178 s a step at 64 examples"),
+    ("seconds.csv --goodput goodput.json", 100.0, "durations hold at the requested allocation"),
+    ("work.csv --throughput rates.json --slowdowns hosts=hosts.csv", 200.0, "2 cores where it likes 3"),
+    ("seconds.csv --slowdowns utilisation.w=0.5,sharing=tgs", 100.0, "nobody beside"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "mean_jct_s", "why"), SPEEDS, ids=[case[2] for case in SPEEDS])
+def test_tables_of_speeds(arguments: str, mean_jct_s: float, why: str, folder: Path) -> None:
+    """Each table of speeds can be given as a file; see docs/speeds.md."""
+    for name, text in TABLES.items():
+        (folder / name).write_text(text)
+    done = rota("simulate", *arguments.split(), "--cluster", "1x2:V100", "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["runs"][0]["mean_jct_s"] == pytest.approx(mean_jct_s), why
+
+
 WRONG = [
     # arguments after `simulate`                              what the one sentence says
     ("nope.csv", "nope.csv: no such file"),
@@ -144,7 +175,15 @@ WRONG = [
     ("jobs.csv --slowdowns spread=2", "--slowdowns: spread=2 is no rate; expected above 0 and up to 1"),
     ("jobs.csv --slowdowns spread=fast", "spread=fast is no rate"),
     ("jobs.csv --slowdowns haste=0.5", "--slowdowns: 'haste=0.5' slows nothing down"),
+    ("jobs.csv --slowdowns level.rack=0.5", "--slowdowns: 'rack' is no level of the cluster; expected none"),
+    ("jobs.csv --slowdowns level.rack=2", "--slowdowns: level.rack=2 is no rate"),
+    ("jobs.csv --slowdowns utilisation.vgg91=0.5", "--slowdowns: utilisation.vgg91 is for a workload"),
+    ("jobs.csv --slowdowns sharing=mps", "--slowdowns: sharing=mps is unknown; expected tgs or antman"),
+    ("jobs.csv --slowdowns hosts=nope.csv", "nope.csv: cannot be read"),
     ("jobs.csv --throughput nope.json", "nope.json"),
+    ("jobs.csv --goodput nope.json", "nope.json: cannot be read"),
+    ("jobs.csv --goodput jobs.csv", "jobs.csv: holds no goodput profiles"),
+    ("jobs.csv --goodput a.json --throughput b.json", "--goodput: says how fast jobs are, as --throughput"),
     ("jobs.csv --faults repair=2h", "--faults: 'repair=2h' has no mtbf"),
     ("jobs.csv --faults mtbf=0s", "--faults: mtbf is 0"),
     ("jobs.csv --knowledge duration=magic", "'magic' is no source"),

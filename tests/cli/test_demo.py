@@ -114,7 +114,7 @@ def test_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import_s = plan._import_s
     monkeypatch.setattr(plan, "_import_s", lambda name: None if name == "torch" else import_s(name))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    done = rota("demo", "--jobs", "3", "--work", "1")
+    done = rota("demo", "--jobs", "3", "--work", "0.5")
     assert done.status == 0, done.out + done.err
     told = re.findall(r"was attempt 1, process \d.*; it is (.*)", done.out)
     same = [line for line in told if line.startswith("the same attempt and process, step ")]

@@ -11,8 +11,9 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Reservation
 from rota.policies.fifo.system import Fifo, FifoParameters
 from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.policy import systems
+from rota.scheduler.policy import Lever, systems
 from rota.scheduler.snapshot import Snapshot, table_of
+from rota.scheduler.stages.priority import ByPriority
 from rota.testing import PROPERTIES, ContractError, check_policy, make_scene, policy_contract, variants
 from rota.testing.__main__ import main
 
@@ -21,6 +22,8 @@ test_a_policy_that_behaves_gets_the_contract_in_one_line = policy_contract(Fifo,
 
 class Skips(Fifo):
     """First in, first out, passing by what does not fit: well behaved, to be spoilt below."""
+
+    levers = frozenset(Lever)
 
     def __init__(self) -> None:
         super().__init__(FifoParameters(skip=True))
@@ -166,6 +169,31 @@ class Seesaw(Skips):
         return decision
 
 
+class Undeclared(Skips):
+    """Preempts, and has not said that it may."""
+
+    levers = frozenset()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return Decision(memory, super().decide(snapshot, memory).grants, snapshot.running.tolist()[:1])
+
+
+class Silent(Skips):
+    """Starts nobody but the first job, and does not say why."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        return Decision(memory, [grant for grant in decision.grants if grant.job == 0])
+
+
+class Ageing(Skips):
+    """Serves by waiting time, read when nobody has waited yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = ByPriority(lambda snapshot, row: -snapshot.jobs.waited_s(row))
+
+
 BAD = [
     # policy, sentence it breaks, words of the report
     (Moody, "the same snapshot", "asked again it grants"),
@@ -173,6 +201,13 @@ BAD = [
     (Pedant, "a memory survives", "['seen'] holds a set, which cannot be stored"),
     (Secretive, "caches can be dropped", "with fresh instances in between"),
     (Nosy, "what a policy needs", "reads duration, which it does not list"),
+    (Ageing, "the key of a waiting job", "is not the one that it waits by"),
+    (Silent, "whoever waits", "waits, and nobody knows why"),
+    (
+        Undeclared,
+        "a policy pulls no lever",
+        "is preempted, and the policy does not declare",
+    ),
     (Greedy, "no device is claimed", "shares would sum to 2"),
     (Splitter, "a gang is whole", "GPUs in a gang and is granted"),
     (Keeper, "a finished job", "devices are reserved for j0, which ended"),

@@ -85,3 +85,14 @@ def test_what_describes_no_nodes_is_refused(text: str) -> None:
 def test_groups_that_make_no_cluster_are_refused(groups: list[NodeShape], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         Cluster.build(groups)
+
+
+def test_a_part_keeps_its_units_and_amounts() -> None:
+    """Units are numbered anew; a node that is there twice has its units twice."""
+    pairs = {"socket": 4, "pair": 2}
+    cluster = Cluster.build([NodeShape(3, 4, device_levels=pairs, capacities={"disk": 5.0}), NodeShape(1, 0)])
+    assert cluster.device_levels["pair"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    part = cluster.take(np.array([2, 2, 3, 0]))
+    assert part.device_levels["socket"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert part.device_levels["pair"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert part.capacities["disk"].tolist() == [5.0, 5.0, 0.0, 5.0]

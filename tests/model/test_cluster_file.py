@@ -10,6 +10,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.cluster_file import load_cluster
+from rota.model.tenants import Cell
 
 DOCS = Path(__file__).parents[2] / "docs" / "cluster.md"
 SMALL = """\
@@ -50,6 +51,14 @@ def test_the_documented_example(tmp_path: Path) -> None:
     assert (vision.quota_gpus, vision.hard, vision.weight) == (24, False, 2)
     assert (alice.quota_gpus, alice.hard) == (8, True)
     speech = cluster.tenants.get("speech")
+    assert speech.cells == (Cell("socket", 2, "V100"),)
+    assert [cluster.units(level) for level in ("switch", "rack", "node", "socket", "pair", "device")] == [
+        *(1, 2, 6, 12, 20, 40)
+    ]
+    assert cluster.units("socket", cluster.type_names.index("V100")) == 8
+    assert cluster.device_levels["pair"].tolist() == [device // 2 for device in range(40)]
+    assert cluster.capacities["up"].tolist() == [100.0] * 4 + [0.0] * 2
+    assert cluster.prices == {"V100": {"on_demand": 2.48, "spot": 0.74}}
     assert (speech.quota_gpus, dict(speech.quota_by_type)) == (math.inf, {"A100": 4})
 
 
@@ -95,6 +104,51 @@ def test_errors_name_file_row_and_field(
         load_cluster(write(tmp_path, SMALL.replace(old, new, 1)))
     place = f"{tmp_path / 'cluster.yaml'}" + (f", row {row}: " if row else ": ")
     assert str(caught.value).startswith(place)
+    assert problem in str(caught.value)
+
+
+NOUNS = """\
+nodes:
+  - {count: 2, gpus: 8, type: V100, device_levels: {socket: 4, pair: 2}}
+  - {gpus: 4, device_levels: {socket: 2, pair: 1}}
+tenants:
+  - path: vision
+    cells: [{level: socket, count: 4, type: V100}]
+prices: {V100: {spot: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("socket: 4,", "socket: 3,", "group 1 of the cluster: a socket of 3 GPUs does not divide its nodes"),
+        (
+            "pair: 2",
+            "pair: 3",
+            "a pair of 3 GPUs does not divide a socket of 4 GPUs",
+        ),
+        ("socket: 2, ", "", "group 2 of the cluster has the device levels pair; expected socket, pair"),
+        ("level: socket", "level: sockt", "level sockt, which the cluster has not; did you mean socket?"),
+        ("level: socket", "level: shelf", "the cluster has node, socket, pair, device"),
+        ("type: V100}]", "type: V10}]", "type V10, which the cluster has not; did you mean V100?"),
+        ("count: 4", "count: 5", "tenants are promised 5 socket cells of V100; the cluster has 4"),
+        ("socket, count: 4, type: V100", "node, count: 4", "promised 4 node cells; the cluster has 3"),
+        ("count: 4", "count: 0", "cells[0].count is 0; it should be greater than or equal to 1"),
+        ("count: 4", "cont: 4", "cells[0].cont is not a field of a cluster file; did you mean count?"),
+        (
+            "{V100: {spot",
+            "{V10: {spot",
+            "row 7: prices names V10, which no node has; the nodes have GPU, V100",
+        ),
+        ("{spot: 1", "{spt: 1", "prices.V100.spt is not a field of a cluster file; did you mean spot?"),
+        ("{spot: 1", "{spot: -1", "prices.V100.spot is -1; it should be greater than or equal to 0"),
+    ],
+)
+def test_levels_cells_and_prices_fit_the_cluster(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    load_cluster(write(tmp_path, NOUNS))
+    assert old in NOUNS
+    with pytest.raises(InputError) as caught:
+        load_cluster(write(tmp_path, NOUNS.replace(old, new, 1)))
     assert problem in str(caught.value)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from play import finishes, play
 from rota.knowledge.needs import Knowledge
-from rota.policies.sjf import Size, Sjf, SjfParameters
+from rota.policies.sjf import Size, SjfParameters, sjf
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_worked_examples(policy: str, jobs: str, expected: dict[str, float], why
 
 def test_by_gpus_needs_no_durations() -> None:
     """The order by GPUs runs where nobody knows durations."""
-    assert Sjf().needs == {Knowledge.DURATION}
-    assert Sjf(SjfParameters(by=Size.GPUS)).needs == set()
+    assert sjf().needs == {Knowledge.DURATION}
+    assert sjf(SjfParameters(by=Size.GPUS)).needs == set()

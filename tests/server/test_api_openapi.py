@@ -15,7 +15,6 @@ from rota.server.auth import Roster
 if TYPE_CHECKING:
     import schemathesis
 
-EXAMPLES = 25
 CHECKED = [
     "not_a_server_error",
     "status_code_conformance",
@@ -58,9 +57,10 @@ def test_security() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize(("method", "path"), [one for one in routes() if one[1] != "/health"])
-def test_no_bug(stage: Stage, method: str, path: str, mode: str) -> None:
+def test_no_bug(stage: Stage, method: str, path: str, mode: str, examples: int) -> None:
     """Schemathesis calls each route in allowed and in wrong ways; all it hears is described, and no 500."""
     import schemathesis  # here, and not in whoever only collects tests
     from schemathesis.checks import CHECKS, load_all_checks
@@ -74,7 +74,7 @@ def test_no_bug(stage: Stage, method: str, path: str, mode: str) -> None:
     calls = 0
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         derandomize=True,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rota.model.job_columns import Deadline
 from rota.traces import read
 from shared_data import data, needs_shared, reference
 
@@ -26,7 +27,7 @@ def test_kinds_of_deadline(read_text: Any) -> None:
     assert list(trace.jobs.ids) == ["1", "0", "2"]
     assert trace.jobs.submit_s.tolist() == [60, 120, 180]
     assert trace.jobs.deadline_s.tolist() == pytest.approx([60 + 2400, 120 + 2400, np.nan], nan_ok=True)
-    assert trace.facts["soft_deadlines"] == {"0": [[2520.0, 10.0], [3720.0, 8.0]]}
+    assert trace.jobs.deadlines == {1: (Deadline(2520.0, 10.0), Deadline(3720.0, 8.0))}
     assert trace.truth.duration_s.tolist() == [1800] * 3
     assert {odd.what: odd.count for odd in trace.odd} == {
         "no GPU asked for": 1,
@@ -51,8 +52,7 @@ def test_the_strict_file() -> None:
 @pytest.mark.shared
 def test_the_mixed_file() -> None:
     trace = read(data("chronus/trace_job_Philly_MIX2.csv.gz"))
-    soft = trace.facts["soft_deadlines"]
-    assert isinstance(soft, dict)
+    soft = trace.jobs.deadlines
     assert (len(trace), len(soft), int(np.isnan(trace.jobs.deadline_s).sum())) == (30940, 18525, 3139)
     assert {odd.what: odd.count for odd in trace.odd}["no GPU asked for"] == 194
 

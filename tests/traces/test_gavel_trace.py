@@ -14,17 +14,17 @@ LM = 'LM (batch size 10)\tpython3 main.py --data "%s"\tlm\t--steps\t1'
 
 
 def test_ten_columns(read_text: Any) -> None:
-    """Factors and weights that matter are kept by job id; a quote is an ordinary character."""
+    """Factors that matter are kept by job id; a quote is an ordinary character."""
     trace = read_text(f"{LM}\t1200\t2\t1\t-1.000000\t30\n{LM}\t900\t4\t5\t1.2\t60\n")
     assert trace.jobs.gpus.tolist() == [2, 4]
     assert trace.jobs.submit_s.tolist() == [30, 60]
     assert trace.truth.iterations.tolist() == [1200, 900]
     assert np.isnan(trace.truth.duration_s).all()
     assert np.isnan(trace.jobs.deadline_s).all()
+    assert trace.jobs.weight.tolist() == [1, 5]
     assert trace.jobs.job(1).workload == "LM (batch size 10)"
     assert trace.facts == {
         "duration": "steps / throughput table",
-        "priority_weight": {"1": 5.0},
         "slo_factor": {"1": 1.2},
     }
 

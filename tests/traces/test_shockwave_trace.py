@@ -18,7 +18,7 @@ def test_modes_durations_and_deadlines(read_text: Any) -> None:
     assert trace.truth.duration_s.tolist() == [600, 600]
     assert trace.jobs.deadline_s.tolist() == pytest.approx([np.nan, 930], nan_ok=True)
     assert trace.facts["mode"] == {"0": "gns", "1": "static"}
-    assert trace.facts["priority_weight"] == {"1": 2.0}
+    assert trace.jobs.weight.tolist() == [1, 2]
 
 
 # trace  jobs  GPU-hours

@@ -28,6 +28,7 @@ from rota.reports.window import Window, parse_window
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
+from rota.traces.elastic import Sizes, make_elastic, parse_sizes
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -57,9 +58,11 @@ def simulate(
     semantics: str | Semantics = "exact",
     costs: str | Costs | None = None,
     faults: str | Sequence[Fault] = (),
+    elastic: str | Sizes | None = None,
     failures: bool = True,
     retries: int | None = None,
     throughput: str | PathLike[str] | None = None,
+    goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     speed: SpeedModel | None = None,
     measure: str | Window | None = None,
@@ -79,10 +82,12 @@ def simulate(
     semantics    timing rules: `exact`, or those of a published simulator
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
     faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
+    elastic      `1:64`, `1:64:pow2`: sizes that jobs of one size can run on as well (`rota.traces.elastic`)
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
-    slowdowns    rates when spread or packed: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
+    goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
+    slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
     speed        a speed model of one's own, in place of these two
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that ratios are to; the first one if None
@@ -97,6 +102,8 @@ def simulate(
     specs, bounds = _chosen(policies)
     named_baseline = _check_baseline(baseline, specs, bounds)
     whole = trace if isinstance(trace, Trace) else read(trace, format)
+    if elastic is not None:
+        whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
     _check_window(window, whole)
@@ -105,7 +112,7 @@ def simulate(
         semantics=semantics,
         costs=costs,
         knowledge=knowledge,
-        speed=speed or make_speed(history, where, throughput, slowdowns),
+        speed=speed or make_speed(history, where, throughput, goodput, slowdowns),
         retries=retries,
     )
     shows_observed = observed and has_observed(whole)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
+from rota.api.slowing import check_workloads, parse_slowdowns
 from rota.errors import InputError
+from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
@@ -19,6 +21,7 @@ from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.speed_goodput import GoodputSpeed
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
@@ -48,63 +51,22 @@ def make_speed(
     trace: Trace,
     cluster: Cluster,
     throughput: str | PathLike[str] | None = None,
+    goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
 ) -> SpeedModel | None:
-    """How fast jobs work: by a table of throughputs, or slowed down; None replays the trace's durations."""
+    """How fast jobs work: by a table, by profiles, or slowed down; None replays the trace's durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
-        _check_workloads(factors, trace)
+        check_workloads(factors, trace)
+    if throughput is not None and goodput is not None:
+        raise InputError.at(
+            "says how fast jobs are, as --throughput does", field="--goodput", expected="one of the two"
+        )
     if throughput is not None:
         return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
+    if goodput is not None:
+        return GoodputSpeed(trace, cluster, read_goodputs(Path(goodput)), factors)
     return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
-
-
-def _check_workloads(factors: Slowdowns, trace: Trace) -> None:
-    """A misspelt workload would slow nobody down, and nobody would know."""
-    names = trace.jobs.workload_names
-    unknown = next((name for name in factors.spread if name not in ("*", *names)), None)
-    if unknown is not None:
-        raise InputError.at(
-            f"spread.{unknown} is for a workload that no job runs",
-            field="--slowdowns",
-            expected=f"among {', '.join(names[:5])}" if names else "spread=: the trace names no workloads",
-        )
-
-
-def parse_slowdowns(text: str) -> Slowdowns:
-    """The rates, relative to full speed, that `spread=0.8,spread.vgg19=0.5,colocation=0.9` describes.
-
-    `spread` is for jobs on more nodes than they need, of one workload or of all others; `colocation` is for
-    packed jobs, for each job beside them.
-    """
-    spread: dict[str, float] = {}
-    colocation = 1.0
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, _, value = part.partition("=")
-        kind, dot, workload = key.partition(".")
-        if kind == "spread":
-            spread[workload if dot else "*"] = _factor(key, value)
-        elif key == "colocation":
-            colocation = _factor(key, value)
-        else:
-            raise InputError.at(
-                f"{part!r} slows nothing down", field="--slowdowns", expected="spread=0.8,colocation=0.9"
-            )
-    return Slowdowns(spread, colocation=colocation)
-
-
-def _factor(key: str, value: str) -> float:
-    try:
-        factor = float(value)
-    except ValueError:
-        factor = -1.0
-    if not 0 < factor <= 1:
-        raise InputError.at(
-            f"{key}={value} is no rate",
-            field="--slowdowns",
-            expected="above 0 and up to 1, which is full speed",
-        )
-    return factor
 
 
 def parse_knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:

@@ -80,7 +80,7 @@ def _placed(
     jobs: JobTable, cluster: Cluster, start_s: Floats, until_s: Floats
 ) -> tuple[dict[int, tuple[int, ...]], int]:
     """Devices of each job that finds some, and how many find none."""
-    site = _Site(jobs, cluster)
+    replayed = _RecordedCluster(jobs, cluster)
     rows = np.flatnonzero((start_s < until_s) & (jobs.gpus > 0))
     moments = np.concatenate((until_s[rows], start_s[rows]))
     begins = np.repeat([False, True], len(rows))
@@ -89,16 +89,16 @@ def _placed(
     for place in order.tolist():
         row = int(rows[place % len(rows)])
         if begins[place]:
-            devices = site.begin(row)
+            devices = replayed.begin(row)
             if devices:
                 devices_of[row] = devices
         else:
-            site.end(row)
+            replayed.end(row)
     return devices_of, len(rows) - len(devices_of)
 
 
-class _Site:
-    """The cluster while its history passes by."""
+class _RecordedCluster:
+    """The cluster as the recorded starts and ends fill it."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         self.jobs = jobs

@@ -1,9 +1,10 @@
 """Pages printed from the code: `python -m rota.cli.pages docs README.md`; `make docs` calls this.
 
-docs/cli.md       the help of every command
-docs/systems.md   every policy with its head and parameters
+docs/cli.md                    the help of every command
+docs/systems.md                every policy with its head and parameters
 docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
-README.md         the table of systems, between its two markers
+README.md                      the table of systems, between its two markers
+src/rota/*/README.md           the files of each room, where it has two markers (`rooms`)
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 import typer
 
-from rota.cli import job_pages
+import rota
+from rota.cli import job_pages, rooms
 from rota.cli.catalogue import Entry, entries
 from rota.cli.main import app
 from rota.errors import InputError
@@ -114,6 +116,7 @@ def write(docs: Path, readme: Path) -> None:
     for page, text in job_pages.pages(docs).items():
         page.write_text(text, encoding="utf-8")
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    rooms.write(Path(rota.__file__).parent)
 
 
 if __name__ == "__main__":

@@ -62,14 +62,26 @@ def simulate(
             metavar="FILE", help="Iterations per second by workload, GPU type and GPUs (JSON, CSV)."
         ),
     ] = None,
+    goodput: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Step times and gradient noise by workload (JSON)."),
+    ] = None,
     slowdowns: Annotated[
         Text,
         typer.Option(
-            metavar="RATES", help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9."
+            metavar="RATES",
+            help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9; also level.rack=0.6, "
+            "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
         ),
     ] = None,
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
+    ] = None,
+    elastic: Annotated[
+        Text,
+        typer.Option(
+            metavar="MIN:MAX[:pow2]", help="Let jobs of one size run on fewer or more GPUs: 1:64, 1:64:pow2."
+        ),
     ] = None,
     failures: Annotated[
         bool, typer.Option("--failures/--no-failures", help="Replay the failing attempts of the trace.")
@@ -145,8 +157,10 @@ def simulate(
             semantics=semantics,
             costs=costs_of(costs),
             throughput=throughput,
+            goodput=goodput,
             slowdowns=slowdowns,
             faults=faults or (),
+            elastic=elastic,
             failures=failures,
             retries=retries,
             measure=measure,

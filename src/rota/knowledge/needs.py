@@ -64,10 +64,14 @@ class Known:
     """A column over the rows of the job table, or a table; the kind says which, and what is in it."""
     provenance: Provenance
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Table):
+            object.__setattr__(self, "values", read_only(self.values))
+
     def upto(self, rows: int) -> Any:
         """What is known of the first `rows` jobs, read-only."""
         values = self.values
-        return values.upto(rows) if isinstance(values, Table) else read_only(values[:rows])
+        return values.upto(rows) if isinstance(values, Table) else values[:rows]
 
 
 class Provider(Protocol):

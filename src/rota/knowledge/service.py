@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge, Provenance, Table
@@ -33,6 +32,8 @@ class ServiceSamples:
     @classmethod
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
         """The samples in a CSV file (it may be compressed): the only column, or the one called `column`."""
+        import polars as pl  # here: a controller, which reads no such file, starts the sooner
+
         try:
             frame = pl.read_csv(os.fspath(path))
         except (OSError, pl.exceptions.PolarsError) as error:

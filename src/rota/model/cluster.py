@@ -35,6 +35,10 @@ class NodeShape:
     names: tuple[str, ...] = ()
     levels: Mapping[str, str] = field(default_factory=dict)
     """Level name -> name of the unit these nodes are in, for instance rack -> r1."""
+    device_levels: Mapping[str, int] = field(default_factory=dict)
+    """Level below the node -> devices of each unit, widest first: socket -> 4, pair -> 2."""
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    """What else each node has so much of: up -> 10."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,12 @@ class Cluster:
     levels: Mapping[str, Array] = field(default_factory=dict)
     """Named levels above the node, widest first: code of the unit each node is in."""
     level_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    device_levels: Mapping[str, Array] = field(default_factory=dict)
+    """Named levels below the node, widest first: number of the unit each device is in, over all nodes."""
+    capacities: Mapping[str, Floats] = field(default_factory=dict)
+    """Further amounts of each node by name (up, down, disk); 0 where a node says nothing."""
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
     tenants: Tenants = field(default_factory=Tenants.none)
     gone: tuple[int, ...] = ()
     """Nodes that never come back: they are closed, and here only for the numbers of the others."""
@@ -95,9 +105,26 @@ class Cluster:
             device_type=read_only(self.device_type[devices]),
             device_memory_gib=read_only(self.device_memory_gib[devices]),
             levels={name: read_only(codes[nodes]) for name, codes in self.levels.items()},
+            device_levels={
+                name: read_only(_renumbered(codes[devices], gpus))
+                for name, codes in self.device_levels.items()
+            },
+            capacities={name: read_only(amounts[nodes]) for name, amounts in self.capacities.items()},
             tenants=tenants or Tenants.none(),
             gone=tuple(place for place, node in enumerate(nodes) if node in self.gone),
         )
+
+    def units(self, level: str, type_code: int | None = None) -> int:
+        """How many units of a level there are, all of whose devices are of one type if that is named."""
+        devices = np.arange(self.gpus) if type_code is None else np.flatnonzero(self.device_type == type_code)
+        if level == DEVICE:
+            return len(devices)
+        nodes = self.device_node if level == NODE else None
+        if level in self.levels:
+            nodes = self.levels[level][self.device_node]
+        codes = self.device_levels[level] if nodes is None else nodes
+        others = np.setdiff1d(np.arange(self.gpus), devices)
+        return len(np.setdiff1d(codes[devices], codes[others]))
 
     def describe(self) -> str:
         """`80x8:V100 (640 GPUs in 80 nodes)`."""
@@ -108,7 +135,12 @@ class Cluster:
         return f"{text} ({plural(self.gpus, 'GPU')} in {plural(self.nodes, 'node')})"
 
     @classmethod
-    def build(cls, shapes: Sequence[NodeShape], tenants: Tenants | None = None) -> Cluster:
+    def build(
+        cls,
+        shapes: Sequence[NodeShape],
+        tenants: Tenants | None = None,
+        prices: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> Cluster:
         """A cluster from groups of equal nodes, in the given order."""
         _check(shapes)
         spread = [shape for shape in shapes for _ in range(shape.count)]
@@ -135,10 +167,15 @@ class Cluster:
             type_names=types,
             levels=levels,
             level_names=level_names,
+            device_levels=_device_levels(spread),
+            capacities=_capacities(spread),
+            prices=prices or {},
             tenants=tenants or Tenants.none(),
         )
 
 
+NODE, DEVICE = "node", "device"
+"""The two levels that every cluster has."""
 MOST_DEVICES = 10_000_000
 """Nothing is this large yet; a slip of the finger should not fill the memory."""
 
@@ -162,6 +199,7 @@ def _check(shapes: Sequence[NodeShape]) -> None:
                 f"{group} names {plural(len(shape.names), 'node')} but has {shape.count}",
                 expected="a name for each node, or none",
             )
+    _check_device_levels(shapes)
 
 
 def _levels(spread: Sequence[NodeShape]) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
@@ -178,6 +216,56 @@ def _levels(spread: Sequence[NodeShape]) -> tuple[dict[str, Array], dict[str, tu
         names[level] = units
         codes[level] = read_only(np.array([units.index(shape.levels[level]) for shape in spread]))
     return codes, names
+
+
+def _device_levels(spread: Sequence[NodeShape]) -> dict[str, Array]:
+    """Number of each device's unit in each level below the node."""
+    levels: dict[str, list[int]] = {name: [] for shape in spread for name in shape.device_levels}
+    for shape in spread:
+        for name, units in levels.items():
+            first = units[-1] + 1 if units else 0
+            units += [first + device // shape.device_levels[name] for device in range(shape.gpus)]
+    return {name: read_only(np.array(units, dtype=np.int64)) for name, units in levels.items()}
+
+
+def _check_device_levels(shapes: Sequence[NodeShape]) -> None:
+    """Every node with GPUs names the same levels; each divides the one before it, the first the node."""
+    names = list(dict.fromkeys(name for shape in shapes for name in shape.device_levels))
+    for number, shape in enumerate(shapes, start=1):
+        if not shape.gpus:
+            continue
+        if list(shape.device_levels) != names:
+            raise InputError.at(
+                f"group {number} of the cluster has the device levels "
+                f"{', '.join(shape.device_levels) or 'none'}",
+                expected=f"{', '.join(names)}, as the others, in this order",
+            )
+        whole, inside = shape.gpus, "its nodes"
+        for name, size in shape.device_levels.items():
+            if size < 1 or whole % size:
+                raise InputError.at(
+                    f"group {number} of the cluster: a {name} of {plural(size, 'GPU')} does not divide "
+                    f"{inside} of {plural(whole, 'GPU')}",
+                    expected=f"a divisor of {whole}",
+                )
+            whole, inside = size, f"a {name}"
+
+
+def _capacities(spread: Sequence[NodeShape]) -> dict[str, Floats]:
+    """Each named amount of all nodes."""
+    names = dict.fromkeys(name for shape in spread for name in shape.capacities)
+    return {
+        name: read_only(np.array([shape.capacities.get(name, 0.0) for shape in spread], dtype=np.float64))
+        for name in names
+    }
+
+
+def _renumbered(units: Ints, gpus: Ints) -> Ints:
+    """Units of some nodes, one node after the other, as numbers from 0; a node taken twice has them twice."""
+    nodes = np.repeat(np.arange(len(gpus)), gpus)
+    changes = (np.diff(units) != 0) | (np.diff(nodes) != 0)
+    numbers: Ints = np.concatenate(([0], np.cumsum(changes))) if len(units) else units
+    return numbers
 
 
 def _shape_text(count: int, gpus: int, gpu_type: str) -> str:

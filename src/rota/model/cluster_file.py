@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
@@ -13,9 +14,9 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from rota.errors import InputError
-from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
-from rota.model.tenants import Tenant, Tenants
-from rota.model.units import parse_memory_gib
+from rota.model.cluster import ANY_TYPE, DEVICE, NODE, Cluster, NodeShape
+from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.units import parse_memory_gib, plural
 
 Location = tuple[int | str, ...]
 """Where in the file: keys and positions from the top, such as ("nodes", 0, "gpus")."""
@@ -36,6 +37,7 @@ def _path(value: str) -> str:
 
 MemoryGiB = Annotated[float, BeforeValidator(_memory_gib)]
 Quota = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Strict(BaseModel):
@@ -51,6 +53,8 @@ class _Nodes(_Strict):
     memory: MemoryGiB = 0.0
     names: list[str] = []
     levels: dict[str, str] = {}
+    device_levels: dict[str, Annotated[int, Field(ge=1)]] = {}
+    capacities: dict[str, Amount] = {}
 
     def shape(self) -> NodeShape:
         return NodeShape(
@@ -62,7 +66,18 @@ class _Nodes(_Strict):
             memory_gib=self.memory,
             names=tuple(self.names),
             levels=self.levels,
+            device_levels=self.device_levels,
+            capacities=self.capacities,
         )
+
+
+class _Cell(_Strict):
+    level: str = Field(min_length=1)
+    count: int = Field(ge=1)
+    type: str = ""
+
+    def cell(self) -> Cell:
+        return Cell(self.level, self.count, self.type)
 
 
 class _Tenant(_Strict):
@@ -71,20 +86,33 @@ class _Tenant(_Strict):
     hard: bool = False
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     quota_by_type: dict[str, Quota] = {}
+    cells: list[_Cell] = []
 
     def tenant(self) -> Tenant:
-        return Tenant(self.path, self.quota, self.hard, self.weight, self.quota_by_type)
+        cells = tuple(cell.cell() for cell in self.cells)
+        return Tenant(self.path, self.quota, self.hard, self.weight, self.quota_by_type, cells)
+
+
+class _Prices(_Strict):
+    on_demand: Amount | None = None
+    spot: Amount | None = None
+
+    def classes(self) -> dict[str, float]:
+        return {name: price for name, price in self.model_dump().items() if price is not None}
 
 
 class _ClusterFile(_Strict):
     nodes: list[_Nodes] = Field(min_length=1)
     tenants: list[_Tenant] = []
+    prices: dict[str, _Prices] = {}
 
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "": tuple(_ClusterFile.model_fields),
     "nodes": tuple(_Nodes.model_fields),
     "tenants": tuple(_Tenant.model_fields),
+    "cells": tuple(_Cell.model_fields),
+    "prices": tuple(_Prices.model_fields),
 }
 
 
@@ -103,9 +131,39 @@ def load_cluster(path: str | PathLike[str]) -> Cluster:
     _check_tenants(content, file, tree)
     try:
         shapes = [nodes.shape() for nodes in content.nodes]
-        return Cluster.build(shapes, Tenants.of(*(tenant.tenant() for tenant in content.tenants)))
+        tenants = Tenants.of(*(tenant.tenant() for tenant in content.tenants))
+        prices = {gpu_type: classes.classes() for gpu_type, classes in content.prices.items()}
+        cluster = Cluster.build(shapes, tenants, prices)
+        check_cells(cluster)
     except InputError as error:
         raise InputError.at(str(error), file=file) from None
+    return cluster
+
+
+def check_cells(cluster: Cluster) -> None:
+    """Refuse cells of a level or type that the cluster has not, and more of them than there are."""
+    levels = (*cluster.levels, NODE, *cluster.device_levels, DEVICE)
+    promised: Counter[tuple[str, str]] = Counter()
+    for tenant in cluster.tenants.by_path.values():
+        for cell in tenant.cells:
+            _known(cell.level, levels, f"a cell of tenant {tenant.path} has the level")
+            if cell.gpu_type:
+                _known(cell.gpu_type, cluster.type_names, f"a cell of tenant {tenant.path} has the type")
+            promised[cell.level, cell.gpu_type] += cell.count
+    for (level, gpu_type), count in promised.items():
+        there = cluster.units(level, cluster.type_names.index(gpu_type) if gpu_type else None)
+        if count > there:
+            kind = f" of {gpu_type}" if gpu_type else ""
+            raise InputError(
+                f"tenants are promised {plural(count, f'{level} cell')}{kind}; the cluster has {there}"
+            )
+
+
+def _known(name: str, names: Sequence[str], problem: str) -> None:
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the cluster has {', '.join(names)}"
+        raise InputError(f"{problem} {name}, which the cluster has not; {hint}")
 
 
 def _parse(file: Path) -> tuple[yaml.Node, object]:
@@ -158,7 +216,7 @@ def _explain(error: ValidationError) -> tuple[Location, str]:
     where: Location = first["loc"]
     name = _name(where)
     if first["type"] == "extra_forbidden":
-        known = _FIELDS[str(where[0]) if len(where) > 1 else ""]
+        known = _FIELDS["cells" if "cells" in where[:-1] else str(where[0]) if len(where) > 1 else ""]
         near = get_close_matches(str(where[-1]), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
         return where, f"{name} is not a field of a cluster file; {hint}"
@@ -195,6 +253,12 @@ def _row_of(node: yaml.Node, where: Location) -> int:
 def _check_tenants(content: _ClusterFile, file: Path, tree: yaml.Node) -> None:
     """Refuse a tenant given twice and quotas on GPU types that no node has."""
     types = {nodes.type for nodes in content.nodes}
+    for gpu_type in content.prices.keys() - types:
+        raise InputError.at(
+            f"prices names {gpu_type}, which no node has; the nodes have {', '.join(sorted(types))}",
+            file=file,
+            row=_row_of(tree, ("prices", gpu_type)),
+        )
     seen: set[str] = set()
     for number, tenant in enumerate(content.tenants):
         if tenant.path in seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
@@ -65,7 +65,9 @@ class Record:
     jobs: pl.DataFrame
     intervals: pl.DataFrame
     cluster: Mapping[str, object]
-    """`gpus`, `nodes`, `describe`, `node_gpus` (list), `node_names` (list), `types` (GPUs by type name)."""
+    """`gpus`, `nodes`, `describe`, `node_gpus` (list), `node_names` (list), `types` (GPUs by type name).
+    Where the cluster has them: `device_levels` (units of each), `capacities` (by node), `prices`, `cells` (by
+    tenant)."""
     engine_seconds: float
     """CPU seconds of the loop alone: no reading, no reporting."""
     decisions: int
@@ -85,7 +87,18 @@ class Record:
 def cluster_facts(cluster: Cluster) -> dict[str, object]:
     """What a report needs to know of the cluster."""
     types = {name: cluster.gpus_of_type(code) for code, name in enumerate(cluster.type_names)}
-    return {
+    cells = {
+        tenant.path: [asdict(cell) for cell in tenant.cells]
+        for tenant in cluster.tenants.by_path.values()
+        if tenant.cells
+    }
+    more: dict[str, object] = {
+        "device_levels": {name: cluster.units(name) for name in cluster.device_levels},
+        "capacities": {name: amounts.tolist() for name, amounts in cluster.capacities.items()},
+        "prices": {gpu_type: dict(classes) for gpu_type, classes in cluster.prices.items()},
+        "cells": cells,
+    }
+    return {name: said for name, said in more.items() if said} | {
         "gpus": cluster.gpus,
         "nodes": cluster.nodes,
         "describe": cluster.describe(),

@@ -8,6 +8,17 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class Cell:
+    """So many units of one level that a tenant is entitled to, wherever they are (HiveD's guarantee)."""
+
+    level: str
+    """A level of the cluster, of its devices, `node` or `device`."""
+    count: int
+    gpu_type: str = ""
+    """Type of its devices; empty if any will do."""
+
+
+@dataclass(frozen=True)
 class Tenant:
     """One team, user or virtual cluster; `path` names its parents, separated by slashes."""
 
@@ -20,6 +31,8 @@ class Tenant:
     """Share relative to its siblings under contention (tickets in Gandiva_fair's words)."""
     quota_by_type: Mapping[str, float] = field(default_factory=dict)
     """Quota per GPU type; types not named are bounded by `quota_gpus` alone."""
+
+    cells: tuple[Cell, ...] = ()
 
     @property
     def parent(self) -> str:

@@ -1,1 +1,1 @@
-
+"""The published systems, one file or one folder each."""

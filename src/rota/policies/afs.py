@@ -25,7 +25,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import curves_of, rates_on
 from rota.model.columns import Bools, Ints
-from rota.model.grants import Grant
+from rota.model.grants import Code, Constraint, Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
@@ -36,6 +36,8 @@ from rota.scheduler.stages.resize import feasible_counts, keeping
 from rota.scheduler.stages.trial import admit_placed
 from rota.solvers.one_by_one import Filling, afs
 from rota.table.occupancy import Occupancy
+
+_OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class AfsParameters:
     "afs",
     "Elastic shares by pairwise comparison, short jobs against efficient ones",
     paper="AFS/CoDDL, NSDI 2021",
-    needs={Knowledge.SCALING, Knowledge.DURATION},
+    needs={Knowledge.SCALING: True, Knowledge.DURATION: lambda p: p.lengths},
     levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     status=Status.PROBE,
     parameters=AfsParameters,
@@ -64,8 +66,6 @@ class Afs:
 
     def __init__(self, parameters: AfsParameters | None = None) -> None:
         self.parameters = parameters or AfsParameters()
-        known = {Knowledge.SCALING, Knowledge.DURATION} if self.parameters.lengths else {Knowledge.SCALING}
-        self.needs = frozenset(known)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
@@ -73,7 +73,8 @@ class Afs:
         fresh = self._fresh(snapshot, rows)
         shares = dict(zip(rows.tolist(), self._shares(snapshot, rows, fresh), strict=True))
         grants, preempt = carry_out(snapshot, shares)
-        return Decision(memory, grants, preempt, wake=self._wake(snapshot, rows, fresh))
+        reasons = {row: _OUTBID for row, share in shares.items() if not share}
+        return Decision(memory, grants, preempt, wake=self._wake(snapshot, rows, fresh), reasons=reasons)
 
     def _shares(self, snapshot: Snapshot, rows: Ints, fresh: Bools) -> list[int]:
         """GPUs for each row."""

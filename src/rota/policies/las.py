@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -30,7 +29,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.levels import ServiceMetric
 from rota.scheduler.stages.place import Placement
-from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.priority import ByPriority, Drift
 from rota.table.state import Phase
 
 _RUNNING = int(Phase.RUNNING)
@@ -65,19 +64,17 @@ class LasParameters:
     "las",
     "Least attained GPU-time first, preemptive",
     paper="NSDI 2019",
-    levers={Lever.PREEMPT},
+    levers={Lever.PREEMPT, Lever.MIGRATE},
     parameters=LasParameters,
     rotates=True,
 )
 class Las:
     """Least attained service first."""
 
-    needs: frozenset[Knowledge] = frozenset()
-
     def __init__(self, parameters: LasParameters | None = None) -> None:
         self.parameters = p = parameters or LasParameters()
         key = self._exact if p.every else self._steps
-        self.inner = ByPriority(key, preemptive=True, drifts=True, placement=p.placement)
+        self.inner = ByPriority(key, preemptive=True, drifts=Drift.RUNNING, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if not snapshot.waiting_count:

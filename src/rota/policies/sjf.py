@@ -16,14 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from rota.knowledge.needs import Knowledge
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Lever, register
+from rota.scheduler.priority import Keys, Rows, priority
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Placement
-from rota.scheduler.stages.priority import ByPriority
 
 
 class Size(StrEnum):
@@ -47,36 +44,14 @@ class SjfParameters:
     """Where on the cluster."""
 
 
-def by_duration(snapshot: Snapshot, rows: Any) -> Any:
-    """Run time at the requested allocation, in seconds."""
-    return snapshot.know(Knowledge.DURATION)[rows]
-
-
-def by_gpus(snapshot: Snapshot, rows: Any) -> Any:
-    """GPUs asked for."""
-    return snapshot.jobs.gpus[rows]
-
-
-@register(
+@priority(
     "sjf",
     "Shortest job first, by duration or by GPUs",
-    needs={Knowledge.DURATION},
-    levers={Lever.PREEMPT},
+    needs={Knowledge.DURATION: lambda p: p.by is Size.DURATION},
     parameters=SjfParameters,
 )
-class Sjf:
-    """Shortest job first."""
-
-    def __init__(self, parameters: SjfParameters | None = None) -> None:
-        p = parameters or SjfParameters()
-        by_time = p.by is Size.DURATION
-        self.needs = frozenset({Knowledge.DURATION} if by_time else ())
-        self.inner = ByPriority(
-            by_duration if by_time else by_gpus,
-            preemptive=p.preemptive,
-            strict=not p.skip,
-            placement=p.placement,
-        )
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        return self.inner.decide(snapshot, memory)
+def sjf(snapshot: Snapshot, rows: Rows, parameters: SjfParameters) -> Keys:
+    """Run time at the requested allocation, in seconds, or the number of GPUs asked for."""
+    by_time = parameters.by is Size.DURATION
+    keys: Keys = snapshot.know(Knowledge.DURATION)[rows] if by_time else snapshot.jobs.gpus[rows]
+    return keys

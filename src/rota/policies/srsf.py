@@ -25,7 +25,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Placement
-from rota.scheduler.stages.priority import ByPriority, Key
+from rota.scheduler.stages.priority import ByPriority, Drift, Key
 from rota.scheduler.stages.remaining import remaining_s
 
 
@@ -56,18 +56,16 @@ def remaining_gpu_s(snapshot: Snapshot, rows: Any) -> Any:
     "Shortest remaining GPU-time first, preemptive",
     paper="NSDI 2019",
     needs={Knowledge.DURATION},
-    levers={Lever.PREEMPT},
+    levers={Lever.PREEMPT, Lever.MIGRATE},
     parameters=SrsfParameters,
 )
 class Srsf:
     """Shortest remaining service first."""
 
-    needs = frozenset({Knowledge.DURATION})
-
     def __init__(self, parameters: SrsfParameters | None = None) -> None:
-        p = parameters or SrsfParameters()
+        self.parameters = p = parameters or SrsfParameters()
         inner = ByPriority if p.mode is SrsfMode.PAPER else LastingOrder
-        self.inner = inner(remaining_gpu_s, preemptive=True, drifts=True, placement=p.placement)
+        self.inner = inner(remaining_gpu_s, preemptive=True, drifts=Drift.RUNNING, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

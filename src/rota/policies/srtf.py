@@ -15,12 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.knowledge.needs import Knowledge
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Lever, register
+from rota.scheduler.priority import Keys, Rows, priority
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Placement
-from rota.scheduler.stages.priority import ByPriority
-from rota.scheduler.stages.remaining import remaining_s
+from rota.scheduler.stages.priority import Drift
+from rota.scheduler.stages.remaining import full_speed_finish_s, remaining_s
 
 
 @dataclass(frozen=True)
@@ -33,33 +32,16 @@ class SrtfParameters:
     """Choose the running set by counting GPUs; what then finds no place waits (Helios, Lucid)."""
 
 
-def finish_s(snapshot: Snapshot, row: int) -> float:
-    """Moment at which a job that works at full speed will be done."""
-    return snapshot.jobs.finish_s(row, snapshot.know(Knowledge.DURATION)[row])
-
-
-@register(
+@priority(
     "srtf",
     "Shortest remaining time first, preemptive",
     needs={Knowledge.DURATION},
-    levers={Lever.PREEMPT},
     parameters=SrtfParameters,
+    preemptive=True,
+    drifts=Drift.RUNNING,
+    finish=full_speed_finish_s,
 )
-class Srtf:
-    """Shortest remaining time first."""
-
-    needs = frozenset({Knowledge.DURATION})
-
-    def __init__(self, parameters: SrtfParameters | None = None) -> None:
-        p = parameters or SrtfParameters()
-        self.inner = ByPriority(
-            remaining_s,
-            preemptive=True,
-            drifts=True,
-            finish=finish_s,
-            placement=p.placement,
-            by_count=p.by_count,
-        )
-
-    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        return self.inner.decide(snapshot, memory)
+def srtf(snapshot: Snapshot, rows: Rows) -> Keys:
+    """Run time left, in seconds."""
+    left_s: Keys = remaining_s(snapshot, rows)
+    return left_s

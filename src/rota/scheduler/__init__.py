@@ -1,1 +1,1 @@
-
+"""What every policy and every world shares: snapshot, decision, loop, guard, stages."""

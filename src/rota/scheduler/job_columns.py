@@ -103,9 +103,9 @@ class Jobs:
     preemptions = _Live()
     failures = _Live()
 
-    def __init__(self, state: State, live: LiveColumns) -> None:
+    def __init__(self, state: State, live: LiveColumns | None = None) -> None:
         self._state = state
-        self.live = live
+        self.live = LiveColumns(state) if live is None else live
         self.table: JobTable = state.jobs
         """All requests, with those a simulation will submit later: for what is derived once per table.
 

@@ -13,9 +13,10 @@ from rota.model.grants import Grant, is_adjustment, with_one_nan
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
+from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
-from rota.scheduler.job_columns import LiveColumns
-from rota.scheduler.policy import Policy
+from rota.scheduler.job_columns import Jobs
+from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
@@ -87,7 +88,7 @@ class Loop:
             provider.attach(self.state)
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
-        self._columns = LiveColumns(self.state)
+        self._jobs = Jobs(self.state)
         world.attach(self.state)
 
     # -- one pass --------------------------------------------------------------------------------
@@ -201,7 +202,9 @@ class Loop:
         """What the policy sees now."""
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
-        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._columns)
+        if self._jobs.table is not self.state.jobs:
+            self._jobs = Jobs(self.state)
+        return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
@@ -245,8 +248,11 @@ class Loop:
         return Wake(min(self._unhurried(wake), *cured), wake.on) if cured else self._soon(wake)
 
     def _check(self, state: State, decision: Decision) -> list[Breach]:
-        """What the guard says and, if it is content, the further rules of this world."""
+        """What the guard says and, if it is content, whether the policy may do so; then the world's rules."""
         breaches = check(state, decision)
+        levers: frozenset[Lever] | None = getattr(self.policy, "levers", None)  # nobody said: anything
+        if not breaches and levers is not None:
+            breaches = check_levers(state, decision, levers)
         if breaches or self.rules is None:
             return breaches
         return list(self.rules(state, decision))

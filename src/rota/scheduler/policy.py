@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -54,6 +55,11 @@ class Lever(StrEnum):
     REJECT = "reject"
 
 
+def levers_of(policy: Policy) -> frozenset[Lever]:
+    """What `policy` may do to a job besides starting it: anything, if nobody has said."""
+    return frozenset(getattr(policy, "levers", Lever))
+
+
 class Status(StrEnum):
     """How far a policy is checked."""
 
@@ -62,27 +68,73 @@ class Status(StrEnum):
     BOUND = "bound"  # no system: a floor or a ceiling to compare with
 
 
+Parameters = Any
+"""A frozen dataclass with the paper's names, units and defaults."""
+When = bool | Callable[[Parameters], bool]
+"""Whether a fact holds: always, or for the variants with such parameters."""
+_Kind = TypeVar("_Kind", Knowledge, Lever)
+Facts = Iterable[_Kind] | Mapping[_Kind, When]
+"""What holds for all variants, or what holds when."""
+
+
 @dataclass(frozen=True)
 class System:
-    """One registered policy with the facts about it."""
+    """One registered policy with the facts about it.
+
+    `needs`, `levers` and `heeds_priority` say what holds for any variant; a policy made with parameters
+    knows what holds for it.
+    """
 
     name: str
     summary: str
     """One line, without a full stop."""
     paper: str
     scale: str
-    needs: frozenset[Knowledge]
-    levers: frozenset[Lever]
+    needs_when: Mapping[Knowledge, When]
+    levers_when: Mapping[Lever, When]
+    heeds_priority_when: When
     status: Status
     make: Callable[..., Policy]
-    parameters: type[Any]
-    """A frozen dataclass with the paper's names, units and defaults."""
+    parameters: type[Parameters]
     rotates: bool
     """True if jobs take turns by design, so that something moves while nothing happens."""
     work_conserving: bool
     """True if it never leaves a GPU idle that a waiting job could use for long: every job ends."""
-    heeds_priority: bool
-    """True if jobs of a higher priority go before others, in any variant."""
+
+    @property
+    def needs(self) -> frozenset[Knowledge]:
+        """What some variant must be told."""
+        return frozenset(self.needs_when)
+
+    @property
+    def levers(self) -> frozenset[Lever]:
+        """What some variant may do to a job besides starting it."""
+        return frozenset(self.levers_when)
+
+    def needs_of(self, parameters: Parameters) -> frozenset[Knowledge]:
+        """What the variant with these parameters must be told."""
+        return frozenset(kind for kind, when in self.needs_when.items() if _holds(when, parameters))
+
+    def levers_of(self, parameters: Parameters) -> frozenset[Lever]:
+        """What the variant with these parameters may do to a job besides starting it."""
+        return frozenset(lever for lever, when in self.levers_when.items() if _holds(when, parameters))
+
+    @property
+    def heeds_priority(self) -> bool:
+        """True if some variant puts jobs of a higher priority before others."""
+        return bool(self.heeds_priority_when)
+
+    def heeds_priority_of(self, parameters: Parameters) -> bool:
+        """True if the variant with these parameters puts jobs of a higher priority before others."""
+        return _holds(self.heeds_priority_when, parameters)
+
+
+def _holds(when: When, parameters: Parameters) -> bool:
+    return when if isinstance(when, bool) else when(parameters)
+
+
+def _facts(given: Facts[_Kind]) -> dict[_Kind, When]:
+    return dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, True)
 
 
 _SYSTEMS: dict[str, System] = {}
@@ -100,18 +152,19 @@ def register(
     *,
     paper: str = "",
     scale: str = "cluster",
-    needs: frozenset[Knowledge] | set[Knowledge] = frozenset(),
-    levers: set[Lever] | None = None,
+    needs: Facts[Knowledge] = (),
+    levers: Facts[Lever] = (),
     status: Status = Status.WORKING,
-    parameters: type[Any] = NoParameters,
+    parameters: type[Parameters] = NoParameters,
     rotates: bool = False,
     work_conserving: bool = True,
-    heeds_priority: bool = False,
+    heeds_priority: When = False,
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
-    `needs` states what any variant may need; an instance's own `needs` is what it reads.  So it is with
-    `heeds_priority`, of which an instance need say nothing if all variants are alike.
+    What it needs and which levers it pulls stands here and nowhere else.  Where parameters decide, a fact
+    comes with its condition: `needs={Knowledge.DURATION: lambda p: p.backfill}`.  Instances, which keep
+    their parameters as `self.parameters`, get the attributes `needs` and `levers` from it.
     """
 
     def enter(cls: _T) -> _T:
@@ -122,18 +175,31 @@ def register(
             summary=summary,
             paper=paper,
             scale=scale,
-            needs=frozenset(needs),
-            levers=frozenset(levers or ()),
+            needs_when=_facts(needs),
+            levers_when=_facts(levers),
+            heeds_priority_when=heeds_priority,
             status=status,
             make=cls,
             parameters=parameters,
             rotates=rotates,
             work_conserving=work_conserving,
-            heeds_priority=heeds_priority,
         )
+        _tell(cls, _SYSTEMS[name])
         return cls
 
     return enter
+
+
+def _tell(cls: Any, entry: System) -> None:
+    """Instances of `cls` know what `entry` says of their parameters, worked out when first asked."""
+
+    def tell(name: str, fact: Callable[[Parameters], frozenset[Any]]) -> None:
+        told = cached_property(lambda policy: fact(getattr(policy, "parameters", NoParameters())))
+        told.__set_name__(cls, name)
+        setattr(cls, name, told)
+
+    tell("needs", entry.needs_of)
+    tell("levers", entry.levers_of)
 
 
 def systems() -> dict[str, System]:
@@ -187,8 +253,8 @@ class PolicySpec:
     @property
     def heeds_priority(self) -> bool:
         """True if this variant puts jobs of a higher priority before others."""
-        every = system(self.name).heeds_priority
-        return every and bool(getattr(self.make(), "heeds_priority", every))
+        entry = system(self.name)
+        return entry.heeds_priority_of(parse_parameters(entry, self.options))
 
 
 def parse_policy(text: str) -> PolicySpec:

@@ -10,7 +10,7 @@ from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.grants import Grant, Reservation
-from rota.scheduler.job_columns import Jobs, LiveColumns
+from rota.scheduler.job_columns import Jobs
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
 from rota.table.view import View
@@ -19,24 +19,15 @@ from rota.table.view import View
 class Cursor:
     """How far a cache has read what changes; `Snapshot.changes` moves it on."""
 
+    __slots__ = ("_log", "_read")
+
     def __init__(self) -> None:
         self._log: list[int] | None = None
         self._read = 0
 
     def follows(self, snapshot: Snapshot) -> bool:
         """True if it has read changes of the run that `snapshot` is a moment of."""
-        return self._log is snapshot._state.log
-
-    def _advance(self, log: list[int]) -> Sequence[int] | None:
-        """What was added since, each row once; None if this is another log."""
-        read, is_same = self._read, log is self._log
-        self._log, self._read = log, len(log)
-        if not is_same:
-            return None
-        if read == len(log):
-            return ()
-        rows = log[read:]
-        return rows if len(rows) == 1 else list(dict.fromkeys(rows))
+        return self._log is snapshot._log
 
 
 class Snapshot:
@@ -44,6 +35,7 @@ class Snapshot:
 
     __slots__ = (
         "_known",
+        "_log",
         "_needs",
         "_state",
         "by_row",
@@ -66,17 +58,18 @@ class Snapshot:
         known: Mapping[Knowledge, Known] | None = None,
         needs: frozenset[Knowledge] = frozenset(),
         seed: int = 0,
-        columns: LiveColumns | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         self._state = state
+        self._log: list[int] = state.log
         self.now = state.now
         self.cause = cause
         """`Event` flags of what happened since the last moment."""
         self.seed = seed
         self.cluster: Cluster = state.cluster
-        self.by_row = columns or LiveColumns(state)
+        self.jobs = Jobs(state) if jobs is None else jobs
+        self.by_row = self.jobs.live
         """What the loop notes about each job, for single rows in hot paths; `jobs` has it as columns."""
-        self.jobs = Jobs(state, self.by_row)
         self.gpus_of: Sequence[int] = state.gpus_of
         """GPUs that each row asks for, as plain integers."""
         self.grants: Mapping[int, Grant] = state.grants
@@ -95,7 +88,7 @@ class Snapshot:
 
     def seen_as(self, view: View) -> Snapshot:
         """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
-        return Snapshot(view, self.cause, self._known, self._needs, self.seed, self.by_row)
+        return Snapshot(view, self.cause, self._known, self._needs, self.seed, Jobs(view, self.by_row))
 
     # -- who waits, who runs -----------------------------------------------------------------------
 
@@ -140,7 +133,13 @@ class Snapshot:
 
         None if that cannot be told: it is new, or comes from another run.  Then look at everybody.
         """
-        return cursor._advance(self._state.log)
+        log, read = self._log, cursor._read
+        cursor._read = len(log)
+        if cursor._log is not log:
+            cursor._log = log
+            return None
+        rows = log[read:]
+        return rows if len(rows) < 2 else list(dict.fromkeys(rows))
 
     # -- what is decided by counting ---------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Batch:
     back: Sequence[int] = ()
     """Nodes that returned."""
     withdrawn: Sequence[int] = ()
-    """Waiting jobs that their users cancelled."""
+    """Waiting or held jobs that are cancelled: by their users, or with their group."""
     settled: Sequence[tuple[int, Phase]] = ()
     """Waiting or held jobs that are over: what was on its way out ended by itself before it was gone."""
     held: Sequence[tuple[int, str]] = ()

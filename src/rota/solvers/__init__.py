@@ -1,1 +1,1 @@
-
+"""Algorithms that know nothing of clusters: filling, linear programs, indices."""

@@ -11,7 +11,8 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
 from rota.scheduler.moments.values import copied, digest
-from rota.scheduler.policy import Policy
+from rota.scheduler.policy import Policy, levers_of
+from rota.scheduler.reasons.waiting import UNSAID, explain
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ask, at, played, print_of, show
@@ -46,6 +47,50 @@ def snapshot_unchanged(subject: Subject, scene: Scene) -> Iterator[str]:
         return decision
 
     yield from played(subject, scene, look_before_and_after, offences)
+
+
+def keys_in_order(subject: Subject, scene: Scene) -> Iterator[str]:
+    """Asked of policies that say who is ahead by the key of a job."""
+    offences: list[str] = []
+
+    def look_at_keys(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = policy.decide(snapshot, memory)
+        stale = getattr(decision.standing, "stale", None)
+        for row in stale(snapshot) if stale is not None else ():
+            name = snapshot.jobs.table.ids[row]
+            offences.append(
+                f"{at(snapshot)} the key of {name}, which waits, is not the one that it waits by; "
+                "a key that changes with time has to say so: drifts=Drift.ALWAYS"
+            )
+        return decision
+
+    yield from played(subject, scene, look_at_keys, offences)
+
+
+def levers_declared(subject: Subject, scene: Scene) -> Iterator[str]:
+    """The loop stops at a lever that is not declared; what is declared, its registration lists."""
+    for _ in subject.play(scene):
+        pass
+    beyond = sorted(levers_of(subject.make()) - subject.may_pull)
+    if beyond:
+        yield f"it declares {', '.join(beyond)}, which its registration does not list"
+
+
+def waits_explained(subject: Subject, scene: Scene) -> Iterator[str]:
+    """The policy, the cluster or the queue says why; that nobody knows is no reason."""
+    offences: list[str] = []
+
+    def ask_why(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = policy.decide(snapshot, memory)
+        named = {*decision.reject, *decision.cancel, *(grant.job for grant in decision.grants)}
+        offences.extend(
+            f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
+            for row in snapshot.waiting.tolist()
+            if row not in named and explain(snapshot, decision, row) == (UNSAID,)
+        )
+        return decision
+
+    yield from played(subject, scene, ask_why, offences)
 
 
 def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[str]:

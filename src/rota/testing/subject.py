@@ -12,7 +12,7 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge, Provider
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
-from rota.scheduler.policy import Policy, PolicySpec, parse_policy, system, systems, whole
+from rota.scheduler.policy import Lever, Policy, PolicySpec, levers_of, parse_policy, system, systems, whole
 from rota.scheduler.snapshot import Snapshot
 from rota.testing.scenes import Scene
 from rota.worlds.simulated.recorder import RunRecorder
@@ -39,6 +39,8 @@ class Subject:
     work_conserving: bool = True
     may_need: frozenset[Knowledge] = frozenset(Knowledge)
     """What its registration lists; anything, if it is not registered."""
+    may_pull: frozenset[Lever] = frozenset(Lever)
+    """The levers that its registration lists; any, if it is not registered."""
     providers: Callable[[Scene, frozenset[Knowledge]], Iterable[Provider]] = lambda scene, needs: ()
     """Providers of what it needs; kinds left out are provided as in any simulation."""
 
@@ -77,6 +79,7 @@ class Watched:
         self.inner = inner
         self.around = around
         self.needs = inner.needs
+        self.levers = levers_of(inner)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.around(self.inner, snapshot, memory)
@@ -96,6 +99,7 @@ def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **fact
             "rotates": entry.rotates,
             "work_conserving": entry.work_conserving,
             "may_need": entry.needs,
+            "may_pull": entry.levers,
         }
         return Subject(str(spec), spec.make, **(known | facts))
     registered = next((e for e in systems().values() if e.make is policy), None)

@@ -8,9 +8,8 @@ Units     all times are minutes
 Times     minutes become seconds; the origin is kept
 Odd       not sorted; about 200 rows ask for no GPU; a soft job has four steps, worth 10, 8, 5 and 2 in
           turn; the expected time of a best-effort job means nothing
-Handling  sorted; zero GPUs counted and kept as CPU jobs.  `deadline_s` is the first step (full value);
-          the steps of soft jobs are in `facts["soft_deadlines"]` by job id, as [seconds, value] pairs;
-          best-effort jobs have no deadline
+Handling  sorted; zero GPUs counted and kept as CPU jobs.  `deadline_s` is the first step (full value),
+          `deadlines` all steps of soft jobs; best-effort jobs have no deadline
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from rota.model.columns import Bools, Floats
+from rota.model.job_columns import Deadline
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
@@ -45,8 +45,7 @@ def read(source: TraceSource) -> Trace:
     steps = _steps(table, submit_s)
     odd = Oddities(table, ids_of(table, "job_id"))
     workload, workload_names = table.codes("model_name")
-    first = np.array([deadlines[0][0] for deadlines in steps])
-    soft = {odd.ids[i]: steps[i] for i in np.flatnonzero(kinds == "soft").tolist()}
+    first = np.array([several[0].at_s for several in steps])
     return finish(
         "chronus",
         odd,
@@ -54,17 +53,18 @@ def read(source: TraceSource) -> Trace:
             "submit_s": submit_s,
             "gpus": table.whole("num_gpu"),
             "deadline_s": np.where(kinds == "best", np.nan, first),
+            "deadlines": {row: steps[row] for row in np.flatnonzero(kinds == "soft").tolist()},
             **tenant_paths(table, "user"),
             "workload": workload,
             "workload_names": workload_names,
         },
         truth=Truth.build(table.floats("duration") * MINUTE_S, iterations=table.floats("iterations")),
-        facts={"duration": "minutes as recorded, times 60"} | ({"soft_deadlines": soft} if soft else {}),
+        facts={"duration": "minutes as recorded, times 60"},
     )
 
 
-def _steps(table: Table, submit_s: Floats) -> list[list[list[float]]]:
-    """Per job the [deadline in seconds, value] pairs of its two lists."""
+def _steps(table: Table, submit_s: Floats) -> list[tuple[Deadline, ...]]:
+    """Per job the deadlines of its two lists."""
     times = [_numbers(cell) for cell in table.text("expect_time_list")]
     values = [_numbers(cell) for cell in table.text("expect_value_list")]
     for name, lists in (("expect_time_list", times), ("expect_value_list", values)):
@@ -74,7 +74,7 @@ def _steps(table: Table, submit_s: Floats) -> list[list[list[float]]]:
         uneven, "expect_value_list", "{!r} is not as long as expect_time_list", "a value for each time"
     )
     return [
-        [[float(start + minutes * MINUTE_S), value] for minutes, value in zip(t, v, strict=True)]
+        tuple(Deadline(float(start + minutes * MINUTE_S), value) for minutes, value in zip(t, v, strict=True))
         for start, t, v in zip(submit_s, times, values, strict=True)
     ]
 

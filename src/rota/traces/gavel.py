@@ -11,9 +11,9 @@ Odd       no durations: steps per second come from a table of throughputs by typ
           The SLO is a factor on the duration, so without the table there is no deadline.  Philly VCs
           contain scale factors (7, 12, 20, 24, up to 64) for which no throughput was measured.  The
           batch size in a job type is per worker and stays part of the name
-Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps.  SLO factors and
-          priority weights other than 1 are kept by job id in `facts["slo_factor"]` and
-          `facts["priority_weight"]`.  Scale factors outside 1, 2, 4, 8 are counted and kept
+Handling  the job type is the workload, `duration_s` is NaN, `iterations` are the steps, `weight` is the
+          priority weight.  SLO factors are kept by job id in `facts["slo_factor"]`.  Scale factors outside
+          1, 2, 4, 8 are counted and kept
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def read(source: TraceSource) -> Trace:
         jobs={
             "submit_s": table.floats("arrival_s"),
             "gpus": scale,
+            "weight": weights(table),
             "workload": workload,
             "workload_names": workload_names,
         },
         truth=Truth.build(np.full(len(table), np.nan), iterations=steps),
         facts={
             "duration": "steps / throughput table",
-            **weight_facts(table, odd.ids),
             **by_id("slo_factor", odd.ids, slo_factors(table)),
         },
     )
@@ -116,12 +116,11 @@ def slo_factors(table: Table) -> Floats:
     return np.where(factors < 0, np.nan, factors)
 
 
-def weight_facts(table: Table, ids: Sequence[str]) -> dict[str, object]:
-    """Priority weights other than 1 by job id, if there are any."""
+def weights(table: Table) -> Floats:
+    """Priority weights; 1 where the trace says nothing."""
     if not table.has("priority_weight"):
-        return {}
-    weights = table.floats("priority_weight", blank=1.0)
-    return by_id("priority_weight", ids, np.where(weights == 1.0, np.nan, weights))
+        return np.ones(len(table))
+    return table.floats("priority_weight", blank=1.0)
 
 
 def by_id(name: str, ids: Sequence[str], values: Array) -> dict[str, object]:

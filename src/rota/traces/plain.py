@@ -255,7 +255,7 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
     except ValueError:
         return ()
     are_finite = all(isfinite(at_s) and isfinite(value) for at_s, value in several)
-    return several if are_finite and all(a.at_s < b.at_s for a, b in pairwise(several)) else ()
+    return several if are_finite and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
 
 
 def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:

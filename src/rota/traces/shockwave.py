@@ -19,7 +19,7 @@ from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
-from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weight_facts
+from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weights
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
 from rota.traces.table import Table, read_table
@@ -48,6 +48,7 @@ def read(source: TraceSource) -> Trace:
             "submit_s": submit_s,
             "gpus": table.whole("scale_factor"),
             "deadline_s": submit_s + slo_factors(table) * duration_s,
+            "weight": weights(table),
             "workload": workload,
             "workload_names": workload_names,
         },
@@ -55,7 +56,6 @@ def read(source: TraceSource) -> Trace:
         facts={
             "duration": "seconds, with the batch size changing as the mode says",
             "mode": dict(zip(odd.ids, table.one_of("mode", MODES), strict=True)),
-            **weight_facts(table, odd.ids),
         },
     )
 

@@ -53,7 +53,7 @@ class Voided(SystemExit):
 
 
 @dataclass(frozen=True)
-class Found:
+class Checkpoint:
     """A complete checkpoint on disk."""
 
     path: Path
@@ -122,7 +122,7 @@ class Checkpoints:
 
     def publish(
         self, step: int, write: Callable[[Summing], None], facts: dict[str, Any] | None = None
-    ) -> Found:
+    ) -> Checkpoint:
         """Write and publish the checkpoint of `step`; removes those beyond `keep`.
 
         Raises Voided if the folder is void, CheckpointError if it cannot be written: the ones before stay.
@@ -147,7 +147,7 @@ class Checkpoints:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         self._prune(step)
-        return Found(target, step, manifest)
+        return Checkpoint(target, step, manifest)
 
     def _fill(
         self, folder: Path, step: int, write: Callable[[Summing], None], facts: dict[str, Any]
@@ -171,7 +171,7 @@ class Checkpoints:
         _sync_folder(folder)
         return manifest
 
-    def newest(self) -> Found | None:
+    def newest(self) -> Checkpoint | None:
         """The newest checkpoint that verifies; None if there is none.  Says which ones were passed over."""
         passed = 0
         for path in self._candidates():
@@ -228,7 +228,7 @@ def refuse(folder: Path) -> NoReturn:
     raise error
 
 
-def _verify(path: Path) -> tuple[str, Found | None]:
+def _verify(path: Path) -> tuple[str, Checkpoint | None]:
     """What is wrong with a checkpoint, or the checkpoint."""
     manifest = protocol.read_json(path / MANIFEST)
     if manifest is None:
@@ -244,7 +244,7 @@ def _verify(path: Path) -> tuple[str, Found | None]:
             return "its checksum does not match", None
     except (OSError, KeyError, TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}", None
-    return "", Found(path, step, manifest)
+    return "", Checkpoint(path, step, manifest)
 
 
 def _sum(path: Path) -> tuple[int, str]:

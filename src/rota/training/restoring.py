@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from rota.training import state, torch_state
 
 if TYPE_CHECKING:
-    from rota.training.checkpoint import Checkpoints, Found
+    from rota.training.checkpoint import Checkpoint, Checkpoints
 
 
-def load_alike(checkpoints: Checkpoints) -> tuple[Found | None, Any]:
+def load_alike(checkpoints: Checkpoints) -> tuple[Checkpoint | None, Any]:
     """The newest checkpoint and its tree, the same on all ranks; (None, None) without one.
 
     With a process group rank 0's choice counts: it sends its tree where the others find another checkpoint or

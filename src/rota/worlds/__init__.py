@@ -1,1 +1,1 @@
-
+"""What carries decisions out."""

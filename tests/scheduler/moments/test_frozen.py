@@ -112,7 +112,7 @@ def test_another_policy_may_be_asked_if_it_needs_no_more(tmp_path: Path) -> None
     frozen = load(dump(paused("srtf"), tmp_path / "moment.rota", "srtf"))
     assert isinstance(frozen.decide("fifo"), Decision)
     frozen = load(dump(paused("fifo"), tmp_path / "moment.rota", "fifo"))
-    with pytest.raises(InputError, match="the snapshot holds no duration, which Srtf needs"):
+    with pytest.raises(InputError, match="the snapshot holds no duration, which srtf needs"):
         frozen.decide("srtf")
 
 

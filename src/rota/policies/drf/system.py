@@ -26,7 +26,6 @@ from fractions import Fraction
 import numpy as np
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
@@ -71,13 +70,11 @@ class DrfParameters:
     "drf",
     "Equalise the tenants' shares of what each needs most",
     paper="Ghodsi et al., NSDI 2011",
-    levers={Lever.PREEMPT},
+    levers={Lever.PREEMPT: lambda p: p.preempt},
     parameters=DrfParameters,
 )
 class Drf:
     """Dominant resource fairness among tenants."""
-
-    needs: frozenset[Knowledge] = frozenset()
 
     def __init__(self, parameters: DrfParameters | None = None) -> None:
         self.parameters = parameters or DrfParameters()

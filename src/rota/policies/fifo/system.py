@@ -55,8 +55,8 @@ def by_submission(snapshot: Snapshot, rows: Any) -> Any:
 @register(
     "fifo",
     "Serve in order of submission",
-    needs={Knowledge.DURATION},
-    levers={Lever.RESERVE},
+    needs={Knowledge.DURATION: lambda p: p.backfill is Backfill.EASY},
+    levers={Lever.RESERVE: lambda p: p.backfill is Backfill.EASY},
     parameters=FifoParameters,
     heeds_priority=True,
 )
@@ -64,11 +64,10 @@ class Fifo:
     """Serve in order of submission."""
 
     def __init__(self, parameters: FifoParameters | None = None) -> None:
-        p = parameters or FifoParameters()
+        self.parameters = p = parameters or FifoParameters()
         if p.skip and p.backfill is not Backfill.NONE:
             raise InputError("policy 'fifo': skip=yes lets all pass already; expected no backfill with it")
         easy = p.backfill is Backfill.EASY
-        self.needs: frozenset[Knowledge] = frozenset({Knowledge.DURATION} if easy else ())
         self.inner: EasyBackfill | ByPriority = (
             EasyBackfill(p.placement)
             if easy

@@ -36,8 +36,13 @@ from rota.scheduler.snapshot import Cursor, Snapshot
     "gandiva",
     "Turns on oversubscribed servers, packing and migration by trial",
     paper="OSDI 2018",
-    needs={Knowledge.UTILISATION},
-    levers={Lever.PREEMPT, Lever.MIGRATE, Lever.SHARE, Lever.RESIZE},
+    needs={Knowledge.UTILISATION: lambda p: p.packing and p.mode is GandivaMode.PAPER},
+    levers={
+        Lever.PREEMPT: True,
+        Lever.MIGRATE: True,
+        Lever.SHARE: lambda p: p.packing and p.mode is GandivaMode.PAPER,
+        Lever.RESIZE: lambda p: p.grow and p.mode is GandivaMode.PAPER,
+    },
     parameters=GandivaParameters,
     rotates=True,
 )
@@ -46,8 +51,6 @@ class Gandiva:
 
     def __init__(self, parameters: GandivaParameters | None = None) -> None:
         self.parameters = p = parameters or GandivaParameters()
-        packs = p.packing and p.mode is GandivaMode.PAPER
-        self.needs = frozenset({Knowledge.UTILISATION} if packs else ())
         self._sets = SetTurns(TIRESIAS_ORDER if p.mode is GandivaMode.TIRESIAS else ELASTICFLOW_ORDER)
         self._cursor = Cursor()
         self._memory: Memory | None = None  # of the last call: another one has read nothing yet

@@ -73,8 +73,6 @@ RECOMPUTE_S = 1920.0
 class GavelMaxMin:
     """Max-min fairness over GPU types."""
 
-    needs = frozenset({Knowledge.THROUGHPUT})
-
     def __init__(self, parameters: MaxMinParameters | None = None) -> None:
         self.parameters = parameters or MaxMinParameters()
         self.inner = Rounds(self._fractions, turns(self.parameters))

@@ -76,7 +76,7 @@ class PaiParameters:
     "pai",
     "Shortest job first by group history, GPU fractions, strong GPUs reserved",
     paper="Weng et al., NSDI 2022",
-    needs={Knowledge.DURATION},
+    needs={Knowledge.DURATION: lambda p: p.estimate is EstimateSource.KNOWN},
     levers={Lever.SHARE},
     parameters=PaiParameters,
 )
@@ -84,8 +84,7 @@ class Pai:
     """Alibaba's scheduler with predicted durations."""
 
     def __init__(self, parameters: PaiParameters | None = None) -> None:
-        self.p = parameters or PaiParameters()
-        self.needs = frozenset({Knowledge.DURATION} if self.p.estimate is EstimateSource.KNOWN else ())
+        self.parameters = self.p = parameters or PaiParameters()
         self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
         self.history = Recurrence()
         self.lineup = JobOrder(self._key, by_kind=True)

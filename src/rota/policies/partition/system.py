@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rota.knowledge.needs import Knowledge
 from rota.policies.partition.parts import Partition
 from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Lever, parse_inner, register
+from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner, register
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -31,25 +31,32 @@ class PartitionParameters:
     policy: str = "fifo"
     """Policy of each unit; its parameters stand in brackets, as in `fifo[skip=yes]`."""
 
+    @property
+    def inner(self) -> PolicySpec:
+        """The policy of each unit."""
+        return parse_inner(self.policy)
+
+
+def _pulls(inner: PolicySpec, lever: Lever) -> bool:
+    """True if a unit's policy may do so, or the cut does: it rejects whom no unit can hold."""
+    return lever is Lever.REJECT or lever in levers_of(inner.make())
+
 
 @register(
     "partition",
     "Each virtual cluster scheduled by itself on nodes of its own",
     paper="Helios, SC 2021",
-    needs=frozenset(Knowledge),
-    levers=set(Lever),
+    needs={kind: lambda p, kind=kind: kind in p.inner.make().needs for kind in Knowledge},
+    levers={lever: lambda p, lever=lever: _pulls(p.inner, lever) for lever in Lever},
     parameters=PartitionParameters,
-    heeds_priority=True,
+    heeds_priority=lambda p: p.inner.heeds_priority,
 )
 class Partitioned:
     """Each virtual cluster scheduled by itself."""
 
     def __init__(self, parameters: PartitionParameters | None = None) -> None:
-        p = parameters or PartitionParameters()
-        spec = parse_inner(p.policy)
-        self.needs = spec.make().needs
-        self.heeds_priority = spec.heeds_priority
-        self.inner = Partition(p.by, lambda _: spec.make())
+        self.parameters = p = parameters or PartitionParameters()
+        self.inner = Partition(p.by, lambda _: p.inner.make())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)

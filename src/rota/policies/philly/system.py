@@ -42,7 +42,7 @@ from rota.scheduler.snapshot import Cursor, Snapshot
     "philly",
     "Quotas with borrowing, gangs gathered by reservation, locality relaxed by retries",
     paper="Jeon et al., ATC 2019",
-    needs={Knowledge.DURATION},
+    needs={Knowledge.DURATION: lambda p: p.patience_per_h > 0.0},
     levers={Lever.PREEMPT, Lever.RESERVE},
     parameters=PhillyParameters,
 )
@@ -50,8 +50,7 @@ class Philly:
     """Microsoft's production scheduler as its trace study describes it."""
 
     def __init__(self, parameters: PhillyParameters | None = None) -> None:
-        self.p = parameters or PhillyParameters()
-        self.needs = frozenset({Knowledge.DURATION} if self.p.patience_per_h else ())
+        self.parameters = self.p = parameters or PhillyParameters()
         self.cycle = Cycle(self.p.acquire_timeout_s, self.p.backoff_s)
         self.queues = AttemptQueues({}, self.cycle)
         self._cursor = Cursor()

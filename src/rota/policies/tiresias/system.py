@@ -38,7 +38,7 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.levels import Levels, ServiceMetric
 from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Placement, fill_fragments, packed
-from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.priority import ByPriority, Drift
 from rota.solvers.gittins import Gittins
 from rota.table.occupancy import Occupancy
 
@@ -100,8 +100,11 @@ class TiresiasParameters:
     "tiresias",
     "Least attained service or Gittins index, in a few queues",
     paper="NSDI 2019",
-    needs={Knowledge.SERVICE_HISTORY, Knowledge.SKEW},
-    levers={Lever.PREEMPT},
+    needs={
+        Knowledge.SERVICE_HISTORY: lambda p: p.order is Order.GITTINS,
+        Knowledge.SKEW: lambda p: p.skew,
+    },
+    levers={Lever.PREEMPT, Lever.MIGRATE},
     parameters=TiresiasParameters,
 )
 class Tiresias:
@@ -110,8 +113,6 @@ class Tiresias:
     def __init__(self, parameters: TiresiasParameters | None = None) -> None:
         self.parameters = p = parameters or TiresiasParameters()
         gittins = p.order is Order.GITTINS
-        wanted = {Knowledge.SERVICE_HISTORY: gittins, Knowledge.SKEW: p.skew}
-        self.needs = frozenset(kind for kind, is_wanted in wanted.items() if is_wanted)
         self.inner: DiscretisedQueues | Seats
         if p.mode is not TiresiasMode.PAPER:
             quantum, elasticflow = p.quantum if gittins else None, p.mode is TiresiasMode.ELASTICFLOW
@@ -126,7 +127,7 @@ class Tiresias:
 class DiscretisedQueues(ByPriority):
     """Discretised 2D-LAS: queue by queue, in each whoever started first."""
 
-    def __init__(self, p: TiresiasParameters, *, drifts: bool = False) -> None:
+    def __init__(self, p: TiresiasParameters, *, drifts: Drift = Drift.NEVER) -> None:
         placement = Placement.PACKED if p.skew else p.placement
         super().__init__(self.rank, preemptive=True, drifts=drifts, placement=placement)
         self.levels = Levels(p.limits, p.metric, p.promote)
@@ -159,7 +160,7 @@ class GittinsQueues(DiscretisedQueues):
     """
 
     def __init__(self, p: TiresiasParameters) -> None:
-        super().__init__(p, drifts=True)
+        super().__init__(p, drifts=Drift.RUNNING)
         self._history: Any = None
         self._gittins = Gittins([])
 

@@ -36,7 +36,7 @@ def sound_part(state: State, decision: Decision, check: Check = check) -> Salvag
     while breaches := check(state, left):
         found += breaches
         jobs = {breach.job for breach in breaches if breach.rule != "reservation"}
-        owners = {breach.job for breach in breaches if breach.rule == "reservation"}
+        owners = {breach.job for breach in breaches if breach.rule in ("reservation", "lever")}
         left = _without(left, jobs, owners)
     refused = {breach.job for breach in found}
     wanted = _devices(grant for grant in decision.grants if grant.job in refused)

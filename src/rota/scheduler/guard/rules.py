@@ -25,6 +25,7 @@ RULES = {
     "cpu": "CPU and memory of a node are never oversubscribed",
     "quota": "a hard quota is never exceeded",
     "reserved": "a reserved device is granted to nobody else",
+    "lever": "a policy pulls the levers that it declares",
     "reservation": "a reservation keeps existing devices, each for one live job",
 }
 

@@ -19,7 +19,7 @@ from rota.model.columns import Array
 from rota.model.grants import UNLIMITED, Grant, Purpose, Reservation, Role, with_one_nan
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
-from rota.model.tenants import Tenant, Tenants
+from rota.model.tenants import Cell, Tenant, Tenants
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import Progress
@@ -112,10 +112,10 @@ def pack_cluster(cluster: Cluster) -> Packed:
     packed["gone"] = list(cluster.gone)
     packed["levels"] = dict(cluster.levels)
     packed["level_names"] = {level: list(names) for level, names in cluster.level_names.items()}
-    packed["tenants"] = [
-        [t.path, float(t.quota_gpus), t.hard, float(t.weight), dict(t.quota_by_type)]
-        for t in cluster.tenants.by_path.values()
-    ]
+    packed["tenants"] = [_pack_tenant(tenant) for tenant in cluster.tenants.by_path.values()]
+    for name in ("device_levels", "capacities"):
+        packed[name] = dict(getattr(cluster, name))
+    packed["prices"] = {gpu_type: dict(classes) for gpu_type, classes in cluster.prices.items()}
     return packed
 
 
@@ -126,9 +126,25 @@ def unpack_cluster(packed: Packed) -> Cluster:
         type_names=tuple(packed["type_names"]),
         levels=packed["levels"],
         level_names={level: tuple(names) for level, names in packed["level_names"].items()},
-        tenants=Tenants.of(*(Tenant(*fields) for fields in packed["tenants"])),
+        tenants=Tenants.of(*map(_unpack_tenant, packed["tenants"])),
+        # moments of earlier versions know of none of these
+        device_levels=packed.get("device_levels", {}),
+        capacities=packed.get("capacities", {}),
+        prices=packed.get("prices", {}),
         gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
     )
+
+
+def _pack_tenant(tenant: Tenant) -> list[Any]:
+    cells = [[cell.level, cell.count, cell.gpu_type] for cell in tenant.cells]
+    quotas = [float(tenant.quota_gpus), tenant.hard, float(tenant.weight), dict(tenant.quota_by_type)]
+    return [tenant.path, *quotas, cells]
+
+
+def _unpack_tenant(fields: list[Any]) -> Tenant:
+    path, quota_gpus, hard, weight, quota_by_type, *rest = fields
+    cells = tuple(Cell(*cell) for cell in (rest[0] if rest else ()))
+    return Tenant(path, quota_gpus, hard, weight, quota_by_type, cells)
 
 
 def pack_jobs(jobs: JobTable, submitted: int) -> Packed:

@@ -23,7 +23,7 @@ from rota.table.state import Phase
 _BY_SUBMISSION: Standing = ByPriority(lambda snapshot, row: row)
 """The best guess of who is ahead, for policies that do not say."""
 
-_UNSAID = "could start, and the policy gives no reason why it does not"
+UNSAID = Constraint(Code.POLICY, detail="could start, and the policy gives no reason why it does not")
 
 
 @runtime_checkable
@@ -106,7 +106,7 @@ def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
     """Nothing binds: the job waits for the policy to come round, or for reasons of its own."""
     if decision.wake.at_s < float("inf"):
         return Constraint(Code.ROUND, provided=max(decision.wake.at_s - snapshot.now, 0.0))
-    return Constraint(Code.POLICY, detail=_UNSAID)
+    return UNSAID
 
 
 # -- others that wait ------------------------------------------------------------------------------

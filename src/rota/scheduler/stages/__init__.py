@@ -1,1 +1,1 @@
-
+"""Building blocks of policies: order, fill, fit, place, size, rounds."""

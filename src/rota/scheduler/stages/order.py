@@ -113,6 +113,18 @@ class JobOrder:
         if self._cursor.follows(snapshot):
             self._place(snapshot, row)
 
+    def forget(self) -> None:
+        """Read all keys anew when next asked."""
+        self._cursor = Cursor()
+
+    def stale(self, snapshot: Snapshot) -> list[int]:
+        """Waiting rows whose key has changed since it was read, and nobody said so with `move`."""
+        if not self._cursor.follows(snapshot):
+            return []
+        self.sync(snapshot)
+        read = {row: key for row, (_, (key, _)) in self._items.items() if snapshot.waits(row)}
+        return [row for row, key in read.items() if plain(self.key(snapshot, row)) != key]
+
     def _place(self, snapshot: Snapshot, row: int) -> None:
         """Put `row` where its phase says, out of where it was."""
         known = self._items.pop(row, None)

@@ -6,6 +6,7 @@ FIFO, SJF, SRTF, LAS, Tiresias and others are this with a key each.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,23 @@ Key = Callable[[Snapshot, Any], Any]
 """Key of a row, or keys of an array of rows; lowest first, equal keys in order of submission."""
 
 
+class Drift(Enum):
+    """When the key of a job changes with time alone."""
+
+    NEVER = "never"
+    RUNNING = "while the job runs"  # time left, service received
+    ALWAYS = "while it waits as well"  # ageing; all keys are read, and all jobs sorted, at each call
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ByPriority:
     """Who runs, by a key.
 
     `preemptive` rebuilds the running set at each call; otherwise waiting jobs are added to it.
     `strict` stops at the first job that does not fit instead of skipping it (not with `preemptive`).
-    `drifts` says that keys of running jobs change with time, so that they are read anew at each call;
-    `finish` gives the moment at which the key of a running job reaches 0 if it falls by 1 a second, which
-    spares that as long as all jobs work at full speed.
+    `drifts` says when keys change with time; a key that is not said to change is read once, when its job
+    begins to wait or to run.  `finish` gives the moment at which the key of a running job reaches 0 if it
+    falls by 1 a second, which spares reading it anew as long as all jobs work at full speed.
     `by_count` lets the number of free GPUs alone decide who runs even if `placement` may refuse: who then
     finds no place waits, as in simulators that have a pass for the quota and a later one for the placement.
     """
@@ -48,7 +57,7 @@ class ByPriority:
         *,
         preemptive: bool = False,
         strict: bool = False,
-        drifts: bool = False,
+        drifts: Drift = Drift.NEVER,
         finish: Key | None = None,
         placement: Placement = Placement.CONSOLIDATE,
         by_count: bool = False,
@@ -62,7 +71,7 @@ class ByPriority:
         self.spreads = placement in COUNT_ONLY
         self.by_count = by_count
         self.finish = finish
-        self.lineup = JobOrder(key, tracks_running=preemptive and not drifts, running_key=finish)
+        self.lineup = JobOrder(key, tracks_running=preemptive and drifts is Drift.NEVER, running_key=finish)
         self.alike = JobOrder(key, by_kind=True)
         self._numbered: JobTable | None = None  # the table that the numbers are of
         self._number_of: list[int] = []
@@ -76,9 +85,16 @@ class ByPriority:
 
     def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         """Grants to begin and rows to preempt."""
+        if self.drifts is Drift.ALWAYS:
+            self.lineup.forget()
+            self.alike.forget()
         if snapshot.plain and (self.by_count or self.placement in COUNT_ONLY):
             return self._by_count(snapshot)
         return self._by_place(snapshot)
+
+    def stale(self, snapshot: Snapshot) -> list[int]:
+        """Waiting rows whose keys have changed behind the back of this order."""
+        return [*self.lineup.stale(snapshot), *self.alike.stale(snapshot)]
 
     # -- why a job waits ------------------------------------------------------------------------
 
@@ -124,7 +140,7 @@ class ByPriority:
         """Rows to start and to preempt; of drifting keys only as many are sorted as may be needed."""
         gpus_of = snapshot.gpus_of
         steady = self.finish is not None and snapshot.is_steady
-        if steady or not self.drifts:
+        if steady or self.drifts is Drift.NEVER:
             running = self.lineup.running.items[self.lineup.running.head :]
             return running_set(self.lineup, running, free, gpus_of, snapshot.now if steady else None)[:2]
         rows = snapshot.running_unsorted

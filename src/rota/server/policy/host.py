@@ -13,6 +13,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.replica import TracedState
+from rota.scheduler.policy import Lever
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.messages import WhyAnswer
@@ -84,6 +85,11 @@ class PolicyHost:
     def needs(self) -> frozenset[Knowledge]:
         """What both policies must be told; it changes with the shadow, and the loop reads it only once."""
         return self.real.needs | (self.shadow.needs if self.shadow else frozenset())
+
+    @property
+    def levers(self) -> frozenset[Lever]:
+        """What the real policy may do."""
+        return self.real.levers
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
-from rota.scheduler.policy import parse_policy
+from rota.scheduler.policy import levers_of, parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.knowing import KnowledgeTold
@@ -117,7 +117,9 @@ class RemotePolicy:
         """`process` is one that served another table; it begins anew with this one."""
         import_policies()
         self.name = spec
-        self.needs: frozenset[Knowledge] = frozenset(parse_policy(spec).make().needs)
+        policy = parse_policy(spec).make()
+        self.needs: frozenset[Knowledge] = frozenset(policy.needs)
+        self.levers = levers_of(policy)
         self.limits = limits or Limits()
         self.seed = seed
         self.tally = Tally()

@@ -1,1 +1,1 @@
-"""The local world: jobs are process groups on machines, moved by agents as the loop decides."""
+"""The live world: jobs are process groups on machines, moved by agents as the loop decides."""

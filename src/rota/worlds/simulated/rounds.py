@@ -66,7 +66,15 @@ class RoundWorld(SimulatedWorld):
         moment = self._finishes[-1][0]
         batch = Batch(moment, Event.NONE, ended=self._take_finishes(moment))
         self._cause |= _cause_of(batch.ended)
+        self._end_groups(batch)
         return batch
+
+    def _end_groups(self, batch: Batch) -> None:
+        """Who is cancelled with its group does not finish later in the round."""
+        if self._groups.members and batch.ended:
+            self._groups.end_others(batch, self.state)
+            over = {one.row for one in batch.ended}
+            self._finishes = [finish for finish in self._finishes if finish[1] not in over]
 
     def _round_end(self, until_s: float) -> Batch | None:
         idle = not len(self._rows)
@@ -77,6 +85,7 @@ class RoundWorld(SimulatedWorld):
         ended = self._take_finishes(now)
         batch = Batch(now, Event.ROUND | self._cause | _cause_of(ended), ended=ended)
         self._cause = Event.NONE
+        self._end_groups(batch)
         batch.arrived = self._arrived(now)
         if len(batch.arrived):
             batch.cause |= Event.ARRIVAL

@@ -26,6 +26,7 @@ from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
+from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
@@ -103,6 +104,7 @@ class SimulatedWorld:
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
+        self._groups = FirstOfGroup(trace.jobs)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -135,6 +137,8 @@ class SimulatedWorld:
             batch.ended = self._finished(now)
             for ended in batch.ended:
                 batch.cause |= _RETRY if ended.phase is _PENDING else _END
+            if self._groups.members:
+                self._groups.end_others(batch, self.state)
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL

@@ -1,0 +1,65 @@
+"""Maps of the rooms: the README of a folder of `src/rota` lists its files with the first sentence of each."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from rota.errors import InputError
+
+BEGIN, END = "<!-- files: printed by `make docs` -->", "<!-- end of files -->"
+
+
+def rooms(source: Path) -> list[Path]:
+    """Folders that have a README: those of `source`, and below `worlds` each world."""
+    folders = sorted(path.parent for path in source.glob("*/__init__.py"))
+    return [room for folder in folders for room in (folder, *_with_readme(folder))]
+
+
+def _with_readme(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("*/README.md"))
+
+
+def printed(text: str) -> bool:
+    """Whether the README with `text` has a place for the list, instead of a map drawn by hand."""
+    return BEGIN in text
+
+
+def with_files(text: str, room: Path) -> str:
+    """`text` with a fresh list of the files in `room` between the markers."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise InputError(
+            f"{room}/README.md has no place for its files; expected {BEGIN} and {END}, once each"
+        )
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{files_table(room)}\n{END}{rest.partition(END)[2]}"
+
+
+def files_table(room: Path) -> str:
+    """Each file and folder of `room` with what stands first in it."""
+    rows = ["| file | what is in it |", "|---|---|"]
+    for path in sorted(room.iterdir()):
+        if path.suffix == ".py" and path.name != "__init__.py":
+            rows.append(f"| `{path.name}` | {_first_sentence(path)} |")
+        elif (path / "__init__.py").exists():
+            name = (
+                f"[`{path.name}/`]({path.name}/README.md)"
+                if (path / "README.md").exists()
+                else f"`{path.name}/`"
+            )
+            rows.append(f"| {name} | {_first_sentence(path / '__init__.py')} |")
+    return "\n".join(rows)
+
+
+def _first_sentence(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def write(source: Path) -> None:
+    """Print every list anew."""
+    for room in rooms(source):
+        page = room / "README.md"
+        text = page.read_text(encoding="utf-8")
+        if printed(text):
+            page.write_text(with_files(text, room), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""A policy does to jobs what it has said that it may do: worlds and people rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision
+from rota.scheduler.guard.rules import Breach, breach
+from rota.scheduler.policy import Lever
+from rota.table.state import State
+
+
+def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
+    """A breach for each job to which `decision` does what `levers` do not hold."""
+    if not (decision.preempt or decision.reject or decision.reservations) and _only_starts(state, decision):
+        return []
+    return [
+        breach(state, "lever", row, f"is {_DONE[lever]}, and the policy does not declare the lever {lever}")
+        for lever, rows in _pulled(state, decision)
+        if lever not in levers
+        for row in rows
+    ]
+
+
+def _only_starts(state: State, decision: Decision) -> bool:
+    """True for the common case: waiting jobs get as many whole GPUs as they ask for."""
+    gpus_of, running = state.gpus_of, state.grants
+    for grant in decision.grants:
+        row = grant.job
+        if grant.share != 1.0 or row in running or len(grant.devices) != gpus_of[row]:
+            return False
+    return True
+
+
+_DONE = {
+    Lever.PREEMPT: "preempted",
+    Lever.MIGRATE: "migrated",
+    Lever.SHARE: "put beside others on devices that it wants to itself",
+    Lever.RESIZE: "given another number of GPUs than it asks for",
+    Lever.RESERVE: "waited for with devices kept free",
+    Lever.REJECT: "rejected",
+}
+
+
+def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]]]:
+    """The levers that a decision pulls, with the jobs they are pulled on."""
+    if decision.preempt:
+        yield Lever.PREEMPT, list(decision.preempt)
+    if decision.reject:
+        yield Lever.REJECT, list(decision.reject)
+    if decision.reservations:
+        yield Lever.RESERVE, [reservation.job for reservation in decision.reservations]
+    for grant in decision.grants:
+        row = grant.job
+        old = state.grants.get(row)
+        if old is not None and old.devices != grant.devices and len(old.devices) == len(grant.devices):
+            yield Lever.MIGRATE, [row]
+        if len(grant.devices) != state.gpus_of[row] and (old is None or old.devices != grant.devices):
+            yield Lever.RESIZE, [row]
+        if _is_newly_shared(state, grant, old):
+            yield Lever.SHARE, [row]
+
+
+def _is_newly_shared(state: State, grant: Grant, old: Grant | None) -> bool:
+    """True if the job gets less of its devices than it asked for, and did not have as little before."""
+    if grant.share == 1.0 or grant.share >= state.jobs.gpu_share.item(grant.job):
+        return False
+    return old is None or old.share > grant.share
