@@ -11,7 +11,7 @@ Idea      1. Service received is GPUs times seconds run; a few queues by service
              are consolidated (and wait until they can be); the others fill fragments.
 Departs   Queue limits default to the authors' simulator, not to the paper's testbed.  `pack_limit` is a
           constant, not re-learned.  `mode=artifact` follows the simulator in what differs from the paper:
-          see `tiresias_artifact`.
+          see `artifact.py`.
 Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 150 random
           workloads.  `mode=artifact`: authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and `dlas-gpu-gittins`,
           every job of two workloads ends in the same second (docs/fidelity.md)
