@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -105,6 +106,15 @@ def test_imports_are_absolute() -> None:
 def test_every_layer_is_named() -> None:
     """A new folder has to say where it stands."""
     assert {layer(name) for name in trees()} <= {*BELOW, "__init__", "api", "server", "cli"}
+
+
+def test_contributing_says_who_imports_whom() -> None:
+    """In brackets behind each room; `errors` and `crash` are no rooms."""
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = page.split("## How the tree is laid out")[1].split("```")[1].splitlines()[1:]
+    said = {line.split()[0]: set(re.findall(r"\w+", line.partition("  (")[2])) for line in tree}
+    rooms = {room: below - {"errors", "crash"} for room, below in BELOW.items()}
+    assert {room: said[room] for room in rooms if room in said} == {r: rooms[r] for r in rooms if r in said}
 
 
 def test_core_imports_core_only() -> None:
