@@ -66,7 +66,7 @@ def test_nothing_left_over() -> None:
 
 LONG = {
     "worlds/simulated/world.py": (490, "rates, their ends and what changes cost: one heap"),
-    "server/store/rows.py": (406, "what is stored, one dataclass for each table, read side by side"),
+    "server/store/rows.py": (409, "what is stored, one dataclass for each table, read side by side"),
 }
 """Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""
 
