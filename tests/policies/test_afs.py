@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from filling_rules import fewest_first, largest_saving, shortest_first
 from play import finishes, jcts, play, trace_of
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import ScalingCurves, curves_of
@@ -15,7 +16,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.policies.afs import carry_out
 from rota.scheduler.decision import Decision
-from rota.solvers.one_by_one import Filling, fewest_first, largest_saving, shortest_first
+from rota.solvers.one_by_one import Filling
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 

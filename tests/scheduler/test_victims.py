@@ -31,7 +31,7 @@ def exchanged(
     keys: Mapping[int, float], grants: Sequence[Grant], preempt: Sequence[int], **columns: Any
 ) -> Decision:
     state = state_of(JOBS, columns.pop("cluster", "1x6"), columns.pop("running", THREE), 5.0, **columns)
-    decision = Decision({}, grants, preempt, standing=by(keys))
+    decision = Decision({}, grants, preempt, ranking=by(keys))
     found = cheaper_victims(Snapshot(state), decision, lambda row: COSTS.get(row, 0.0))
     assert check(state, found) == []
     return found

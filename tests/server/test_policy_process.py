@@ -315,13 +315,13 @@ def test_explanations_are_those_of_the_loop_s_own_process(benches: Benches) -> N
         host.note()
         rows = local.state.waiting.sorted().tolist()
         last = local.said[-1]
-        standing = Decision({}, wake=last.wake, reasons=last.reasons, standing=last.standing)
+        ranking = Decision({}, wake=last.wake, reasons=last.reasons, ranking=last.ranking)
         why = host.explain(rows, timeout_s=60.0) if rows else {}
         for row in rows:
-            expected = explain(here.snapshot(), standing, row)
+            expected = explain(here.snapshot(), ranking, row)
             found = [one for one in why[row].constraints if one.code is not Code.PREEMPTED]
             assert found == list(expected) or repr(found) == repr(list(expected))
-            ahead = last.standing.ahead(here.snapshot(), row) if last.standing else []
+            ahead = last.ranking.ahead(here.snapshot(), row) if last.ranking else []
             assert (why[row].position, why[row].ahead) == (len(ahead) + 1, list(ahead)[:3])
             asked += 1
     assert asked > 10

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.solvers.one_by_one import Filling, afs, fewest_first, largest_saving, shortest_first
+from filling_rules import fewest_first, largest_saving, shortest_first
+from rota.solvers.one_by_one import Filling, afs
 
 LIN = tuple(float(k) for k in range(9))
 CON = (0.0, 1.0, 1.6, 2.0, 2.2)

@@ -25,17 +25,13 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import curves_of, rates_on
 from rota.model.columns import Bools, Ints
-from rota.model.grants import Code, Constraint, Grant
+from rota.model.grants import Code, Constraint
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.remaining import remaining_s
-from rota.scheduler.stages.resize import feasible_counts, keeping
-from rota.scheduler.stages.trial import admit_placed
+from rota.scheduler.stages.resize import carry_out, feasible_counts
 from rota.solvers.one_by_one import Filling, afs
-from rota.table.occupancy import Occupancy
 
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
@@ -111,47 +107,3 @@ class Afs:
         if not self.parameters.lengths and len(rows) > 1:
             at_s = min(at_s, snapshot.now + self.parameters.period_s)
         return Wake(at_s)
-
-
-def carry_out(snapshot: Snapshot, shares: dict[int, int]) -> tuple[list[Grant], list[int]]:
-    """Grants and preemptions that give each row of `shares` so many GPUs.
-
-    Who shrinks or stops makes room first, then running jobs grow, then waiting ones start, largest first.
-    """
-    held = {row: grant for row, grant in snapshot.grants.items() if row in shares}
-    fit = Fitter(snapshot, consolidate)
-    scratch = fit.scratch(snapshot)
-    preempt = sorted(row for row in held if not shares[row])
-    for row in preempt:
-        scratch.release(held[row])
-    changed = [row for row in held if shares[row] not in (0, len(held[row].devices))]
-    changed.sort(key=lambda row: (shares[row] - len(held[row].devices), row))
-    grants = [_resized(snapshot, scratch, held[row], shares[row]) for row in changed]
-    starts = [row for row, share in shares.items() if share and row not in held]
-    for row in sorted(starts, key=lambda row: (-shares[row], row)):
-        grant = _started(snapshot, fit, scratch, row, shares[row])
-        if grant is not None:
-            scratch.hold(grant)
-            grants.append(grant)
-    waiting = snapshot.waiting
-    idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
-    return [*grants, *admit_placed(idle, scratch, fit)], preempt
-
-
-def _resized(snapshot: Snapshot, scratch: Occupancy, old: Grant, gpus: int) -> Grant:
-    """The job of `old` on so many GPUs of its type, entered in `scratch`; as it is if they do not fit."""
-    kind = int(snapshot.cluster.device_type[old.devices[0]])
-    scratch.release(old)
-    grant = Fitter(snapshot, keeping(old.devices)).on_type(scratch, old.job, kind, gpus) or old
-    scratch.hold(grant)
-    return grant
-
-
-def _started(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, row: int, share: int) -> Grant | None:
-    """A grant of `share` GPUs on the first type where they fit, or of the next smaller feasible number."""
-    for gpus in reversed(feasible_counts(snapshot.jobs.table, row, share)):
-        for kind in range(len(snapshot.cluster.type_names)):
-            grant = fit.on_type(scratch, row, kind, gpus)
-            if grant is not None:
-                return grant
-    return None

@@ -87,7 +87,7 @@ class Las:
             else self._next_swap(snapshot, grants, preempt)
         )
         wake = Wake(at_s=at_s, if_waiting=True)
-        return Decision(memory, grants, preempt, wake=wake, standing=self.inner)
+        return Decision(memory, grants, preempt, wake=wake, ranking=self.inner)
 
     # -- the order ---------------------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ class Las:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
         if snapshot.waiting_gpus <= snapshot.occupancy.free.total:
             return math.inf
-        self.inner.lineup.sync(snapshot)
-        first = next((key for key, row in self.inner.lineup.in_order() if row not in started), math.inf)
+        self.inner.order.sync(snapshot)
+        first = next((key for key, row in self.inner.order.in_order() if row not in started), math.inf)
         for row in preempt:
             first = min(first, self._steps(snapshot, row))
         return first // 2 if first < math.inf else math.inf

@@ -85,7 +85,7 @@ class LastingOrder(ByPriority):
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         order = self._sorted(snapshot, memory.get("order", []))
         self.places = {row: place for place, row in enumerate(order)}
-        self.lineup = JobOrder(self.rank)  # any place may have changed
+        self.order = JobOrder(self.rank)  # any place may have changed
         return super().decide(snapshot, memory | {"order": order}, wake or Wake())
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

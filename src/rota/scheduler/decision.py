@@ -48,7 +48,7 @@ class Wake:
     """Only while some job waits; without waiting jobs even `at_s` does not wake it."""
 
 
-class Standing(Protocol):
+class Ranking(Protocol):
     """What a policy knows of a waiting job beyond what it decided: who is before it, whether it would fit."""
 
     spreads: bool
@@ -81,14 +81,12 @@ class Decision:
     """Waiting jobs that are refused, with the reason."""
     cancel: Mapping[int, str] = field(default_factory=dict)
     """Jobs that are ended, with the reason."""
-    offers: Mapping[int, float] = field(default_factory=dict)
-    """Counter-offers: the deadline that could be met instead, by job."""
     reservations: Sequence[Reservation] | None = None
     """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
     wake: Wake = field(default_factory=Wake)
     reasons: Mapping[int, Constraint] = field(default_factory=dict)
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
     is_cut: bool = False
-    """True if a time limit ended the computation early."""
-    standing: Standing | None = field(default=None, compare=False, repr=False)
+    """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
+    ranking: Ranking | None = field(default=None, compare=False, repr=False)
     """Answers why a job waits, when somebody asks; no part of what is decided."""

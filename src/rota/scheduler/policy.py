@@ -226,8 +226,8 @@ def system(name: str) -> System:
 
 def _modules() -> dict[str, str]:
     """The module that registers each of Rota's own systems: a file, or `system` in a folder of its own."""
-    found = iter_modules(import_module("rota.policies").__path__)
-    return {one.name: f"rota.policies.{one.name}" + (".system" if one.ispkg else "") for one in found}
+    modules = iter_modules(import_module("rota.policies").__path__)
+    return {one.name: f"rota.policies.{one.name}" + (".system" if one.ispkg else "") for one in modules}
 
 
 @dataclass(frozen=True)
@@ -292,15 +292,15 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 
 def split_policies(text: str) -> list[str]:
     """`tiresias:promote=2,limits=3200,srtf` as policies: a part `key=value` belongs to the one before it."""
-    found: list[str] = []
+    policies: list[str] = []
     for part in (part.strip() for part in _COMMA.split(text)):
-        if "=" in part and ":" not in part.partition("=")[0] and found:
-            found[-1] += ("," if ":" in found[-1] else ":") + part
+        if "=" in part and ":" not in part.partition("=")[0] and policies:
+            policies[-1] += ("," if ":" in policies[-1] else ":") + part
         elif part:
-            found.append(part)
-    if not found:
+            policies.append(part)
+    if not policies:
         raise InputError.at(f"{text!r} names no policy", field="--policy", expected="NAME:key=value,NAME")
-    return found
+    return policies
 
 
 def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:

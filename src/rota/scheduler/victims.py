@@ -1,7 +1,7 @@
 """Whom to stop among running jobs that the policy ranks alike: the one whose preemption costs least.
 
 Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
-Two jobs are equal if the standing of the decision says so (`RanksAlike`), they belong to one tenant, have
+Two jobs are equal if the ranking of the decision says so (`RanksAlike`), they belong to one tenant, have
 one priority and hold as many devices on the same nodes.  So that the policy does not undo the exchange at
 its next call, a waiting job never displaces a running one that is its equal.
 """
@@ -23,7 +23,7 @@ Cost = Callable[[int], float]
 
 @runtime_checkable
 class RanksAlike(Protocol):
-    """A standing that can say that only the order of submission decides between two jobs."""
+    """A ranking that can say that only the order of submission decides between two jobs."""
 
     def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
         """True if `one` and `other` have the same rank."""
@@ -40,15 +40,15 @@ def since_start(state: State) -> dict[int, float]:
 
 def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> Decision:
     """`decision` with each victim exchanged for its cheapest equal; grants follow the devices."""
-    standing = decision.standing
-    if not decision.preempt or not isinstance(standing, RanksAlike):
+    ranking = decision.ranking
+    if not decision.preempt or not isinstance(ranking, RanksAlike):
         return decision
-    decision = _without_swaps(snapshot, decision, standing)
+    decision = _without_swaps(snapshot, decision, ranking)
     named = {*decision.preempt, *decision.cancel, *(grant.job for grant in decision.grants)}
     spared = [row for row in snapshot.running.tolist() if row not in named]
     grants, preempt = list(decision.grants), []
     for victim in decision.preempt:
-        alike = [row for row in spared if _alike(snapshot, standing, victim, row)]
+        alike = [row for row in spared if _alike(snapshot, ranking, victim, row)]
         cheapest = min(alike, key=lambda row: (cost_of(row), -row), default=victim)
         if cost_of(cheapest) < cost_of(victim):
             spared.remove(cheapest)
@@ -59,13 +59,13 @@ def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> De
     return replace(decision, grants=grants, preempt=preempt)
 
 
-def _without_swaps(snapshot: Snapshot, decision: Decision, standing: RanksAlike) -> Decision:
+def _without_swaps(snapshot: Snapshot, decision: Decision, ranking: RanksAlike) -> Decision:
     """The decision without waiting jobs that take exactly the place of an equal."""
     starts = {grant.devices: grant.job for grant in decision.grants if snapshot.waits(grant.job)}
     kept: set[int] = set()
     for victim in decision.preempt:
         heir = starts.get(snapshot.grants[victim].devices)
-        if heir is not None and _same_request(snapshot, standing, victim, heir):
+        if heir is not None and _same_request(snapshot, ranking, victim, heir):
             kept |= {victim, heir}
     if not kept:
         return decision
@@ -76,23 +76,23 @@ def _without_swaps(snapshot: Snapshot, decision: Decision, standing: RanksAlike)
     )
 
 
-def _same_request(snapshot: Snapshot, standing: RanksAlike, one: int, other: int) -> bool:
+def _same_request(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int) -> bool:
     jobs = snapshot.jobs
     return (
         jobs.tenant[one] == jobs.tenant[other]
         and jobs.priority[one] == jobs.priority[other]
-        and standing.equal(snapshot, one, other)
+        and ranking.equal(snapshot, one, other)
     )
 
 
-def _alike(snapshot: Snapshot, standing: RanksAlike, one: int, other: int) -> bool:
+def _alike(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int) -> bool:
     """True if the policy ranks the two alike and either's place is as good as the other's."""
     here, there = snapshot.grants[one], snapshot.grants[other]
     return (
         here.share == there.share == 1.0
         and here.role == there.role == Role.ALONE
         and _nodes(snapshot, here) == _nodes(snapshot, there)
-        and _same_request(snapshot, standing, one, other)
+        and _same_request(snapshot, ranking, one, other)
     )
 
 

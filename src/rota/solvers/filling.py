@@ -139,8 +139,8 @@ def nash(capacity: Sequence[float] | Floats, demands: Sequence[Sequence[float]] 
 
     start = np.full(need.shape[1], len(need) / need.shape[1])
     bounds = [(1e-12, None)] * need.shape[1]
-    found = minimize(
+    optimum = minimize(
         cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-12}
     )
-    tasks: Floats = 1.0 / (need @ found.x)
+    tasks: Floats = 1.0 / (need @ optimum.x)
     return tasks

@@ -89,25 +89,12 @@ class LinearProgram:
         index, at = columns.astype(np.int32), starts.astype(np.int32)
         self._done(self._highs.addRows(len(lower), lower, upper, len(values), at, index, values), "add rows")
 
-    def delete_columns(self, columns: Ints) -> None:
-        self._done(self._highs.deleteCols(len(columns), columns.astype(np.int32)), "delete columns")
-
-    def delete_rows(self, rows: Ints) -> None:
-        self._done(self._highs.deleteRows(len(rows), rows.astype(np.int32)), "delete rows")
-
     def set_costs(self, columns: Ints, costs: Floats) -> None:
         self._done(self._highs.changeColsCost(len(costs), columns.astype(np.int32), costs), "set costs")
 
     def set_column_bounds(self, columns: Ints, lower: Floats, upper: Floats) -> None:
         index = columns.astype(np.int32)
         self._done(self._highs.changeColsBounds(len(index), index, lower, upper), "set bounds")
-
-    def set_row_bounds(self, rows: Ints, lower: Floats, upper: Floats) -> None:
-        for row, low, high in zip(rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
-            self._done(self._highs.changeRowBounds(row, low, high), "set bounds")
-
-    def set_entry(self, row: int, column: int, value: float) -> None:
-        self._done(self._highs.changeCoeff(row, column, value), "set an entry")
 
     @staticmethod
     def _done(status: highspy.HighsStatus, what: str) -> None:
@@ -122,16 +109,16 @@ class LinearProgram:
         From a basis of an edited program, the dual simplex method may end with a point that it can neither
         repair nor call infeasible.  Then the program is solved again from nothing.
         """
-        found = self._run()
-        if found not in _STATUS:
+        ended = self._run()
+        if ended not in _STATUS:
             self._highs.clearSolver()
-            found = self._run()
-        if found not in _STATUS:
+            ended = self._run()
+        if ended not in _STATUS:
             raise PolicyError(
                 f"a linear program with {self.rows} rows and {self.columns} columns could not be solved: "
-                f"HiGHS ended with {self._highs.modelStatusToString(found)!r}, from nothing as well"
+                f"HiGHS ended with {self._highs.modelStatusToString(ended)!r}, from nothing as well"
             )
-        status = _STATUS[found]
+        status = _STATUS[ended]
         if status is not SolveStatus.OPTIMAL:
             return Solution(status, float("nan"), np.zeros(0))
         columns = np.array(self._highs.getSolution().col_value)
@@ -139,13 +126,13 @@ class LinearProgram:
 
     def optimum(self) -> Solution:
         """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
-        found = self.solve()
-        if found.status is not SolveStatus.OPTIMAL:
+        solution = self.solve()
+        if solution.status is not SolveStatus.OPTIMAL:
             raise PolicyError(
                 f"a linear program with {self.rows} rows and {self.columns} columns, which has an optimum, "
-                f"was found to be {found.status}"
+                f"was found to be {solution.status}"
             )
-        return found
+        return solution
 
     def _run(self) -> Any:
         self._highs.run()

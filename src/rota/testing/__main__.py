@@ -42,12 +42,12 @@ def _policy(text: str) -> Any:
     if module in systems() or not name or "=" in name:
         return text
     try:
-        found: Any = import_module(module)
+        policy: Any = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            policy = getattr(policy, part)
     except (ImportError, AttributeError) as error:
         raise InputError(f"{text}: {error}; expected a policy's name or MODULE:CLASS") from error
-    return found
+    return policy
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def keys_in_order(subject: Subject, scene: Scene) -> Iterator[str]:
 
     def look_at_keys(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
         decision = policy.decide(snapshot, memory)
-        stale = getattr(decision.standing, "stale", None)
+        stale = getattr(decision.ranking, "stale", None)
         for row in stale(snapshot) if stale is not None else ():
             name = snapshot.jobs.table.ids[row]
             offences.append(

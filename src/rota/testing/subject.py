@@ -112,12 +112,12 @@ def subject_of(policy: str | PolicySpec | Callable[[], Policy] | Subject, **fact
 def variants(name: str) -> list[str]:
     """The registered policy with its defaults, then with each switch or choice turned, one at a time."""
     entry = system(name)
-    found = [name]
+    texts = [name]
     kinds = get_type_hints(entry.parameters)
     for field in fields(entry.parameters):
         for text in _other_values(kinds[field.name], field.default):
-            found += _if_allowed(f"{name}:{field.name}={text}")
-    return found
+            texts += _if_allowed(f"{name}:{field.name}={text}")
+    return texts
 
 
 def _other_values(kind: Any, default: Any) -> list[str]:

@@ -40,10 +40,10 @@ def naive_running_set(midway: Midway) -> set[int]:
     return rows
 
 
-def lineup_of(midway: Midway, **options: bool) -> JobOrder:
-    lineup = JobOrder(lambda snapshot, row: midway.keys[row], **options)
-    lineup.sync(midway.snapshot)
-    return lineup
+def order_of(midway: Midway, **options: bool) -> JobOrder:
+    order = JobOrder(lambda snapshot, row: midway.keys[row], **options)
+    order.sync(midway.snapshot)
+    return order
 
 
 def outcome(midway: Midway, start: list[int], preempt: list[int]) -> set[int]:
@@ -58,17 +58,17 @@ def outcome(midway: Midway, start: list[int], preempt: list[int]) -> set[int]:
 @given(midways(), st.booleans())
 @settings(max_examples=300)
 def test_admission_equals_a_walk_over_all_who_wait(midway: Midway, strict: bool) -> None:
-    rows = admit(lineup_of(midway), midway.snapshot.occupancy.free.total, strict=strict)
+    rows = admit(order_of(midway), midway.snapshot.occupancy.free.total, strict=strict)
     assert rows == naive_admission(midway, strict)
 
 
 @given(midways())
 @settings(max_examples=500)
 def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> None:
-    lineup = lineup_of(midway, tracks_running=True)
-    running = lineup.running.items[lineup.running.head :]
+    order = order_of(midway, tracks_running=True)
+    running = order.running.items[order.running.head :]
     state = table_of(midway.snapshot)
-    found = running_set(lineup, running, state.occupancy.free.total, state.gpus_of)
+    found = running_set(order, running, state.occupancy.free.total, state.gpus_of)
     assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
 
 
@@ -77,7 +77,7 @@ def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> 
 def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Midway, count: int) -> None:
     state, rows = table_of(midway.snapshot), midway.snapshot.running
     some = last_items(midway.keys[rows], rows, count)
-    found = running_set(lineup_of(midway), some, state.occupancy.free.total, state.gpus_of)
+    found = running_set(order_of(midway), some, state.occupancy.free.total, state.gpus_of)
     if not found.reached or len(some) == len(rows):
         assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
 
@@ -88,7 +88,7 @@ def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
     """Whole numbers, so that adding the offset is exact."""
     state, keys = table_of(midway.snapshot), midway.keys
     running = sorted((float(keys[row]) + ahead, row) for row in midway.snapshot.running.tolist())
-    found = running_set(lineup_of(midway), running, state.occupancy.free.total, state.gpus_of, float(ahead))
+    found = running_set(order_of(midway), running, state.occupancy.free.total, state.gpus_of, float(ahead))
     assert outcome(midway, found.start, found.preempt) == naive_running_set(midway)
 
 

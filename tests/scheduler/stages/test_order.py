@@ -15,7 +15,7 @@ from strategies import Midway, midways
 
 @given(midways(), st.data())
 @settings(max_examples=150)
-def test_a_kept_lineup_equals_one_built_anew(midway: Midway, data: st.DataObject) -> None:
+def test_a_kept_order_equals_one_built_anew(midway: Midway, data: st.DataObject) -> None:
     """Jobs start, are preempted and end; the kept order follows the log, the fresh one reads the snapshot."""
     snapshot, state = midway.snapshot, table_of(midway.snapshot)
 
@@ -51,13 +51,13 @@ def _change(state: State, data: st.DataObject) -> None:
 @settings(max_examples=100)
 def test_a_moved_job_stands_where_its_new_key_says(midway: Midway, change: int) -> None:
     keys = midway.keys.copy()
-    lineup = JobOrder(lambda _, row: float(keys[row]), tracks_running=True)
-    lineup.sync(midway.snapshot)
+    order = JobOrder(lambda _, row: float(keys[row]), tracks_running=True)
+    order.sync(midway.snapshot)
     row = change % len(keys)
     keys[row] = change / 4
-    lineup.move(midway.snapshot, row)
+    order.move(midway.snapshot, row)
     waiting = [row for row in midway.order if midway.snapshot.waits(row)]
-    assert [r for _, r in lineup.in_order()] == sorted(waiting, key=lambda r: (keys[r], r))
+    assert [r for _, r in order.in_order()] == sorted(waiting, key=lambda r: (keys[r], r))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=300))

@@ -88,13 +88,13 @@ class Drf:
         if not snapshot.waiting_count:
             return Decision(memory, wake=wake)
         if counts and not snapshot.occupancy.free.total:
-            return Decision(memory, wake=wake, standing=_ByShare(self))
+            return Decision(memory, wake=wake, ranking=_ByShare(self))
         site = Counting(snapshot, self.place) if counts else Placing(snapshot, self.place)
         filling = _Filling(snapshot, self.facts(snapshot), site)
         filling.fill()
         if p.preempt and isinstance(site, Placing):
             filling.redistribute(site)
-        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake, standing=_ByShare(self))
+        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake, ranking=_ByShare(self))
 
     def facts(self, snapshot: Snapshot) -> _Facts:
         """What is fixed for the jobs in the table."""
@@ -176,24 +176,24 @@ class _Facts:
 
 def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
     """What the cluster has of each resource, and what each job needs of it; GPUs first."""
-    found = [(float(cluster.gpus), jobs.gpus * jobs.gpu_share)] if cluster.gpus else []
+    resources = [(float(cluster.gpus), jobs.gpus * jobs.gpu_share)] if cluster.gpus else []
     hosts = ((cluster.node_cpus, jobs.cpus), (cluster.node_memory_gib, jobs.memory_gib))
-    found += [(float(has.sum()), needed) for has, needed in hosts if has.all()]
-    if not found:
+    resources += [(float(has.sum()), needed) for has, needed in hosts if has.all()]
+    if not resources:
         raise InputError("policy 'drf': the cluster has no GPU, and states neither CPUs nor memory to share")
-    return found
+    return resources
 
 
 def _weights(jobs: JobTable, cluster: Cluster) -> dict[int, Fraction]:
     """Weight by code of the tenant, as a person wrote it: 0.1 is a tenth."""
-    found = {}
+    weights = {}
     for code, path in enumerate(jobs.tenant_names):
         weight = cluster.tenants.get(path).weight
         if not 0 < weight < float("inf"):
             raise InputError(f"policy 'drf': tenant {path} has weight {weight:g}; expected one above 0")
         if weight != 1.0:
-            found[code] = Fraction(repr(float(weight)))
-    return found
+            weights[code] = Fraction(repr(float(weight)))
+    return weights
 
 
 def _first_of_each(codes: Array, rows: Ints, count: int) -> Ints:

@@ -203,16 +203,16 @@ class _Promise:
         """Let jobs end in `later`, soonest first, until the first job fits; then all that end with them."""
         rows = np.array(sorted(held), dtype=np.int64)
         ends = sorted(zip(_expected_ends(snapshot, rows).tolist(), rows.tolist(), strict=True))
-        at_s, found = math.inf, None
+        at_s, place = math.inf, None
         for end_s, row in ends:
             if end_s > at_s + SAME_S:
                 break
             self.later.release(held[row])
-            if found is None:
-                found = self.fit(self.later, self.head)
-                at_s = end_s if found else math.inf
-        found = self.fit(self.later, self.head) if found else None
-        return at_s, frozenset(found.devices) if found else frozenset()
+            if place is None:
+                place = self.fit(self.later, self.head)
+                at_s = end_s if place else math.inf
+        place = self.fit(self.later, self.head) if place else None
+        return at_s, frozenset(place.devices) if place else frozenset()
 
     def fit_beside(self, scratch: Occupancy, row: int) -> Grant | None:
         """A grant for `row`, which runs beyond the shadow time, that leaves the first job a place.
@@ -234,11 +234,11 @@ class _Promise:
     def _is_kept(self, grant: Grant) -> bool:
         """True if the first job still finds a place beside `grant`; then both are foreseen."""
         self.later.hold(grant)
-        found = self.fit(self.later, self.head)
-        if found is None:  # devices, CPU, memory or quota would not be left
+        place = self.fit(self.later, self.head)
+        if place is None:  # devices, CPU, memory or quota would not be left
             self.later.release(grant)
             return False
-        self.devices = frozenset(found.devices)
+        self.devices = frozenset(place.devices)
         return True
 
     def free_in(self, scratch: Occupancy) -> Sequence[int]:

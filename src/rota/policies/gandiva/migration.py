@@ -61,7 +61,7 @@ def _load(home: ServerGroup) -> float:
 
 def _emptiest(homes: ServerGroups, threshold: float, settled: set[int]) -> int:
     """The server in use with the most free GPUs, if they are enough to act; -1 otherwise."""
-    found = [
+    candidates = [
         (-homes.room(home), key)
         for key, home in homes.homes.items()
         if home["circle"]
@@ -69,15 +69,15 @@ def _emptiest(homes: ServerGroups, threshold: float, settled: set[int]) -> int:
         and key not in settled
         and homes.room(home) >= threshold * home["gpus"] - EPSILON
     ]
-    return min(found, default=(0.0, -1))[1]
+    return min(candidates, default=(0.0, -1))[1]
 
 
 def _fullest(homes: ServerGroups, row: int, may_move: MayMove, among: Iterable[int]) -> int:
     """The home with the fewest free GPUs on which `row` fits; -1 if none."""
     demand = homes.demand_of(row)
-    found = [
+    candidates = [
         (homes.room(homes.homes[key]), key)
         for key in among
         if homes.fits(homes.homes[key], demand) and may_move(row, key)
     ]
-    return min(found, default=(0.0, -1))[1]
+    return min(candidates, default=(0.0, -1))[1]

@@ -32,7 +32,7 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.scheduler.stages.fit import Fitter, host_room
 from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import consolidate
-from rota.scheduler.stages.trial import admit_lined_up
+from rota.scheduler.stages.trial import admit_in_order
 from rota.table.free import nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
@@ -87,7 +87,7 @@ class Pai:
         self.parameters = self.p = parameters or PaiParameters()
         self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
         self.history = Recurrence()
-        self.lineup = JobOrder(self._key, by_kind=True)
+        self.order = JobOrder(self._key, by_kind=True)
         self._cursor = Cursor()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -95,11 +95,11 @@ class Pai:
             self._learn(snapshot)
         if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
-        self.lineup.sync(snapshot)
+        self.order.sync(snapshot)
         fit = PaiFitter(snapshot, self.p.machines)
         return Decision(
             memory,
-            admit_lined_up(self.lineup, fit.scratch(snapshot), fit),
+            admit_in_order(self.order, fit.scratch(snapshot), fit),
             reservations=(),
             wake=Wake(if_waiting=True),
         )
@@ -145,7 +145,7 @@ class Pai:
         for row in snapshot.waiting.tolist():
             user = tenant.item(row)
             if user in users or not self.history.knows([user]):
-                self.lineup.move(snapshot, row)
+                self.order.move(snapshot, row)
 
 
 class PaiFitter(Fitter):

@@ -7,7 +7,6 @@ numbered anew.  What the parts decide is put together again.  Memory nests: one 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -19,7 +18,8 @@ from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
-from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.nested import entry_of, is_due, joined, wake_of
 from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.table.view import View
@@ -59,16 +59,16 @@ class Partition:
         """The decisions of all parts that are due, as one."""
         self._follow(snapshot)
         entries: dict[str, Memory] = memory.setdefault("parts", {})
-        found: list[tuple[View, Decision]] = []
+        decisions: list[tuple[View, Decision]] = []
         for name, part in self._parts.items():
             entry = entries.get(name)
             view = snapshot.seen_as(part)
-            if entry is None or _is_due(_wake(entry), view):
+            if entry is None or is_due(wake_of(entry), view):
                 decision = self._policies[name].decide(view, entry["memory"] if entry else {})
-                entries[name] = _entry(decision)
-                found.append((part, decision))
-        wake = _joined([_wake(entry) for entry in entries.values()])
-        return _together(memory, found, self._rejects(snapshot), wake, snapshot.reservations)
+                entries[name] = entry_of(decision)
+                decisions.append((part, decision))
+        wake = joined(wake_of(entry) for entry in entries.values())
+        return _together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
 
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
@@ -143,73 +143,42 @@ def _unit(path: str, place: Mapping[str, int]) -> int:
     return -1
 
 
-# -- memory and wake of one part ---------------------------------------------------------------------
-
-
-def _entry(decision: Decision) -> Memory:
-    wake = decision.wake
-    return {
-        "memory": decision.memory,
-        "wake": {"at_s": float(wake.at_s), "on": int(wake.on), "if_waiting": bool(wake.if_waiting)},
-    }
-
-
-def _wake(entry: Memory) -> Wake:
-    wake = entry["wake"]
-    return Wake(wake["at_s"], Event(wake["on"]), wake["if_waiting"])
-
-
-def _is_due(wake: Wake, view: Snapshot) -> bool:
-    if wake.if_waiting and not view.waiting_count:
-        return False
-    return bool(int(view.cause) & int(wake.on)) or view.now >= wake.at_s
-
-
-def _joined(wakes: list[Wake]) -> Wake:
-    """When some part wants to be asked again."""
-    on = Event.NONE
-    for wake in wakes:
-        on |= wake.on
-    at_s = min((wake.at_s for wake in wakes), default=math.inf)
-    return Wake(at_s, on, all(wake.if_waiting for wake in wakes))
-
-
 # -- decisions of several parts ----------------------------------------------------------------------
 
 
 def _together(
     memory: Memory,
-    found: list[tuple[View, Decision]],
+    decisions: list[tuple[View, Decision]],
     reject: dict[int, str],
     wake: Wake,
-    standing: tuple[Reservation, ...],
+    in_force: tuple[Reservation, ...],
 ) -> Decision:
     """One decision that says what all of them say, in the numbers of the whole cluster."""
     joined = Decision(memory, reject=reject, wake=wake)
-    leaves = {decision.leave for _, decision in found if decision.preempt}
+    leaves = {decision.leave for _, decision in decisions if decision.preempt}
     if len(leaves) > 1:
         raise PolicyError("the parts of a cluster preempt in different ways; expected one way at a time")
     joined.leave = leaves.pop() if leaves else joined.leave
-    joined.grants = [part.outward(grant) for part, decision in found for grant in decision.grants]
-    joined.preempt = [row for _, decision in found for row in decision.preempt]
-    joined.is_cut = any(decision.is_cut for _, decision in found)
-    for name in ("reject", "cancel", "offers", "reasons"):
-        said = [getattr(decision, name) for _, decision in found]
+    joined.grants = [part.outward(grant) for part, decision in decisions for grant in decision.grants]
+    joined.preempt = [row for _, decision in decisions for row in decision.preempt]
+    joined.is_cut = any(decision.is_cut for _, decision in decisions)
+    for name in ("reject", "cancel", "reasons"):
+        said = [getattr(decision, name) for _, decision in decisions]
         if any(said):
             setattr(joined, name, {k: v for d in (getattr(joined, name), *said) for k, v in d.items()})
-    joined.reservations = _reserved(found, standing)
+    joined.reservations = _reserved(decisions, in_force)
     return joined
 
 
 def _reserved(
-    found: list[tuple[View, Decision]], standing: tuple[Reservation, ...]
+    decisions: list[tuple[View, Decision]], in_force: tuple[Reservation, ...]
 ) -> list[Reservation] | None:
     """Reservations of the parts that changed theirs, and what stands in the others."""
-    changed = [(part, d.reservations) for part, d in found if d.reservations is not None]
+    changed = [(part, d.reservations) for part, d in decisions if d.reservations is not None]
     if not changed:
         return None
     touched = {device for part, _ in changed for device in part.outer}
-    kept = [r for r in standing if touched.isdisjoint(r.devices)]
+    kept = [r for r in in_force if touched.isdisjoint(r.devices)]
     new = [
         r._replace(devices=tuple(part.outer[d] for d in r.devices))
         for part, reservations in changed

@@ -129,10 +129,10 @@ class PhillyDecision:
         return [row for row in {*self.held, *self.queues.without_gpus} if self._reaches(row, free)]
 
     def _by_cluster(self, rows: list[int]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         for row in sorted(set(rows)):
-            found.setdefault(self.queues.class_of[row][0], []).append(row)
-        return found
+            rows_of.setdefault(self.queues.class_of[row][0], []).append(row)
+        return rows_of
 
     def _next(self, name: str, last: int, special: list[int], news: int) -> int | None:
         """The next row of a virtual cluster to be served after `last`."""

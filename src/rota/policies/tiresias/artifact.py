@@ -160,11 +160,11 @@ class Seats(ByPriority):
             index = self._gittins.index(self._service(snapshot, row))
             if self._indices.get(row) != index:
                 self._indices[row] = index
-                self.lineup.move(snapshot, row)
+                self.order.move(snapshot, row)
 
     def _sit(self, snapshot: Snapshot, row: int, seat: list[int]) -> None:
         self.seats[row] = seat
-        self.lineup.move(snapshot, row)
+        self.order.move(snapshot, row)
 
     def _reseat(self, snapshot: Snapshot, memory: Memory, run_now: list[int], preempt: list[int]) -> None:
         """Running jobs move ahead in their queues, preempted ones to the front of those that wait."""

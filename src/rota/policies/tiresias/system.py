@@ -135,12 +135,12 @@ class DiscretisedQueues(ByPriority):
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         for row in self.levels.update(snapshot, memory):
-            self.lineup.move(snapshot, row)
+            self.order.move(snapshot, row)
         if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         at_s = self.levels.next_s(snapshot, grants, preempt)
-        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), standing=self)
+        return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), ranking=self)
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
         """Queue, then first start; jobs that never ran follow in order of submission."""
@@ -169,7 +169,7 @@ class GittinsQueues(DiscretisedQueues):
         if history is not self._history:
             self._history = history
             self._gittins = Gittins(history)
-            self.lineup = JobOrder(self.rank)
+            self.order = JobOrder(self.rank)
         return super().decide(snapshot, memory, wake)
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

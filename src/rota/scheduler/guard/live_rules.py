@@ -65,7 +65,7 @@ class MinimumRun:
     def __call__(self, state: State, decision: Decision) -> list[Breach]:
         if not decision.preempt and not decision.grants:
             return []
-        found = []
+        breaches = []
         for row, how in disturbed(state, decision):
             began_s = self.began(state, row)
             ran_s, until_s = state.now - began_s, began_s + self.min_run_s
@@ -73,11 +73,11 @@ class MinimumRun:
                 continue
             if math.isnan(began_s):
                 message = f"has not begun on the devices it was given and would be {how}"
-                found.append(_breach(state, "minimum-run", row, message))
+                breaches.append(_breach(state, "minimum-run", row, message))
                 continue
             message = f"has run for {ran_s:.3g} s of its minimum of {self.min_run_s:g} s and would be {how}"
-            found.append(_breach(state, "minimum-run", row, message, until_s))
-        return found
+            breaches.append(_breach(state, "minimum-run", row, message, until_s))
+        return breaches
 
 
 class Redo(NamedTuple):
@@ -106,7 +106,7 @@ class LostWork:
     def __call__(self, state: State, decision: Decision) -> list[Breach]:
         if not decision.preempt and not decision.grants:
             return []
-        found = []
+        breaches = []
         for row, how in disturbed(state, decision):
             lost_s, left_s = self.redo(state, row)
             rate = state.progress.rate.item(row)
@@ -118,8 +118,8 @@ class LostWork:
             message = (
                 f"has done again {again} of the {lost} of work that preemption cost it, and would be {how}"
             )
-            found.append(_breach(state, "lost-work", row, message, state.now + left_s / rate))
-        return found
+            breaches.append(_breach(state, "lost-work", row, message, state.now + left_s / rate))
+        return breaches
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,11 @@ def together(*rules: Rules) -> Rules:
     """All of `rules`; a job is refused once, for the first reason."""
 
     def check(state: State, decision: Decision) -> list[Breach]:
-        found: dict[int, Breach] = {}
+        by_job: dict[int, Breach] = {}
         for rule in rules:
             for breach in rule(state, decision):
-                found.setdefault(breach.job, breach)
-        return list(found.values())
+                by_job.setdefault(breach.job, breach)
+        return list(by_job.values())
 
     return check
 

@@ -31,16 +31,16 @@ Check = Callable[[State, Decision], list[Breach]]
 
 def sound_part(state: State, decision: Decision, check: Check = check) -> Salvage:
     """What can be carried out of `decision`, found by refusing offenders round by round."""
-    found: list[Breach] = []
+    refused_for: list[Breach] = []
     left = decision
     while breaches := check(state, left):
-        found += breaches
+        refused_for += breaches
         jobs = {breach.job for breach in breaches if breach.rule != "reservation"}
         owners = {breach.job for breach in breaches if breach.rule in ("reservation", "lever")}
         left = _without(left, jobs, owners)
-    refused = {breach.job for breach in found}
+    refused = {breach.job for breach in refused_for}
     wanted = _devices(grant for grant in decision.grants if grant.job in refused)
-    return Salvage(_sparing(state, left, wanted, check), found)
+    return Salvage(_sparing(state, left, wanted, check), refused_for)
 
 
 def _devices(grants: Iterable[Grant]) -> set[int]:

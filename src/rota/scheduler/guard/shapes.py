@@ -11,9 +11,9 @@ from rota.table.state import State
 
 def check_shape(state: State, grant: Grant) -> list[Breach]:
     """Breaches of `grant` by itself, for a job that lives."""
-    found = _check_devices(state, grant)
-    if found:
-        return found
+    breaches = _check_devices(state, grant)
+    if breaches:
+        return breaches
     count = len(grant.devices)
     if count == state.gpus_of[grant.job] and not state.jobs.type_names:
         return _check_share(state, grant)

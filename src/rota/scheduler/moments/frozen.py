@@ -104,9 +104,9 @@ def load(path: str | Path | BytesIO) -> Frozen:
     """The moment stored at `path`, or in the bytes of a stream."""
     content = _read(path if isinstance(path, BytesIO) else Path(path))
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else None
+        stored_format = content.get("format") if isinstance(content, dict) else None
         raise InputError.at(
-            f"is a snapshot of format {found}", file=path, expected=f"format {FORMAT}; take it again"
+            f"is a snapshot of format {stored_format}", file=path, expected=f"format {FORMAT}; take it again"
         )
     return Frozen(content["policy"], content["memory"], content["snapshot"], content["rota"])
 
@@ -145,7 +145,6 @@ def packed_decision(decision: Decision) -> Packed:
         "leave": decision.leave.value,
         "reject": {int(row): why for row, why in decision.reject.items()},
         "cancel": {int(row): why for row, why in decision.cancel.items()},
-        "offers": {int(row): float(offer) for row, offer in decision.offers.items()},
         "reservations": None if reservations is None else [pack_reservation(r) for r in reservations],
         "wake": [float(wake.at_s), int(wake.on), bool(wake.if_waiting)],
         "reasons": {

@@ -19,12 +19,12 @@ def not_fed(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     """What the nodes lack in `after` for the devices of the job that they could give."""
     jobs, cluster = after.jobs, after.cluster
     return [
-        found
+        shortfall
         for need, capacity, used, what in (
             (jobs.cpus.item(row), cluster.node_cpus, after.cpus_used, "CPU cores"),
             (jobs.memory_gib.item(row), cluster.node_memory_gib, after.memory_used, "GiB of host memory"),
         )
-        if need and (found := _short(snapshot, after, row, (need, capacity, used, what))) is not None
+        if need and (shortfall := _short(snapshot, after, row, (need, capacity, used, what))) is not None
     ]
 
 

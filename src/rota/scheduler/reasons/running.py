@@ -16,14 +16,16 @@ def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
         return ()
     if grant.purpose is Purpose.PROFILE:
         return (Constraint(Code.PROFILING, provided=len(grant.devices)),)
-    found = []
+    constraints = []
     asked, has = snapshot.gpus_of[row], len(grant.devices)
     if has < asked:
-        found.append(Constraint(Code.SHRUNK, asked, has, _names(snapshot, _heirs(snapshot, row))))
+        constraints.append(Constraint(Code.SHRUNK, asked, has, _names(snapshot, _heirs(snapshot, row))))
     beside = _beside(snapshot, grant)
     if beside:
-        found.append(Constraint(Code.PACKED, grant.share, _speed(snapshot, row), _names(snapshot, beside)))
-    return tuple(found)
+        constraints.append(
+            Constraint(Code.PACKED, grant.share, _speed(snapshot, row), _names(snapshot, beside))
+        )
+    return tuple(constraints)
 
 
 def _heirs(snapshot: Snapshot, row: int) -> list[int]:

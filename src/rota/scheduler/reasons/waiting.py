@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from rota.model.grants import Reservation
 from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
-from rota.scheduler.decision import Decision, Standing
+from rota.scheduler.decision import Decision, Ranking
 from rota.scheduler.reasons.host import acceptable, never_fed, not_fed
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
@@ -20,7 +20,7 @@ from rota.scheduler.stages.priority import ByPriority
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import Phase
 
-_BY_SUBMISSION: Standing = ByPriority(lambda snapshot, row: row)
+_BY_SUBMISSION: Ranking = ByPriority(lambda snapshot, row: row)
 """The best guess of who is ahead, for policies that do not say."""
 
 UNSAID = Constraint(Code.POLICY, detail="could start, and the policy gives no reason why it does not")
@@ -28,7 +28,7 @@ UNSAID = Constraint(Code.POLICY, detail="could start, and the policy gives no re
 
 @runtime_checkable
 class KnowsShares(Protocol):
-    """A standing that orders tenants by what they hold."""
+    """A ranking that orders tenants by what they hold."""
 
     def share(self, snapshot: Snapshot, row: int) -> tuple[str, float, float]:
         """Tenant of `row`, GPUs it holds, and GPUs that are its share."""
@@ -46,16 +46,16 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
     displaced = row in decision.preempt
     if row in granted or not (displaced or snapshot.waits(row)):
         return ()
-    found = [decision.reasons[row]] if row in decision.reasons else []
+    constraints = [decision.reasons[row]] if row in decision.reasons else []
     if row in snapshot.refused:
-        found.append(_refused(snapshot, row))
+        constraints.append(_refused(snapshot, row))
     if displaced:
-        found.append(_displaced(snapshot, decision, row))
-    found += _resources(snapshot, decision, row)
-    standing = decision.standing or _BY_SUBMISSION
-    ahead = [int(other) for other in standing.ahead(snapshot, row) if other != row and other not in granted]
-    found += _behind(snapshot, standing, row, ahead)
-    return tuple(dict.fromkeys(found or [_unsaid(snapshot, decision)]))
+        constraints.append(_displaced(snapshot, decision, row))
+    constraints += _resources(snapshot, decision, row)
+    ranking = decision.ranking or _BY_SUBMISSION
+    ahead = [int(other) for other in ranking.ahead(snapshot, row) if other != row and other not in granted]
+    constraints += _behind(snapshot, ranking, row, ahead)
+    return tuple(dict.fromkeys(constraints or [_unsaid(snapshot, decision)]))
 
 
 def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint:
@@ -70,7 +70,7 @@ def first_reason(snapshot: Snapshot, decision: Decision, row: int) -> Constraint
     if gpus > free:
         return Constraint(Code.RESOURCES, gpus, free)
     largest = snapshot.occupancy.free.nonempty.bit_length() - 1
-    if gpus > largest and not (decision.standing or _BY_SUBMISSION).spreads:
+    if gpus > largest and not (decision.ranking or _BY_SUBMISSION).spreads:
         return Constraint(Code.FRAGMENTATION, gpus, largest, "node")
     return Constraint(Code.PRIORITY, provided=snapshot.waiting_count - 1)
 
@@ -112,35 +112,35 @@ def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
 # -- others that wait ------------------------------------------------------------------------------
 
 
-def _behind(snapshot: Snapshot, standing: Standing, row: int, ahead: list[int]) -> list[Constraint]:
+def _behind(snapshot: Snapshot, ranking: Ranking, row: int, ahead: list[int]) -> list[Constraint]:
     """Those `ahead`, by what puts them there: their priority, their tenant, their age, or the policy."""
-    jobs, found = snapshot.jobs.table, []
+    jobs, constraints = snapshot.jobs.table, []
     own = jobs.priority.item(row)
     higher = [other for other in ahead if jobs.priority.item(other) > own]
     if higher:
-        found.append(Constraint(Code.PRIORITY, provided=len(higher), detail=_names(snapshot, higher)))
+        constraints.append(Constraint(Code.PRIORITY, provided=len(higher), detail=_names(snapshot, higher)))
     left = [other for other in ahead if jobs.priority.item(other) <= own]
-    if isinstance(standing, KnowsShares):
-        left = _of_poorer(snapshot, standing, row, left, found)
+    if isinstance(ranking, KnowsShares):
+        left = _of_poorer(snapshot, ranking, row, left, constraints)
     earlier = [other for other in left if other < row]
     is_by_age = len(earlier) == len(left)
     if earlier and is_by_age:
-        found.append(Constraint(Code.EARLIER, provided=len(earlier), detail=_names(snapshot, earlier)))
+        constraints.append(Constraint(Code.EARLIER, provided=len(earlier), detail=_names(snapshot, earlier)))
     elif left:
-        found.append(Constraint(Code.ORDER, provided=len(left), detail=_names(snapshot, left)))
-    return found
+        constraints.append(Constraint(Code.ORDER, provided=len(left), detail=_names(snapshot, left)))
+    return constraints
 
 
 def _of_poorer(
-    snapshot: Snapshot, standing: KnowsShares, row: int, ahead: list[int], found: list[Constraint]
+    snapshot: Snapshot, ranking: KnowsShares, row: int, ahead: list[int], constraints: list[Constraint]
 ) -> list[int]:
-    """Notes in `found` that others' tenants come first since this one has too much; returns the others."""
-    tenant, holds, share = standing.share(snapshot, row)
+    """Notes in `constraints` that poorer tenants come first; returns who is ahead for another reason."""
+    tenant, holds, share = ranking.share(snapshot, row)
     own = snapshot.jobs.table.tenant.item(row)
     others = [other for other in ahead if snapshot.jobs.table.tenant.item(other) != own]
     if not others or holds <= share + EPSILON:
         return ahead
-    found.append(Constraint(Code.SHARE, holds, share, tenant))
+    constraints.append(Constraint(Code.SHARE, holds, share, tenant))
     return [other for other in ahead if other not in set(others)]
 
 
@@ -158,20 +158,20 @@ def _resources(snapshot: Snapshot, decision: Decision, row: int) -> list[Constra
     A closed node comes first only if `row` cannot run without it: others wait for devices that are in use
     as well, and are not to be told of a machine that has nothing to do with them.
     """
-    standing = decision.standing or _BY_SUBMISSION
+    ranking = decision.ranking or _BY_SUBMISSION
     after = _after(snapshot, decision)
-    if not standing.fits(snapshot, after, row):
-        closed = _closed(snapshot, standing, after, row)
-        never, lacking = _never(snapshot, standing, row), never_fed(snapshot, row)
+    if not ranking.fits(snapshot, after, row):
+        closed = _closed(snapshot, ranking, after, row)
+        never, lacking = _never(snapshot, ranking, row), never_fed(snapshot, row)
         if never:
             return closed + never + lacking
         lacking += _quota(snapshot, after, row) + _host(snapshot, after, row, lacking)
         lacking += _room(snapshot, after, row)
         reserved = [] if lacking else _reserved(snapshot, decision, after, row)
         lacking = lacking or reserved or [_scattered(snapshot, after, row)]
-        is_only_hope = closed and not standing.fits(snapshot, _empty(snapshot), row)
+        is_only_hope = closed and not ranking.fits(snapshot, _empty(snapshot), row)
         return closed + lacking if is_only_hope else lacking + closed
-    if standing.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
+    if ranking.fits(snapshot, _without(after, _reserved_for_others(snapshot, decision, row)), row):
         return []
     return _reserved(snapshot, decision, after, row)
 
@@ -191,25 +191,25 @@ def _reserved_for(snapshot: Snapshot, reservation: Reservation) -> str:
     return f"{name} (for another {format_duration(left_s)})" if left_s < float("inf") else name
 
 
-def _closed(snapshot: Snapshot, standing: Standing, after: Occupancy, row: int) -> list[Constraint]:
+def _closed(snapshot: Snapshot, ranking: Ranking, after: Occupancy, row: int) -> list[Constraint]:
     """Nodes that take no new jobs, and unhealthy devices, that alone keep `row` from what is free."""
-    cluster, found = snapshot.cluster, []
+    cluster, constraints = snapshot.cluster, []
     nodes = sorted(after.down_nodes.difference(cluster.gone))
     if nodes and not _quota(snapshot, after, row):
         opened = after.copy()
         for node in nodes:
             opened.regain(node)
-        if standing.fits(snapshot, opened, row):
+        if ranking.fits(snapshot, opened, row):
             names = names_of([cluster.node_names[node] for node in nodes])
-            found.append(Constraint(Code.NODE, detail=names))
+            constraints.append(Constraint(Code.NODE, detail=names))
     sick = sorted(d for d in after.down if int(cluster.device_node[d]) not in after.down_nodes)
     if sick and not _quota(snapshot, after, row):
         healed = after.copy()
         healed.open(sick)
-        if standing.fits(snapshot, healed, row):
+        if ranking.fits(snapshot, healed, row):
             names = names_of([_device(snapshot, device) for device in sick])
-            found.append(Constraint(Code.UNHEALTHY, detail=names))
-    return found
+            constraints.append(Constraint(Code.UNHEALTHY, detail=names))
+    return constraints
 
 
 def _device(snapshot: Snapshot, device: int) -> str:
@@ -244,7 +244,7 @@ def _asked(snapshot: Snapshot, row: int) -> float:
     return snapshot.gpus_of[row] * share
 
 
-def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]:
+def _never(snapshot: Snapshot, ranking: Ranking, row: int) -> list[Constraint]:
     """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
     one."""
     gpus, kinds, down = snapshot.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
@@ -253,7 +253,7 @@ def _never(snapshot: Snapshot, standing: Standing, row: int) -> list[Constraint]
     if gpus > room:
         return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
     largest = _largest_node(snapshot, row)
-    if gpus > largest and not standing.spreads and not standing.fits(snapshot, _empty(snapshot), row):
+    if gpus > largest and not ranking.spreads and not ranking.fits(snapshot, _empty(snapshot), row):
         return [Constraint(Code.GANG_TOO_LARGE, gpus, largest, "node")]
     return []
 
@@ -272,7 +272,7 @@ def _largest_node(snapshot: Snapshot, row: int) -> int:
 def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     cluster, jobs = snapshot.cluster, snapshot.jobs.table
     gpus = _asked(snapshot, row)
-    found = []
+    constraints = []
     for tenant in cluster.tenants.lineage(jobs.name_of("tenant", row)):
         left = max(
             (quota_left(after, tenant, c, cluster.type_names[c]) for c in acceptable(snapshot, row)),
@@ -281,8 +281,8 @@ def _quota(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
         if tenant.hard and gpus > left + EPSILON:
             used = after.tenant_gpus.get((tenant.path, -1), 0.0)
             quota = min(tenant.quota_gpus, used + left)
-            found.append(Constraint(Code.QUOTA, used + gpus, quota, tenant.path))
-    return found
+            constraints.append(Constraint(Code.QUOTA, used + gpus, quota, tenant.path))
+    return constraints
 
 
 def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]) -> list[Constraint]:

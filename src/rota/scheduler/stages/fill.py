@@ -14,16 +14,16 @@ from typing import NamedTuple
 from rota.scheduler.stages.order import Item, JobOrder
 
 
-def admit(lineup: JobOrder, free: int, *, strict: bool = False) -> list[int]:
+def admit(order: JobOrder, free: int, *, strict: bool = False) -> list[int]:
     """Rows to start, in order, on `free` GPUs; `strict` stops at the first job that does not fit."""
     rows: list[int] = []
-    fronts, passed = lineup.fronts(), dict[int, int]()
+    fronts, passed = order.fronts(), dict[int, int]()
     while fronts and free > 0:
         (_, row), gpus = fronts[0]
         if gpus <= free:
             rows.append(row)
             free -= gpus
-            lineup.advance(fronts, passed)
+            order.advance(fronts, passed)
         elif strict:
             break
         else:
@@ -43,7 +43,7 @@ class RunningSet(NamedTuple):
 
 
 def running_set(
-    lineup: JobOrder, running: list[Item], free: int, gpus_of: Sequence[int], ahead: float | None = None
+    order: JobOrder, running: list[Item], free: int, gpus_of: Sequence[int], ahead: float | None = None
 ) -> RunningSet:
     """The changes that make the running set what a walk from an empty cluster admits.
 
@@ -52,7 +52,7 @@ def running_set(
     A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger
     by so much than those of waiting ones (moments of finishing against remaining times).
     """
-    fronts, passed = lineup.fronts(), dict[int, int]()
+    fronts, passed = order.fronts(), dict[int, int]()
     start: list[int] = []
     losers: list[int] = []
     end = len(running)  # running[:end] keep their GPUs
@@ -75,7 +75,7 @@ def running_set(
         reached = reached or cut == 0
         if room >= gpus:
             start.append(item[1])
-            lineup.advance(fronts, passed)
+            order.advance(fronts, passed)
             for key, row in running[cut:end]:
                 heappush(fronts, ((key if ahead is None else key - ahead, row), _EVICTED))
             end, free = cut, room - gpus

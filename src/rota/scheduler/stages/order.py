@@ -151,10 +151,10 @@ class JobOrder:
 
     def fronts(self) -> list[Front]:
         """The first job of each size with that size, as a heap: its head is first of all."""
-        found = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
-        if len(found) > 1:
-            heapify(found)
-        return found
+        heads = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
+        if len(heads) > 1:
+            heapify(heads)
+        return heads
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
         """The head of `fronts` is dealt with; the next job of its size takes its place.

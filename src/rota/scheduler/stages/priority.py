@@ -23,7 +23,7 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.requests import request_kinds
-from rota.scheduler.stages.trial import admit_lined_up, admit_placed, running_set_placed
+from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
 
 Key = Callable[[Snapshot, Any], Any]
@@ -71,8 +71,8 @@ class ByPriority:
         self.spreads = placement in COUNT_ONLY
         self.by_count = by_count
         self.finish = finish
-        self.lineup = JobOrder(key, tracks_running=preemptive and drifts is Drift.NEVER, running_key=finish)
-        self.alike = JobOrder(key, by_kind=True)
+        self.order = JobOrder(key, tracks_running=preemptive and drifts is Drift.NEVER, running_key=finish)
+        self.order_by_kind = JobOrder(key, by_kind=True)
         self._numbered: JobTable | None = None  # the table that the numbers are of
         self._number_of: list[int] = []
 
@@ -81,20 +81,20 @@ class ByPriority:
         if not snapshot.waiting_count:
             return Decision(memory, wake=wake or Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
-        return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True), standing=self)
+        return Decision(memory, grants, preempt, wake=wake or Wake(if_waiting=True), ranking=self)
 
     def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         """Grants to begin and rows to preempt."""
         if self.drifts is Drift.ALWAYS:
-            self.lineup.forget()
-            self.alike.forget()
+            self.order.forget()
+            self.order_by_kind.forget()
         if snapshot.plain and (self.by_count or self.placement in COUNT_ONLY):
             return self._by_count(snapshot)
         return self._by_place(snapshot)
 
     def stale(self, snapshot: Snapshot) -> list[int]:
         """Waiting rows whose keys have changed behind the back of this order."""
-        return [*self.lineup.stale(snapshot), *self.alike.stale(snapshot)]
+        return [*self.order.stale(snapshot), *self.order_by_kind.stale(snapshot)]
 
     # -- why a job waits ------------------------------------------------------------------------
 
@@ -122,10 +122,10 @@ class ByPriority:
         elif not self.preemptive:
             if free == 0:
                 return [], []
-            self.lineup.sync(snapshot)
-            rows = admit(self.lineup, free, strict=self.strict)
+            self.order.sync(snapshot)
+            rows = admit(self.order, free, strict=self.strict)
         else:
-            self.lineup.sync(snapshot)
+            self.order.sync(snapshot)
             rows, losers = self._rebuilt(snapshot, free)
         return self._placed(snapshot, rows, losers), losers
 
@@ -141,14 +141,14 @@ class ByPriority:
         gpus_of = snapshot.gpus_of
         steady = self.finish is not None and snapshot.is_steady
         if steady or self.drifts is Drift.NEVER:
-            running = self.lineup.running.items[self.lineup.running.head :]
-            return running_set(self.lineup, running, free, gpus_of, snapshot.now if steady else None)[:2]
+            running = self.order.running.items[self.order.running.head :]
+            return running_set(self.order, running, free, gpus_of, snapshot.now if steady else None)[:2]
         rows = snapshot.running_unsorted
         keys = self.key(snapshot, rows)
-        found = running_set(self.lineup, last_items(keys, rows, 48), free, gpus_of)
-        if found.reached and len(rows) > 48:
-            found = running_set(self.lineup, last_items(keys, rows, len(rows)), free, gpus_of)
-        return found[:2]
+        rebuilt = running_set(self.order, last_items(keys, rows, 48), free, gpus_of)
+        if rebuilt.reached and len(rows) > 48:
+            rebuilt = running_set(self.order, last_items(keys, rows, len(rows)), free, gpus_of)
+        return rebuilt[:2]
 
     def _placed(self, snapshot: Snapshot, rows: list[int], losers: list[int]) -> list[Grant]:
         """Devices for `rows`, on what is free once the losers are gone."""
@@ -173,8 +173,8 @@ class ByPriority:
         scratch = fit.scratch(snapshot)
         key = self.key
         if not self.preemptive and not snapshot.reservations:
-            self.alike.sync(snapshot)
-            return admit_lined_up(self.alike, scratch, fit, strict=self.strict), []
+            self.order_by_kind.sync(snapshot)
+            return admit_in_order(self.order_by_kind, scratch, fit, strict=self.strict), []
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
             return admit_placed(order, scratch, fit, strict=self.strict), []

@@ -32,16 +32,16 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_lined_up(lineup: JobOrder, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
-    """As `admit_placed`, on a lineup of jobs with equal requests: one misfit stands for all like it."""
+def admit_in_order(order: JobOrder, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+    """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
-    fronts, passed = lineup.fronts(), dict[int, int]()
+    fronts, passed = order.fronts(), dict[int, int]()
     while fronts:
         grant = fit(scratch, fronts[0][0][1])
         if grant is not None:
             scratch.hold(grant)
             grants.append(grant)
-            lineup.advance(fronts, passed)
+            order.advance(fronts, passed)
         elif strict:
             break
         else:

@@ -233,7 +233,6 @@ def unpack_decision(packed: Mapping[str, Any], memory: Memory) -> Decision:
         Leave(packed["leave"]),
         packed["reject"],
         packed["cancel"],
-        packed["offers"],
         None if reservations is None else [Reservation(j, tuple(d), s) for j, d, s in reservations],
         Wake(at_s, Event(on), if_waiting),
         {row: unpack_constraint(fields) for row, fields in packed["reasons"].items()},

@@ -150,8 +150,8 @@ class Child:
         self._follow(request.frames)
         snapshot = self._snapshot()
         last = self.last
-        standing = Decision({}, wake=last.wake, reasons=last.reasons, standing=last.standing)
-        return {"rows": {row: self._why(snapshot, standing, row) for row in request.rows}}
+        ranking = Decision({}, wake=last.wake, reasons=last.reasons, ranking=last.ranking)
+        return {"rows": {row: self._why(snapshot, ranking, row) for row in request.rows}}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
         constraints = list(explain(snapshot, decision, row) or explain_running(snapshot, row))
@@ -166,9 +166,9 @@ class Child:
 
     def _ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Waiting rows before `row`, as the policy says; by submission if it does not say."""
-        if self.last.standing is None:
+        if self.last.ranking is None:
             return [other for other in snapshot.waiting.tolist() if other < row]
-        return [int(other) for other in self.last.standing.ahead(snapshot, row) if other != row]
+        return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
 
     def freeze(self, request: Freeze) -> Reply:
         self._follow(request.frames)

@@ -146,6 +146,8 @@ class LiveJob:
     is_over: bool = False
     preempted_for: str = ""
     """Who got its devices when it was last preempted."""
+    needless: str = ""
+    """Why it shall be cancelled at the next moment; empty if it shall not."""
 
     @property
     def attempt(self) -> Attempt | None:

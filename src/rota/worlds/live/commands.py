@@ -9,7 +9,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Wanted
-from rota.worlds.live import lifecycle
+from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import SUSPENDED, USER, Hold
@@ -90,14 +90,7 @@ def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuild
     """End the job: its processes get their grace, or none if forced."""
     reason = str(asked.args.get("reason") or "")
     text = f"cancelled by {asked.user}" + (f": {reason}" if reason else "")
-    was_running = live.is_running(job)
-    lifecycle.end(live, job, "CANCELLED", text)
-    wanted = Wanted.KILL if asked.args.get("force") else Wanted.STOP
-    lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled", wanted)
-    if was_running:
-        batch.end(job.row, How.CANCELLED, Phase.CANCELLED)
-    else:
-        batch.settle(job.row, Phase.CANCELLED)
+    groups.cancel(live, job, text, batch, Wanted.KILL if asked.args.get("force") else Wanted.STOP)
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.scheduler.world import How
 from rota.table.state import Phase
-from rota.worlds.live import lifecycle
+from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases
@@ -20,6 +20,8 @@ def look_at_row(live: LiveJobs, row: int, batch: BatchBuilder) -> None:
         return
     if row in batch.touched:
         live.timers.set(row, batch.now + AFTERWARDS_S)
+    elif job.needless:
+        groups.cancel(live, job, job.needless, batch)
     elif row in live.state.held:
         _look_at_holds(live, job, batch)
     elif live.is_running(job):

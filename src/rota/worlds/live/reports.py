@@ -6,7 +6,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.sync import Capability, Cost, Exit, PartStatus, Report, SyncRequest, Usage, Wanted, are_two
-from rota.worlds.live import lifecycle, node_states
+from rota.worlds.live import groups, lifecycle, node_states
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, Verdict, judge, parting
@@ -311,6 +311,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, ba
         batch.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
     else:
         batch.settle(job.row, Phase.COMPLETED)
+    groups.end_others(live, job, batch)
 
 
 def _gone_as_told(
