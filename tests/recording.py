@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.jobs import JobTable
@@ -54,6 +55,9 @@ class RecordingWorld:
     def stopped(self, row: int, how: How) -> Lost:
         self.stops.append(Stop(self.state.now, row, how))
         return Lost()
+
+    def observed(self) -> Sequence[Observation]:
+        return ()
 
     def suspended(self) -> Iterable[Resident]:
         return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.scheduler.guard.host_memory import Resident
@@ -43,6 +44,9 @@ class RefusingWorld:
 
     def stopped(self, row: int, how: How) -> Lost:
         return self.inner.stopped(row, how)
+
+    def observed(self) -> Sequence[Observation]:
+        return self.inner.observed()
 
     def suspended(self) -> Iterable[Resident]:
         return self.inner.suspended()

@@ -14,7 +14,7 @@ import pytest
 
 import rota
 from rota.cli import job_pages
-from rota.cli.pages import cli_page, systems_page, with_table
+from rota.cli.pages import cli_page, knowledge_page, systems_page, with_table
 from rota.cli.rooms import BEGIN, END, printed, rooms, with_files
 from rota.errors import InputError
 
@@ -33,6 +33,10 @@ def test_cli_page() -> None:
 
 def test_systems_page() -> None:
     assert (ROOT / "docs/systems.md").read_text(encoding="utf-8") == systems_page(), STALE
+
+
+def test_knowledge_page() -> None:
+    assert (ROOT / "docs/knowledge.md").read_text(encoding="utf-8") == knowledge_page(), STALE
 
 
 def test_table_of_systems() -> None:

@@ -187,7 +187,7 @@ WRONG = [
     ("jobs.csv --faults repair=2h", "--faults: 'repair=2h' has no mtbf"),
     ("jobs.csv --faults mtbf=0s", "--faults: mtbf is 0"),
     ("jobs.csv --knowledge duration=magic", "'magic' is no source"),
-    ("jobs.csv --knowledge length=user", "--knowledge has no setting 'length'"),
+    ("jobs.csv --knowledge length=user", "nobody provides 'length' in a simulated world"),
     ("jobs.csv --policy srtf --knowledge duration=user", "no job states a time limit"),
     ("jobs.csv --semantics clockwork", "--semantics: 'clockwork' is no preset"),
     ("jobs.csv --measure 90%:10%", "--measure: '90%:10%' ends before it starts"),

@@ -10,6 +10,7 @@ import pytest
 from play import play, trace_of
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.registry import Where, kinds
 from rota.model.cluster import parse_cluster
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
@@ -49,7 +50,11 @@ def test_given_knowledge_does_not_show_the_future(values: Any) -> None:
     assert policy.seen == [(1, {1}), (2, {2}), (3, {3})]
 
 
-@pytest.mark.parametrize("kind", [k for k in Knowledge if k not in (Knowledge.INTERFERENCE,)])
+HANDED_OVER = {Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT, Knowledge.HOSTS}
+"""By speed models only."""
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(Where.SIMULATED) - HANDED_OVER))
 def test_no_provider_shows_the_future(kind: Knowledge) -> None:
     """A sample over no rows at all, such as past service, has no columns."""
     policy = Looks(kind)

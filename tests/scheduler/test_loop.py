@@ -11,7 +11,8 @@ from play import trace_of
 from recording import RecordingWorld
 from refusing import RefusingWorld, lost_node, out_of_memory, stale_state
 from rota.errors import GuardError, PolicyError
-from rota.knowledge.duration import OracleDuration
+from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant, Reservation, Role
 from rota.scheduler.decision import Event, Wake
@@ -276,7 +277,7 @@ def test_what_a_world_refuses_is_tried_again_and_nothing_is_lost(policy: str, re
     _, make, words = refusal
     trace = trace_of("A 2x10 B 1x20@1 C 4x5@2 D 2x30@3 E 1x1@40")
     world = RefusingWorld(SimulatedWorld(trace, CLUSTER), make())
-    oracle = OracleDuration(trace)
+    oracle = Given(Knowledge.DURATION, trace.truth.duration_s)
     loop, recorder = loop_on(world, parse_policy(policy).make(), providers={oracle.kind: oracle}, retry_s=3.0)
     loop.run()
     assert world.refused

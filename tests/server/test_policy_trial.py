@@ -8,16 +8,16 @@ import pytest
 from answers_play import site
 
 from rota.errors import InputError
+from rota.knowledge.registry import Where, kinds
 from rota.scheduler.policy import parse_policy, systems
 from rota.server.answering.trial import try_policy
 from rota.server.policy.messages import import_policies
-from rota.worlds.live.knowledge import SOURCES
 
 import_policies()
 ABLE = [
     name
     for name in sorted(systems())
-    if parse_policy(name).make().needs <= set(SOURCES) and name != "partition"
+    if parse_policy(name).make().needs <= kinds(Where.LIVE) and name != "partition"
 ]
 
 

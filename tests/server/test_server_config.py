@@ -145,7 +145,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("log_level", "loud", "'loud' is no level"),
     ("knowledge", "duration", "names no source"),
     ("knowledge", "duration=oracle", "'oracle' is no source of it"),
-    ("knowledge", "weather=user", "nobody provides weather live"),
+    ("knowledge", "weather=user", "nobody provides 'weather' in a live world"),
 ]
 
 

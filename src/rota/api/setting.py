@@ -9,13 +9,11 @@ from pathlib import Path
 from rota.api.slowing import check_workloads, parse_slowdowns
 from rota.errors import InputError
 from rota.knowledge.goodput_file import read_goodputs
-from rota.knowledge.needs import Knowledge
+from rota.knowledge.registry import Where, parse_sources, source_of
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
-from rota.model.options import parse_options
 from rota.model.trace import Trace
 from rota.worlds.simulated.costs import Costs, parse_costs
-from rota.worlds.simulated.providers import check_choice
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.semantics import semantics as semantics_named
@@ -72,8 +70,7 @@ def make_speed(
 def parse_knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:
     """Kinds of knowledge and their sources: `duration=user`."""
     if isinstance(given, str):
-        kinds = [kind.value for kind in Knowledge]
-        given = parse_options(given, field="--knowledge", known=kinds)
+        return parse_sources(given, Where.SIMULATED)
     for kind, source in (given or {}).items():
-        check_choice(kind, source)
+        source_of(kind, source, Where.SIMULATED)
     return given or {}

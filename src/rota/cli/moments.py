@@ -9,6 +9,7 @@ import typer
 
 from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
 from rota.errors import InputError
+from rota.knowledge.registry import Where, help_text
 from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def snapshot(
         typer.Option(metavar="SPEC", help="80x8:V100 (nodes x GPUs), several by commas; auto; or FILE.yaml."),
     ] = "auto",
     knowledge: Annotated[
-        str | None, typer.Option(metavar="KIND=SOURCE", help="duration=oracle (default), user or predicted.")
+        str | None, typer.Option(metavar="KIND=SOURCE", help=help_text(Where.SIMULATED))
     ] = None,
     semantics: Annotated[str, typer.Option(metavar="PRESET", help="Timing rules.")] = "exact",
     costs: Annotated[str | None, typer.Option(metavar="COSTS", help="As for `rota simulate`.")] = None,

@@ -2,6 +2,7 @@
 
 docs/cli.md                    the help of every command
 docs/systems.md                every policy with its head and parameters
+docs/knowledge.md              what policies can be told, and by whom
 docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
 README.md                      the table of systems, between its two markers
 src/rota/*/README.md           the files of each room, where it has two markers (`rooms`)
@@ -21,6 +22,8 @@ from rota.cli import job_pages, rooms
 from rota.cli.catalogue import Entry, entries
 from rota.cli.main import app
 from rota.errors import InputError
+from rota.knowledge.needs import FORMS, Knowledge
+from rota.knowledge.registry import Source, Where, all_sources
 
 BEGIN, END = "<!-- systems: printed by `make docs` -->", "<!-- end of systems -->"
 
@@ -31,6 +34,21 @@ The help of every command, printed by `make docs`.
 
 Results go to standard output, messages and progress bars to standard error.
 Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+"""
+_KNOWLEDGE_HEAD = """\
+# Knowledge
+
+What a policy can be told of jobs beyond what they ask for, and who can tell it, printed by `make docs` from
+the providers in `src/rota/knowledge`.
+A policy lists the kinds it reads; `--knowledge KIND=SOURCE` chooses who tells one of them, and every result
+says who did.
+
+A column has a value, or a row of values, for each job; a table has columns by job and arrays that jobs share,
+such as a curve for each class.
+Neither shows a job that is not submitted yet.
+
+Packages outside add providers by an entry point of the group `rota.knowledge`, which loads a module that
+registers them with `rota.knowledge.registry.provides`.
 """
 _SYSTEMS_HEAD = """\
 # Systems
@@ -63,6 +81,27 @@ def own() -> list[Entry]:
 def systems_page() -> str:
     """The text of `docs/systems.md`."""
     return "\n".join([_SYSTEMS_HEAD, *(_section(one) for one in own())])
+
+
+def knowledge_page() -> str:
+    """The text of `docs/knowledge.md`."""
+    lines = [_KNOWLEDGE_HEAD, "## Kinds", "", "| kind | form |", "|---|---|"]
+    lines += [f"| `{kind}` | {_cell(FORMS[kind])} |" for kind in Knowledge]
+    lines += ["", "## Sources", ""]
+    lines += ["| kind | source | what it tells | simulated | live | needs |", "|---|---|---|---|---|---|"]
+    lines += [_source_line(source, defaults) for source, defaults in all_sources() if _is_own(source)]
+    return "\n".join([*lines, ""])
+
+
+def _is_own(source: Source) -> bool:
+    return source.make.__module__.startswith("rota.")
+
+
+def _source_line(source: Source, defaults: frozenset[Where]) -> str:
+    name = source.provenance.value + (f":{source.argument}" if source.argument else "")
+    stands = ["default" if w in defaults else "yes" if w in source.where else "" for w in Where]
+    cells = [f"`{source.kind}`", f"`{name}`", _cell(source.summary), *stands, _cell(source.needs)]
+    return "| " + " | ".join(cells) + " |"
 
 
 def _section(one: Entry) -> str:
@@ -112,6 +151,7 @@ def _cell(text: str) -> str:
 def write(docs: Path, readme: Path) -> None:
     """Write all of them."""
     (docs / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (docs / "knowledge.md").write_text(knowledge_page(), encoding="utf-8")
     (docs / "systems.md").write_text(systems_page(), encoding="utf-8")
     for page, text in job_pages.pages(docs).items():
         page.write_text(text, encoding="utf-8")

@@ -27,6 +27,7 @@ from rota.cli.live.connect import connect, home
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
+from rota.knowledge.registry import Where, help_text
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def up(
     database_url: Annotated[
         Text, _setting("--database-url", "URL", "Where the state is; SQLite in $ROTA_HOME if not given.")
     ] = None,
-    knowledge: Annotated[Text, _setting("--knowledge", "KIND=SOURCE", "duration=user or predicted.")] = None,
+    knowledge: Annotated[Text, _setting("--knowledge", "KIND=SOURCE", help_text(Where.LIVE))] = None,
     deadline: Annotated[Text, _setting("--deadline", "TIME", "Time a policy may take to decide.")] = None,
     min_run: Annotated[
         Text, _setting("--min-run", "TIME", "Time a job may run before it is preempted.")

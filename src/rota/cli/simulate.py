@@ -17,6 +17,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
+from rota.knowledge.registry import Where, help_text
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def simulate(
             autocompletion=complete_policy,
         ),
     ] = ["fifo"],  # noqa: B006 (typer copies it)
-    knowledge: Annotated[
-        Text, typer.Option(metavar="KIND=SOURCE", help="duration=oracle (default), user or predicted.")
-    ] = None,
+    knowledge: Annotated[Text, typer.Option(metavar="KIND=SOURCE", help=help_text(Where.SIMULATED))] = None,
     semantics: Annotated[
         str,
         typer.Option(

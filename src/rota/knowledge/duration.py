@@ -5,92 +5,94 @@ from __future__ import annotations
 import numpy as np
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge, Provenance
-from rota.model.columns import Floats
-from rota.model.trace import Trace
+from rota.knowledge.given import Given, Provides
+from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.registry import Past, Setup, Where, provides
+from rota.model.jobs import JobTable
 from rota.table.state import State
 
-
-class OracleDuration:
-    """The true duration: only a simulation has it."""
-
-    kind = Knowledge.DURATION
-    provenance = Provenance.ORACLE
-    learns = False
-
-    def __init__(self, trace: Trace) -> None:
-        self.values: Floats = trace.truth.duration_s
-
-    def attach(self, state: State) -> None: ...
-
-    def known(self) -> Floats:
-        return self.values
-
-    def submitted(self, row: int) -> None: ...
-
-    def ended(self, row: int, ran_s: float) -> None: ...
+FIRST_GUESS_S = 3600.0
+"""Duration of a job about which nobody knows anything."""
 
 
-class UserDuration:
-    """The time limit the user stated; jobs without one are taken to run as long as the longest limit."""
-
-    kind = Knowledge.DURATION
-    provenance = Provenance.USER
-    learns = False
-
-    def __init__(self, trace: Trace) -> None:
-        limits = trace.jobs.limit_s
-        if np.isnan(limits).all():
-            raise InputError(
-                f"{trace.source}: no job states a time limit, so durations cannot come from users; "
-                "expected --knowledge duration=oracle or predicted"
-            )
-        self.values: Floats = np.where(np.isnan(limits), np.nanmax(limits), limits)
-
-    def attach(self, state: State) -> None: ...
-
-    def known(self) -> Floats:
-        return self.values
-
-    def submitted(self, row: int) -> None: ...
-
-    def ended(self, row: int, ran_s: float) -> None: ...
+@provides(
+    Knowledge.DURATION,
+    Provenance.ORACLE,
+    "the true duration, at the speeds of the world",
+    where={Where.SIMULATED},
+)
+def oracle_duration(setup: Setup) -> Provider | None:
+    """The truth; a speed model knows better than the trace how long a job takes."""
+    if Knowledge.DURATION in setup.offered:
+        return setup.offered[Knowledge.DURATION]
+    return None if setup.truth is None else Given(Knowledge.DURATION, setup.truth.duration_s)
 
 
-class PredictedDuration:
-    """The mean run time of the jobs of the group that have completed; failing that of the tenant, of all.
+class ExpectedDuration(Provides):
+    """Seconds of running at the requested allocation: the user's limit, or the mean of similar jobs.
 
-    A prediction is made at submission and not revised: an order built on it stays put.
+    From users, a job without a limit is predicted.  A prediction is the mean of the jobs of its group that
+    have completed, failing that of its tenant, of all; failing that its limit, or an hour.  It is made at
+    submission and not revised: an order built on it stays put.
     """
 
-    kind = Knowledge.DURATION
-    provenance = Provenance.PREDICTED
     learns = True
 
-    def __init__(self, trace: Trace, first_guess_s: float = 3600.0) -> None:
-        self.first_guess_s = first_guess_s
-        self.jobs = trace.jobs
-        self.values: Floats = np.full(len(trace), first_guess_s)
-        self._past: dict[tuple[str, int], tuple[int, float]] = {}
+    def __init__(self, jobs: JobTable, provenance: Provenance, past: Past = ()) -> None:
+        values = np.where(np.isnan(jobs.limit_s), FIRST_GUESS_S, jobs.limit_s)
+        super().__init__(Knowledge.DURATION, provenance, values)
+        self.jobs = jobs
+        self.seconds = values
+        self._sums: dict[tuple[str, str], tuple[int, float]] = {}
+        for tenant, group, runs in past:
+            for ran_s in runs:
+                self._add(tenant, group, ran_s)
 
-    def attach(self, state: State) -> None: ...
-
-    def known(self) -> Floats:
-        return self.values
-
-    def _keys(self, row: int) -> list[tuple[str, int]]:
-        group, tenant = self.jobs.group.item(row), self.jobs.tenant.item(row)
-        own = [("group", group)] if group >= 0 else []
-        return [*own, ("tenant", tenant), ("all", 0)]
+    def attach(self, state: State) -> None:
+        for row in range(state.submitted):
+            self.submitted(row)
 
     def submitted(self, row: int) -> None:
-        for key in self._keys(row):
-            if key in self._past:
-                count, total = self._past[key]
-                self.values[row] = total / count
+        limit: float = self.jobs.limit_s.item(row)
+        has_limit = limit == limit  # not NaN
+        self.seconds[row] = limit if has_limit else FIRST_GUESS_S
+        if self.provenance is Provenance.USER and has_limit:
+            return
+        for key in _keys(self.jobs.name_of("tenant", row), self.jobs.name_of("group", row)):
+            if key in self._sums:
+                count, total = self._sums[key]
+                self.seconds[row] = total / count
                 return
 
     def ended(self, row: int, ran_s: float) -> None:
-        for key in self._keys(row):
-            count, total = self._past.get(key, (0, 0.0))
-            self._past[key] = (count + 1, total + ran_s)
+        self._add(self.jobs.name_of("tenant", row), self.jobs.name_of("group", row), ran_s)
+
+    def _add(self, tenant: str, group: str, ran_s: float) -> None:
+        for key in _keys(tenant, group):
+            count, total = self._sums.get(key, (0, 0.0))
+            self._sums[key] = (count + 1, total + ran_s)
+
+
+def _keys(tenant: str, group: str) -> list[tuple[str, str]]:
+    """What a job is like, nearest first; a job without a group is like those of its tenant."""
+    return [*([("group", group)] if group else []), ("tenant", tenant), ("all", "")]
+
+
+@provides(Knowledge.DURATION, Provenance.USER, "the time limit; as predicted for jobs without one")
+def user_duration(setup: Setup) -> Provider:
+    """In a simulation somebody must have stated a limit; live they may come."""
+    if setup.truth is not None and np.isnan(setup.jobs.limit_s).all():
+        raise InputError(
+            f"{setup.origin}: no job states a time limit, so durations cannot come from users; "
+            "expected --knowledge duration=oracle or predicted"
+        )
+    return ExpectedDuration(setup.jobs, Provenance.USER, setup.past)
+
+
+@provides(
+    Knowledge.DURATION,
+    Provenance.PREDICTED,
+    "the mean of completed jobs of its group, failing that its tenant, all; failing that its limit, an hour",
+)
+def predicted_duration(setup: Setup) -> Provider:
+    return ExpectedDuration(setup.jobs, Provenance.PREDICTED, setup.past)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from rota.knowledge.needs import Knowledge, Provenance, Table
+from collections.abc import Sequence
+
+from rota.knowledge.needs import Knowledge, Observation, Provenance, Table
 from rota.model.columns import Array
 from rota.table.state import State
 
 
-class Given:
-    """Provides `values` of one kind as they are."""
+class Provides:
+    """Provides `values` of one kind; nothing that happens changes them, unless a subclass says so."""
 
     learns = False
+    listens = False
 
-    def __init__(
-        self, kind: Knowledge, values: Array | Table, provenance: Provenance = Provenance.ORACLE
-    ) -> None:
+    def __init__(self, kind: Knowledge, provenance: Provenance, values: Array | Table) -> None:
         self.kind = kind
-        self.values = values
         self.provenance = provenance
+        self.values = values
 
     def attach(self, state: State) -> None: ...
 
@@ -27,3 +28,14 @@ class Given:
     def submitted(self, row: int) -> None: ...
 
     def ended(self, row: int, ran_s: float) -> None: ...
+
+    def observed(self, seen: Sequence[Observation]) -> None: ...
+
+
+class Given(Provides):
+    """The truth of a simulation, unless another provenance is named."""
+
+    def __init__(
+        self, kind: Knowledge, values: Array | Table, provenance: Provenance = Provenance.ORACLE
+    ) -> None:
+        super().__init__(kind, provenance, values)

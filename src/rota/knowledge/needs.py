@@ -5,25 +5,52 @@ All of it is arrays: a column over the rows of the job table, or a `Table` of se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rota.model.columns import Array, read_only
+from rota.model.grants import Grant
 from rota.table.state import State
 
 
 class Knowledge(StrEnum):
-    """Kinds of knowledge; a policy lists in `needs` those it reads."""
+    """Kinds of knowledge; a policy lists in `needs` those it reads.  `FORMS` says what each looks like."""
 
-    DURATION = "duration"  # seconds of running at the requested allocation
-    SERVICE_HISTORY = "service history"  # GPU-seconds of past jobs, as a sample
-    THROUGHPUT = "throughput"  # rate by GPU type
-    SCALING = "scaling"  # rate by number of GPUs
-    INTERFERENCE = "interference"  # rate beside another job
-    SKEW = "skew"  # skew of a model's tensor sizes
-    UTILISATION = "utilisation"  # of a GPU, by the job alone
+    DURATION = "duration"
+    SERVICE_HISTORY = "service history"
+    THROUGHPUT = "throughput"
+    SCALING = "scaling"
+    GOODPUT = "goodput"
+    PAIRS = "pairs"
+    PLACEMENT = "placement"
+    HOSTS = "hosts"
+    SKEW = "skew"
+    UTILISATION = "utilisation"
+
+
+FORMS: Mapping[Knowledge, str] = {
+    Knowledge.DURATION: "column [job]: seconds of running at the requested allocation",
+    Knowledge.SERVICE_HISTORY: "table: shared `gpu_s` [sample], GPU-seconds of past jobs, ascending",
+    Knowledge.THROUGHPUT: "column [job, GPU type]: iterations per second at the GPUs asked for; 0 where it "
+    "cannot run",
+    Knowledge.SCALING: "table: by row `curve` (class) and `unit` (rate on the curve that counts as 1); "
+    "shared `rates` [class, GPUs], work per second",
+    Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
+    "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
+    "variance); handed over by a goodput speed model",
+    Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations "
+    "per second on the same GPUs, NaN where nobody measured; handed over by a speed model with pairs",
+    Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate relative to one node by "
+    "the lowest level of the cluster that holds all GPUs; handed over by a speed model with levels",
+    Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
+    "[class, cpus, gib] relative to the share in proportion; handed over by a speed model of hosts",
+    Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",
+    Knowledge.UTILISATION: "column [job]: part of its GPUs that it keeps busy, alone on them, 0 to 1",
+}
+"""What `Snapshot.know` hands over for each kind; rows are those of the job table."""
 
 
 class Provenance(StrEnum):
@@ -33,6 +60,7 @@ class Provenance(StrEnum):
     USER = "user"
     MEASURED = "measured"
     PREDICTED = "predicted"
+    ASSUMED = "assumed"  # nobody knows better
 
 
 @dataclass(frozen=True)
@@ -74,13 +102,38 @@ class Known:
         return values.upto(rows) if isinstance(values, Table) else values[:rows]
 
 
+class Observation(NamedTuple):
+    """What was seen of a running job between two moments; NaN where nobody knows."""
+
+    row: int
+    grant: Grant
+    since_s: float
+    until_s: float
+    work: float = math.nan
+    """Work done in between, in the unit in which its world counts."""
+    step_s: float = math.nan
+    """Seconds of a step."""
+    batch_size: float = math.nan
+    noise: float = math.nan
+    """Scale of the noise of its gradient, in samples."""
+    loss: float = math.nan
+    busy: float = math.nan
+    """Part of its devices that was in use."""
+    device_gib: float = math.nan
+    """Memory in use on each device."""
+    watts: float = math.nan
+    """Power drawn by all its devices."""
+
+
 class Provider(Protocol):
-    """Supplies one kind of knowledge; may learn as jobs end."""
+    """Supplies one kind of knowledge; may learn as jobs run and end.  `Provides` is one that does not."""
 
     kind: Knowledge
     provenance: Provenance
     learns: bool
     """True if it is to be told of submissions and endings, and asked again before each decision."""
+    listens: bool
+    """True if it is to be told, besides, what is seen of running jobs."""
 
     def attach(self, state: State) -> None:
         """A run begins on `state`."""
@@ -96,4 +149,8 @@ class Provider(Protocol):
 
     def ended(self, row: int, ran_s: float) -> None:
         """`row` completed after running `ran_s` seconds in all."""
+        ...
+
+    def observed(self, seen: Sequence[Observation]) -> None:
+        """What was seen of running jobs since the last decision."""
         ...

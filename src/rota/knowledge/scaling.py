@@ -18,7 +18,8 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provenance, Table
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.registry import Setup, Where, provides
 from rota.knowledge.throughput import ThroughputTable, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints, read_only
@@ -119,7 +120,12 @@ def given_scaling(curves: Table, provenance: Provenance = Provenance.ORACLE) -> 
     return Given(Knowledge.SCALING, curves, provenance)
 
 
-def linear_scaling(jobs: JobTable, cluster: Cluster) -> Given:
+def linear_scaling(jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE) -> Given:
     """Speed in proportion to GPUs, 1 at the number asked for: what a trace of durations says."""
     by_row = {"curve": np.zeros(len(jobs), dtype=np.int64), "unit": np.maximum(jobs.gpus, 1.0)}
-    return given_scaling(Table(by_row, {"rates": np.arange(cluster.gpus + 1.0)[None, :]}))
+    return given_scaling(Table(by_row, {"rates": np.arange(cluster.gpus + 1.0)[None, :]}), provenance)
+
+
+@provides(Knowledge.SCALING, Provenance.ASSUMED, "in proportion to GPUs", where={Where.SIMULATED})
+def assumed_scaling(setup: Setup) -> Provider:
+    return linear_scaling(setup.jobs, setup.cluster, Provenance.ASSUMED)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from rota.errors import InputError
-from rota.knowledge.needs import Knowledge, Provenance, Table
+from rota.knowledge.given import Provides
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.registry import Setup, Where, provides
 from rota.model.columns import Floats
 from rota.table.state import State
 
@@ -19,15 +21,12 @@ def _sample(gpu_s: Floats) -> Table:
     return Table(shared={"gpu_s": gpu_s})
 
 
-class ServiceSamples:
+class ServiceSamples(Provides):
     """GPU-seconds of past jobs, given once and for all."""
 
-    kind = Knowledge.SERVICE_HISTORY
-    provenance = Provenance.MEASURED
-    learns = False
-
     def __init__(self, gpu_s: Any) -> None:
-        self.values = _sample(np.sort(np.asarray(gpu_s, dtype=np.float64)))
+        sample = _sample(np.sort(np.asarray(gpu_s, dtype=np.float64)))
+        super().__init__(Knowledge.SERVICE_HISTORY, Provenance.MEASURED, sample)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], column: str | None = None) -> ServiceSamples:
@@ -56,46 +55,54 @@ class ServiceSamples:
             )
         return cls(values.to_numpy())
 
-    def attach(self, state: State) -> None: ...
 
-    def known(self) -> Table:
-        return self.values
+@provides(
+    Knowledge.SERVICE_HISTORY,
+    Provenance.MEASURED,
+    "a sample in a CSV file of one column",
+    where={Where.SIMULATED},
+    argument="FILE",
+)
+def sampled_service(setup: Setup, file: str) -> Provider | None:
+    return ServiceSamples.read(file) if file else None
 
-    def submitted(self, row: int) -> None: ...
 
-    def ended(self, row: int, ran_s: float) -> None: ...
-
-
-class CompletedService:
+class CompletedService(Provides):
     """GPU-seconds of the jobs that have completed so far.
 
     The sample is published anew when it has grown by a twentieth, so that keeping it sorted and rebuilding
     what hangs on it stays cheap.
     """
 
-    kind = Knowledge.SERVICE_HISTORY
-    provenance = Provenance.PREDICTED
     learns = True
 
     def __init__(self) -> None:
-        self.values = _sample(np.empty(0))
+        super().__init__(Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, _sample(np.empty(0)))
+        self._told = 0
         self._gpu_s: list[float] = []
         self._gpus: list[int] = []
 
     def attach(self, state: State) -> None:
         self._gpus = state.gpus_of
 
-    def known(self) -> Table:
-        return self.values
-
-    def submitted(self, row: int) -> None: ...
-
     def begin_with(self, gpu_s: Iterable[float]) -> None:
         """GPU-seconds of jobs that completed before this run."""
         self._gpu_s = sorted([*self._gpu_s, *gpu_s])
-        self.values = _sample(np.array(self._gpu_s))
+        self._tell()
 
     def ended(self, row: int, ran_s: float) -> None:
         insort(self._gpu_s, ran_s * self._gpus[row])
-        if len(self._gpu_s) >= 1.05 * len(self.values.shared["gpu_s"]):
-            self.values = _sample(np.array(self._gpu_s))
+        if len(self._gpu_s) >= 1.05 * self._told:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.values, self._told = _sample(np.array(self._gpu_s)), len(self._gpu_s)
+
+
+@provides(
+    Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, "GPU-seconds of the jobs that have completed so far"
+)
+def completed_service(setup: Setup) -> Provider:
+    history = CompletedService()
+    history.begin_with(ran_s for _, _, seconds in setup.past for ran_s in seconds)
+    return history

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge, Provenance
-from rota.model.columns import Floats
+from rota.knowledge.given import Provides
+from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.registry import Setup, Where, provides
 from rota.model.jobs import JobTable
-from rota.table.state import State
 
 SKEW: Mapping[str, float] = {
     "vgg19": 0.717,
@@ -29,26 +29,23 @@ SKEW: Mapping[str, float] = {
 """Largest tensor / sum of tensors."""
 
 
-class ModelSkew:
+class ModelSkew(Provides):
     """Skew by the name of the workload, case and punctuation aside; 0 (no skew) for unknown models."""
-
-    kind = Knowledge.SKEW
-    provenance = Provenance.MEASURED
-    learns = False
 
     def __init__(self, jobs: JobTable, skew: Mapping[str, float] = SKEW) -> None:
         by_name = {_plain(name): value for name, value in skew.items()}
         table = np.array([*(by_name.get(_plain(name), 0.0) for name in jobs.workload_names), 0.0])
-        self.values: Floats = table[jobs.workload]  # code -1 is the last entry
+        super().__init__(Knowledge.SKEW, Provenance.MEASURED, table[jobs.workload])  # -1 is the last entry
 
-    def attach(self, state: State) -> None: ...
 
-    def known(self) -> Floats:
-        return self.values
-
-    def submitted(self, row: int) -> None: ...
-
-    def ended(self, row: int, ran_s: float) -> None: ...
+@provides(
+    Knowledge.SKEW,
+    Provenance.MEASURED,
+    "a table of models by name; 0 for others",
+    where={Where.SIMULATED},
+)
+def model_skew(setup: Setup) -> Provider:
+    return ModelSkew(setup.jobs)
 
 
 def _plain(name: str) -> str:

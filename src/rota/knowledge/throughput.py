@@ -14,8 +14,9 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.pairs import MeasuredPairs, PairTable
+from rota.knowledge.registry import Setup, provides
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.jobs import JobTable
@@ -162,6 +163,15 @@ def given_throughput(rates: Floats, provenance: Provenance = Provenance.ORACLE) 
     return Given(Knowledge.THROUGHPUT, read_only(rates), provenance)
 
 
-def uniform_throughput(jobs: JobTable, cluster: Cluster) -> Given:
+def uniform_throughput(jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.ORACLE) -> Given:
     """Every type a job accepts is as fast as any other: what a trace of durations says."""
-    return given_throughput(accepted(jobs, cluster).astype(np.float64))
+    return given_throughput(accepted(jobs, cluster).astype(np.float64), provenance)
+
+
+@provides(Knowledge.THROUGHPUT, Provenance.ASSUMED, "all types are equally fast")
+def assumed_throughput(setup: Setup) -> Provider:
+    """What jobs that are still to come accept is not known, live."""
+    if setup.truth is not None:
+        return uniform_throughput(setup.jobs, setup.cluster, Provenance.ASSUMED)
+    rates = np.ones((len(setup.jobs), max(1, len(setup.cluster.type_names))))
+    return Given(Knowledge.THROUGHPUT, read_only(rates), Provenance.ASSUMED)

@@ -88,8 +88,11 @@ class Loop:
             provider.attach(self.state)
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
+        self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = Jobs(self.state)
         world.attach(self.state)
+        if self._listeners:
+            self._listen()
 
     # -- one pass --------------------------------------------------------------------------------
 
@@ -105,6 +108,8 @@ class Loop:
             return False
         self.counts.events += 1
         self._absorb(batch)
+        if self._listeners:
+            self._listen()
         if self._is_due(batch.cause):
             self._decide(batch)
         return batch.now < until_s
@@ -205,6 +210,13 @@ class Loop:
         if self._jobs.table is not self.state.jobs:
             self._jobs = Jobs(self.state)
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
+
+    def _listen(self) -> None:
+        """Providers hear what was seen of running jobs; a world notes it from the first time on."""
+        seen = self.world.observed()
+        if seen:
+            for provider in self._listeners:
+                provider.observed(seen)
 
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
@@ -390,5 +402,5 @@ def _refuse_missing(policy: Policy, providers: Mapping[Knowledge, Provider]) -> 
     if missing:
         raise PolicyError(
             f"{type(policy).__name__} needs {', '.join(missing)}, which nobody provides; "
-            f"choose a provider with --knowledge {missing[0]}=oracle|user|predicted"
+            "docs/knowledge.md lists who can, and --knowledge chooses"
         )

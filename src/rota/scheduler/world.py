@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
@@ -117,6 +118,13 @@ class World(Protocol):
 
     def stopped(self, row: int, how: How) -> Lost:
         """The attempt of `row` is over: settle its progress."""
+        ...
+
+    def observed(self) -> Sequence[Observation]:
+        """What was seen of running jobs since this was last asked.
+
+        The first answer is what is known from before; a world that is never asked notes nothing.
+        """
         ...
 
     def suspended(self) -> Iterable[Resident]:

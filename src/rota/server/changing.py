@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rota.errors import RotaError
+from rota.knowledge.registry import Where, kinds
 from rota.model.units import format_duration
 from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
@@ -23,7 +24,6 @@ from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
 from rota.worlds.live.holds import BEGIN, Hold, dominant
 from rota.worlds.live.inbox import CommandAsked
-from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.resizing import changed
 
 
@@ -62,7 +62,7 @@ def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
 
 def _set_policy(context: ChangeContext, asked: CommandAsked) -> Change:
     """Another policy takes over with an empty memory; its first decision preempts nobody."""
-    spec = check_policy(str(asked.args["policy"]), frozenset(SOURCES))
+    spec = check_policy(str(asked.args["policy"]), kinds(Where.LIVE))
     now = context.clock()
     row = PolicyRow(REAL, str(spec), now, asked.user)
     event = EventRow(now, asked.user, "policy", text=f"{spec} in place of {context.policy}")
@@ -75,7 +75,7 @@ def _set_shadow(context: ChangeContext, asked: CommandAsked) -> Change:
     if not text:
         event = EventRow(now, asked.user, "shadow", text="ended")
         return Change(Step(without=[SHADOW], events=[event]), rebuilds=False, ends_shadow=True)
-    spec = check_policy(text, frozenset(SOURCES))
+    spec = check_policy(text, kinds(Where.LIVE))
     row = PolicyRow(SHADOW, str(spec), now, asked.user)
     event = EventRow(now, asked.user, "shadow", text=str(spec))
     return Change(Step(policies=[row], events=[event]))

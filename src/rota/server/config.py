@@ -18,12 +18,12 @@ from typing import Any
 import yaml
 
 from rota.errors import InputError
+from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.keeping import Keep
 from rota.wire.job import check_tenant
 from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
-from rota.worlds.live.knowledge import check_source
 
 DAY_S = 86400.0
 
@@ -49,7 +49,7 @@ class Config:
     checkpoints: str = ""
     """Folder for checkpoints that all machines see; each agent's own if empty."""
     knowledge: str = ""
-    """Sources of knowledge: duration=user or duration=predicted."""
+    """Sources of knowledge, as docs/knowledge.md lists them: duration=predicted."""
     deadline: float = 10.0
     """Time a policy may take for a decision."""
     min_run: float = 60.0
@@ -358,14 +358,7 @@ def _numbers(said: Any) -> frozenset[int]:
 
 def knowledge_of(config: Config) -> dict[str, str]:
     """Sources of knowledge by kind."""
-    chosen = {}
-    for part in filter(None, (part.strip() for part in config.knowledge.split(","))):
-        kind, equals, source = part.partition("=")
-        if not equals:
-            raise InputError.at(f"{part!r} names no source", field="--knowledge", expected="duration=user")
-        check_source(kind, source)
-        chosen[kind] = source
-    return chosen
+    return parse_sources(config.knowledge, Where.LIVE)
 
 
 def keep_of(config: Config) -> Keep:

@@ -23,6 +23,7 @@ from typing import Any
 
 from rota import __version__
 from rota.errors import RotaError
+from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.replica import TracedState
@@ -61,7 +62,6 @@ from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.views import UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
-from rota.worlds.live.knowledge import SOURCES
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
 def first_up(home: Path, store: Store, roster: StoredRoster, config: Config) -> None:
     """What a new cluster needs: its policy, an admin with a token."""
     if REAL not in store.policies():
-        spec = check_policy(config.policy, frozenset(SOURCES))
+        spec = check_policy(config.policy, kinds(Where.LIVE))
         now = max(0.0, time.time() - float(store.facts()["epoch_s"]))
         row = PolicyRow(REAL, str(spec), now, ADMIN)
         event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")

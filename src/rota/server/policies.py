@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from rota.knowledge.registry import Where, kinds
 from rota.server.answers import Answers
 from rota.server.api.forms import Question
 from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.policy.messages import check_policy
 from rota.wire.views import PolicyView, WhatIf
-from rota.worlds.live.knowledge import SOURCES
 
 
 class Policies:
@@ -40,5 +40,5 @@ class Policies:
 
     def _try(self, policy: str) -> None:
         """Refuse one that nobody knows, or that fails at the present moment."""
-        check_policy(policy, frozenset(SOURCES))
+        check_policy(policy, kinds(Where.LIVE))
         self._answers.try_policy(policy)

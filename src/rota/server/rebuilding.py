@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rota.knowledge.seen import JobObservations
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
 from rota.model.grants import Reservation
@@ -33,7 +34,6 @@ from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.holds import Hold, note_of
 from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.observed import JobObservations
 
 LEAST_CAPACITY = 1024
 _ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}

@@ -47,7 +47,6 @@ from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Arrived, Begun, CommandAsked, Event, Inbox
 from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
-from rota.worlds.live.observing import introduce
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
 from rota.worlds.live.world import LiveWorld
@@ -180,7 +179,6 @@ class Scheduler:
         self.recorder.live = world.live
         self._memory = built.memory
         chosen = live_providers(self.settings.knowledge, world.jobs, world.cluster, _past(self.store))
-        introduce(world.live, chosen.values())
         self.loop = Loop(
             world,
             self.host,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401  (registers the profile)
-from rota.knowledge.measured import speed_on
+from rota.knowledge.measured import MeasuredScaling, MeasuredUtilisation, speed_on
+from rota.knowledge.needs import Observation
 from rota.knowledge.scaling import curves_of
+from rota.knowledge.seen import LOOKED_ENOUGH_S, JobObservations, Shape
+from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.wire.job import JobSpec
 from rota.worlds.live.attempts import LiveJob
-from rota.worlds.live.knowledge import LiveScaling, LiveUtilisation
-from rota.worlds.live.observed import LOOKED_ENOUGH_S, JobObservations
 from rota.worlds.live.observing import rate_of
 
 LOOKS = [
@@ -52,12 +55,22 @@ def test_utilisation_stays_within_what_was_seen(looks: list[tuple[float, float]]
 def test_it_survives_as_json() -> None:
     observed = JobObservations()
     observed.look(0.25, 2 * LOOKED_ENOUGH_S)
-    observed.time(2, 30.0)
+    observed.time(Shape("V100", 1, 2, 64.0), 30.0)
     again = JobObservations.of(observed.plain())
     assert again.take_news()
-    assert (again.told, again.told_speeds) == (0.25, {2: 30.0})
+    assert (again.told, again.told_speeds) == (0.25, {Shape("V100", 1, 2, 64.0): 30.0})
     assert not again.take_news()
     assert not JobObservations.of(None).take_news()
+
+
+def test_speeds_stored_by_number_of_devices_still_load() -> None:
+    """They stand apart from what is measured now: nobody noted their type, nodes and batch."""
+    stored = {"utilisation": 1.0, "looked_s": 0.0, "speeds": {"2": 30.0, "4": 50.0}}
+    old = JobObservations.of(stored)
+    assert old.speeds == {Shape("", 0, 2): 30.0, Shape("", 0, 4): 50.0}
+    assert JobObservations.of(old.plain()).speeds == old.speeds
+    old.time(Shape("V100", 1, 2, 64.0), 10.0)
+    assert old.speeds[Shape("", 0, 2)] == 30.0
 
 
 CURVES = [
@@ -83,32 +96,51 @@ def elastic() -> JobTable:
     )
 
 
-def test_scaling_is_measured_from_two_sizes_on() -> None:
-    scaling = LiveScaling(elastic())
+LINEAR = [0, 0.5, 1, 1.5, 2, 2.5, 3]
+CLUSTER = parse_cluster("2x4:V100,1x4:K80")
+
+
+def seen(row: int, devices: tuple[int, ...], samples_per_s: float, batch: float = 8.0) -> Observation:
+    return Observation(row, Grant(row, devices), 0.0, 5.0, step_s=batch / samples_per_s, batch_size=batch)
+
+
+BENT = [0, 0.5, 1, 1.25, 1.5, 1.75, 2]
+TWO, FOUR = seen(0, (0, 1), 20.0), seen(0, (0, 1, 2, 3), 30.0)
+LEARNT = [
+    # what was seen                             curve   why
+    ([TWO],                                     LINEAR, "one size is no curve"),
+    ([TWO, FOUR],                               BENT,   "measured on two"),
+    ([TWO, seen(0, (0, 1, 2, 3), 30.0, 16.0)],  LINEAR, "another batch is another curve"),
+    ([TWO, seen(0, (8, 9, 10, 11), 5.0)],       LINEAR, "so is another type"),
+    ([TWO, seen(0, (2, 3, 4, 5), 9.0), FOUR],   BENT,   "fewest nodes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "curve", "why"), LEARNT, ids=[case[-1] for case in LEARNT])
+def test_scaling_is_measured_from_two_sizes_on(told: list[Observation], curve: list[float], why: str) -> None:
+    scaling = MeasuredScaling(elastic(), CLUSTER)
     for row in (0, 1):
         scaling.submitted(row)
+    scaling.observed(told)
+    assert curves_of(scaling.known(), np.arange(2), 6).tolist() == [curve, LINEAR], why
 
-    def curves() -> list[list[float]]:
-        return curves_of(scaling.known(), np.arange(2), 6).tolist()
 
-    assumed = curves()
-    one = JobObservations(speeds={2: 20.0})
-    assert one.take_news()
-    scaling.observe(0, one)
-    assert curves() == assumed == [[0, 0.5, 1, 1.5, 2, 2.5, 3]] * 2
-    one.time(4, 30.0)
-    assert one.take_news()
-    scaling.observe(0, one)
-    assert curves() == [[0, 0.5, 1, 1.25, 1.5, 1.75, 2], assumed[1]]
+def test_jobs_of_a_workload_learn_from_each_other() -> None:
+    jobs = replace(elastic(), workload=np.array([0, 0]), workload_names=("bert",))
+    scaling = MeasuredScaling(jobs, CLUSTER)
+    scaling.submitted(0)
+    scaling.observed([seen(0, (0, 1), 20.0), seen(0, (0, 1, 2, 3), 30.0)])
+    scaling.submitted(1)
+    assert curves_of(scaling.known(), np.array([1]), 4).tolist() == [[0, 0.5, 1, 1.25, 1.5]]
 
 
 def test_utilisation_column() -> None:
-    column = LiveUtilisation(elastic())
+    column = MeasuredUtilisation(elastic())
     assert column.known().tolist() == [1.0, 1.0]
-    seen = JobObservations(utilisation=0.3, looked_s=LOOKED_ENOUGH_S)
-    assert seen.take_news()
-    column.observe(1, seen)
-    assert column.known().tolist() == [1.0, 0.3]
+    alone, packed = Grant(1, (0,)), Grant(0, (0,), 0.5, Role.PACKED)
+    column.observed([Observation(1, alone, 0.0, LOOKED_ENOUGH_S, busy=0.3)])
+    column.observed([Observation(0, packed, 0.0, LOOKED_ENOUGH_S, busy=0.3)])
+    assert column.known().tolist() == [1.0, pytest.approx(0.3)]
 
 
 @pytest.mark.parametrize(
@@ -124,5 +156,6 @@ def test_utilisation_column() -> None:
     ids=["as asked", "assumed", "measured", "no measure to hold it against", "its own measure", "packed"],
 )
 def test_rates(speeds: dict[int, float], grant: Grant, rate: float) -> None:
-    job = LiveJob(0, "1", "u", JobSpec(command=["x"], gpus=2), observed=JobObservations(speeds=speeds))
+    on = {Shape("", 1, gpus): speed for gpus, speed in speeds.items()}
+    job = LiveJob(0, "1", "u", JobSpec(command=["x"], gpus=2), observed=JobObservations(speeds=on))
     assert rate_of(job, grant) == rate

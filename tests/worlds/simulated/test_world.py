@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from play import finishes, play, trace_of
 from rota.errors import InputError, WorldError
-from rota.knowledge.duration import OracleDuration
+from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import Floats
@@ -424,7 +424,7 @@ def test_no_device_is_held_twice(cluster: Cluster, trace: Trace, policy: str) ->
 @given(cluster=clusters(uniform=True), trace=traces(), policy=st.sampled_from(POLICIES[1:]))
 @settings(max_examples=60)
 def test_nobody_waits_beside_room_for_him(cluster: Cluster, trace: Trace, policy: str) -> None:
-    oracle = {p.kind: p for p in [OracleDuration(trace)]}
+    oracle = {p.kind: p for p in [Given(Knowledge.DURATION, trace.truth.duration_s)]}
     loop = Loop(SimulatedWorld(trace, cluster), parse_policy(policy).make(), RunRecorder(), providers=oracle)
     while loop.step():
         free = loop.state.occupancy.free.total

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rota.knowledge.registry import Where, kinds
 from rota.scheduler.policy import parse_policy
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
@@ -14,7 +15,6 @@ from rota.server.answering.questions import AskFutures, Looking
 from rota.server.api.forms import Question
 from rota.server.policy.messages import check_policy
 from rota.wire.views import ForecastRow, WhatIf
-from rota.worlds.live.knowledge import SOURCES
 
 if TYPE_CHECKING:
     from rota.server.scheduler import Scheduler
@@ -27,7 +27,7 @@ def whatif(scheduler: Scheduler, estimator: Estimator, question: Question) -> Wh
     """Both sides; the policy in force is `now`, also if the question names it."""
     began = time.monotonic()
     own = scheduler.view.policy.spec if scheduler.view.policy is not None else ""
-    named = [str(check_policy(text, frozenset(SOURCES))) for text in question.policies]
+    named = [str(check_policy(text, kinds(Where.LIVE))) for text in question.policies]
     others = [text for text in dict.fromkeys(named) if not own or text != str(parse_policy(own))]
     looking = Looking(
         gather(scheduler),

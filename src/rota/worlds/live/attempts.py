@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rota.knowledge.seen import JobObservations
 from rota.model.grants import Grant
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.holds import Hold
-from rota.worlds.live.observed import JobObservations
 
 WITHDRAWN = "withdrawn"
 """`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""

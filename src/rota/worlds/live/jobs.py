@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 
+from rota.knowledge.needs import Observation
 from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.moments.replica import TracedState
@@ -19,7 +20,6 @@ from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.machines import Machines
 from rota.worlds.live.names import Names
-from rota.worlds.live.observed import Observer
 from rota.worlds.live.recent_costs import RecentCosts
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.timers import Timers
@@ -51,7 +51,8 @@ class LiveJobs(Mapping[int, LiveJob]):
         """Row -> rows of the jobs that are to run after it."""
         self.timers = Timers()
         self.costs = RecentCosts()
-        self.observers: list[Observer] = []
+        self.seen: list[Observation] | None = None
+        """What was seen of running jobs since somebody asked; None as long as nobody has."""
         self.unsaved = Unsaved()
         self._jobs = {job.row: job for job in jobs}
         self._gone: set[int] = set()

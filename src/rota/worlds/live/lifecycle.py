@@ -96,7 +96,8 @@ def resume(live: LiveJobs, job: LiveJob, attempt: Attempt, grant: Grant) -> None
 
 def work_on(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     """The attempt works from now on."""
-    rate = attempt.grant.share if attempt.is_trial else rate_of(job, attempt.grant)
+    grant = attempt.grant
+    rate = grant.share if attempt.is_trial else rate_of(job, grant, live.machines.type_of(grant))
     live.progress.pace(job.row, rate, live.now, live.now)
     live.note_progress(job.row)
 

@@ -69,3 +69,10 @@ class Machines:
         if grant.node == position:
             return True
         return any(int(self.cluster.device_node[device]) == position for device in grant.devices)
+
+    def type_of(self, grant: Grant) -> str | None:
+        """The type of its devices, of several the first; None for a grant without devices."""
+        cluster = self.cluster
+        if not grant.devices:
+            return None
+        return cluster.type_names[cluster.device_type.item(grant.devices[0])]

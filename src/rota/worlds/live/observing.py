@@ -1,19 +1,19 @@
 """Running jobs are watched: what agents and programs tell becomes what is known of each job's speed and use.
 
 Only a job that is alone on its devices says something about itself; how fast it works beside another is held
-against that.
+against that.  What is seen is kept with the job, and told to whoever listens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
-from rota.model.grants import Grant, Role
-from rota.wire.sync import Usage
+from rota.knowledge.needs import Observation
+from rota.knowledge.seen import NEWS, Shape, by_size, is_alone, shape_of
+from rota.model.grants import Grant
+from rota.wire.sync import ProgressReport, Usage
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.observed import NEWS, Observer
 
 EVERY_S = 5.0
 """Agents look so often."""
@@ -21,12 +21,24 @@ SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
 
 
-def introduce(live: LiveJobs, observers: Iterable[object]) -> None:
-    """From now on these hear what is seen, beginning with what was seen already."""
-    live.observers = [one for one in observers if isinstance(one, Observer)]
+def seen_before(live: LiveJobs) -> list[Observation]:
+    """What is on record of all jobs, as if it were seen now; on grants that they have, or had.
+
+    A speed is told if the job was on such devices in an attempt that is on record.
+    """
+    now, cluster, seen = live.now, live.machines.cluster, []
     for job in live.values():
-        if job.observed.take_news():
-            _tell(live, job)
+        grants = [a.grant for a in reversed(job.attempts) if is_alone(a.grant)]
+        grants = [grant for grant in grants if max(grant.devices) < cluster.gpus]  # a node may have lost some
+        if grants and job.observed.looked_s:
+            since_s = now - job.observed.looked_s
+            seen.append(Observation(job.row, grants[0], since_s, now, busy=job.observed.utilisation))
+        for shape, speed in job.observed.speeds.items():
+            grant = next((g for g in grants if shape_of(cluster, g, shape.batch_size) == shape), None)
+            if grant is not None:
+                step_s = (shape.batch_size or 1.0) / speed
+                seen.append(Observation(job.row, grant, now, now, step_s=step_s, batch_size=shape.batch_size))
+    return seen
 
 
 def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
@@ -46,11 +58,10 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
     if before is not None and then is not None and before > attempt.ready_s:
         seconds = place.looked_s - before
         if seconds > EVERY_S:
-            job.observed.look(then, seconds - EVERY_S)
+            _look(live, job, attempt, then, place.looked_s - EVERY_S, seconds - EVERY_S)
             seconds = EVERY_S
     if seconds > 0.0:
-        job.observed.look(now, seconds)
-        _tell_news(live, job)
+        _look(live, job, attempt, now, place.looked_s, seconds)
 
 
 def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
@@ -62,8 +73,17 @@ def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     seconds = now - max(attempt.ready_s, -math.inf if first.looked_s is None else first.looked_s)
     if seconds > EVERY_S + SETTLED_S:
         first.looked_s = now
-        job.observed.look(busy, seconds)
-        _tell_news(live, job)
+        _look(live, job, attempt, busy, now, seconds)
+
+
+def _look(
+    live: LiveJobs, job: LiveJob, attempt: Attempt, busy: float, until_s: float, seconds: float
+) -> None:
+    """It has kept this part of its devices busy for so many seconds until then."""
+    job.observed.look(busy, seconds)
+    gib = None if attempt.usage is None else attempt.usage.gpu_memory_gib
+    seen = Observation(job.row, attempt.grant, until_s - seconds, until_s, busy=busy, device_gib=_number(gib))
+    _note(live, job, seen)
 
 
 def _busy_now(attempt: Attempt) -> float | None:
@@ -90,22 +110,51 @@ def note_speed(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
         return
     speed = (said.batch_size or 1.0) / said.step_s
     if _is_alone(live, job, attempt):
-        job.observed.time(len(attempt.grant.devices), speed)
-        _tell_news(live, job)
+        job.observed.time(_shape(live, attempt), speed)
+        _note(live, job, _heard(live, job, attempt, said))
     else:
-        _pace_beside(live, job, speed)
+        _pace_beside(live, job, attempt, speed)
+
+
+def _heard(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport) -> Observation:
+    """What a program has said, as an observation of its last step."""
+    until_s, step_s = said.at_s - live.epoch_unix_s, _number(said.step_s)
+    return Observation(
+        job.row,
+        attempt.grant,
+        until_s - step_s,
+        until_s,
+        step_s=step_s,
+        batch_size=_number(said.batch_size),
+        noise=_number(said.gradient_noise),
+        loss=_number(said.loss),
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _shape(live: LiveJobs, attempt: Attempt) -> Shape:
+    """What the speed of `attempt` is one of."""
+    said = attempt.progress
+    batch_size = said.batch_size if said is not None else None
+    return shape_of(live.machines.cluster, attempt.grant, batch_size or 0.0)
 
 
 def _is_alone(live: LiveJobs, job: LiveJob, attempt: Attempt) -> bool:
     """True if it runs with nobody beside it on whole devices."""
-    grant = attempt.grant
     is_running = attempt is job.attempt and live.is_running(job) and attempt.told is None
-    return is_running and grant.role is Role.ALONE and grant.share == 1.0 and bool(grant.devices)
+    return is_running and is_alone(attempt.grant)
 
 
-def _pace_beside(live: LiveJobs, job: LiveJob, speed: float) -> None:
+def _pace_beside(live: LiveJobs, job: LiveJob, attempt: Attempt, speed: float) -> None:
     """Beside another it works this fast: that is its rate, if it is known how fast it works alone."""
-    alone, row, now = job.observed.speeds.get(max(job.spec.gpus, 1)), job.row, live.now
+    shape, row, now = _shape(live, attempt), job.row, live.now
+    speeds = job.observed.speeds
+    alike = {one: speeds[one] for one in speeds if one.batch_size == shape.batch_size or not one.gpu_type}
+    asked = max(job.spec.gpus, 1)
+    alone = next((sizes[asked] for sizes in by_size(alike, shape.gpu_type) if asked in sizes), None)
     if alone is None:
         return
     rate = speed / alone
@@ -114,21 +163,19 @@ def _pace_beside(live: LiveJobs, job: LiveJob, speed: float) -> None:
         live.note_progress(row)
 
 
-def rate_of(job: LiveJob, grant: Grant) -> float:
+def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
     """Work per second on `grant`: measured where it was, else in proportion to devices and share."""
     asked, devices = max(job.spec.gpus, 1), len(grant.devices) or 1
-    speeds = job.observed.speeds
-    if grant.share == 1.0 and devices != asked and asked in speeds and devices in speeds:
-        return speeds[devices] / speeds[asked]
+    if grant.share == 1.0 and devices != asked:
+        for sizes in by_size(job.observed.speeds, gpu_type):
+            if asked in sizes and devices in sizes:
+                return sizes[devices] / sizes[asked]
     return devices / asked * grant.share
 
 
-def _tell_news(live: LiveJobs, job: LiveJob) -> None:
+def _note(live: LiveJobs, job: LiveJob, seen: Observation) -> None:
+    """The job is stored if this is news, and whoever listens is told."""
     if job.observed.take_news():
         live.unsaved.job(job)
-        _tell(live, job)
-
-
-def _tell(live: LiveJobs, job: LiveJob) -> None:
-    for observer in live.observers:
-        observer.observe(job.row, job.observed)
+    if live.seen is not None:
+        live.seen.append(seen)

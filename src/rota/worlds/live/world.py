@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.growing import GrowingTable
@@ -32,7 +33,7 @@ from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode, Machines
 from rota.worlds.live.moving import carry_out
 from rota.worlds.live.node_states import look_at_nodes
-from rota.worlds.live.observing import settle
+from rota.worlds.live.observing import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.timers import NODES
@@ -126,6 +127,12 @@ class LiveWorld:
         if how is How.LOST and not attempt.is_over:
             lifecycle.void(live, job, attempt, f"node {self._lost_name(attempt)} is not heard of")
         return Lost(overhead_s=max(0.0, ready - live.state.since_s.item(row)))
+
+    def observed(self) -> Sequence[Observation]:
+        live = self.live
+        seen = seen_before(live) if live.seen is None else live.seen
+        live.seen = []
+        return seen
 
     def suspended(self) -> Iterable[Resident]:
         return leaving.suspended(self.live)

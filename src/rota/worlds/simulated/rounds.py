@@ -230,8 +230,12 @@ class RoundWorld(SimulatedWorld):
         for row in rows.tolist():
             counted = rebase(row, self.progress.base.item(row), self._total[row])
             if counted is not None:
+                done, since = self.progress.base.item(row), self.progress.since.item(row)
                 self.progress.base[row], self._total[row] = counted
                 self._dirty.add(row)
+                if self._stretches is not None:
+                    self._stretches.end(row, since, done)
+                    self._stretches.begin(row, self.state.grants[row], since, counted[0])
 
     def _schedule(
         self,

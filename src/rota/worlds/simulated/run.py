@@ -42,6 +42,8 @@ class Setting:
     faults: Sequence[Fault] = ()
     retries: int | None = None
     """Failing attempts after which a job is given up; None tries as often as the trace did."""
+    observation_noise: float = 0.0
+    """Relative error of what providers see of running jobs."""
     seed: int = 0
     until_s: float = float("inf")
 
@@ -93,6 +95,8 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         semantics=setting.semantics,
         faults=setting.faults,
         retries=setting.retries,
+        observation_noise=setting.observation_noise,
+        seed=setting.seed,
     )
     recorder = RunRecorder()
     providers = {p.kind: p for p in setting.providers}

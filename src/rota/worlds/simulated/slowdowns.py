@@ -130,7 +130,9 @@ class Efficiency:
 
     @cached_property
     def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What policies may be told of it."""
+        """What policies may be told of it; nothing of utilisation where nobody has said anything."""
+        if self.slowdowns.company is None:
+            return {}
         return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, self.use)}
 
     # -- placement and host ------------------------------------------------------------------------

@@ -8,9 +8,13 @@ second, NaN for a job whose rate there is not always the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
+from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.scaling import linear_scaling
+from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant
@@ -41,9 +45,18 @@ class FixedDuration:
 
     def __init__(self, jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns | None = None) -> None:
         self.jobs = jobs
+        self.cluster = cluster
         self.slowdowns = slowdowns or Slowdowns()
         self.efficiency = Efficiency(jobs, cluster, self.slowdowns)
-        self.knowledge = self.efficiency.knowledge
+
+    @cached_property
+    def knowledge(self) -> Mapping[Knowledge, Provider]:
+        """What this world is made of."""
+        return {
+            **self.efficiency.knowledge,
+            Knowledge.THROUGHPUT: uniform_throughput(self.jobs, self.cluster),
+            Knowledge.SCALING: linear_scaling(self.jobs, self.cluster),
+        }
 
     def total(self, trace: Trace) -> Floats:
         return trace.truth.duration_s

@@ -10,7 +10,7 @@ from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
-from rota.knowledge.throughput import ThroughputTable, given_throughput, workload_codes
+from rota.knowledge.throughput import ThroughputTable, given_throughput, uniform_throughput, workload_codes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant, Role
@@ -88,6 +88,7 @@ class ScalingSpeed:
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self.efficiency.knowledge,
+            Knowledge.THROUGHPUT: uniform_throughput(trace.jobs, cluster),
             Knowledge.SCALING: given_scaling(scaling),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }

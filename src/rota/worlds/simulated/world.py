@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from mypy_extensions import mypyc_attr
 
 from rota.errors import InputError, WorldError
+from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant, Leave, Role, is_adjustment
@@ -30,6 +31,7 @@ from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.stretches import Stretches
 
 _PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
@@ -61,6 +63,8 @@ class SimulatedWorld:
         semantics: Semantics | None = None,
         faults: Sequence[Fault] = (),
         retries: int | None = None,
+        observation_noise: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self.trace = trace
         self.jobs = trace.jobs
@@ -104,6 +108,9 @@ class SimulatedWorld:
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
+        self._stretches: Stretches | None = None
+        """What is seen of running jobs, once somebody has asked."""
+        self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
@@ -171,7 +178,7 @@ class SimulatedWorld:
             _, row, version = heappop(self._heap)
             if version != self._version[row]:
                 continue
-            if row in self._goal:
+            if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
                 ended.append(self._outcome(row))
@@ -248,6 +255,8 @@ class SimulatedWorld:
                 progress.steady = False
             progress.rate[row] = rate
             progress.since[row] = since
+            if self._stretches is not None:
+                self._stretches.begin(row, change.new, since, progress.base.item(row))
             self._schedule(row, rate, since, until_work, until_s)
         return ()
 
@@ -349,9 +358,29 @@ class SimulatedWorld:
             rate, until_work, until_s = self._pace(row, grant)
             since = max(now, self.progress.since.item(row))
             self.progress.steady = False
+            changes = rate != self.progress.rate.item(row)
             self.progress.pace(row, rate, since, now)
+            if changes:
+                self._begin_stretch(row, grant)
             self._schedule(row, rate, since, until_work, until_s)
         self._dirty.clear()
+
+    def _begin_stretch(self, row: int, grant: Grant) -> None:
+        """`row` works at another rate, or its work is counted anew."""
+        if self._stretches is not None:
+            now, progress = self.state.now, self.progress
+            work = progress.done(row, now)
+            self._stretches.end(row, now, work)
+            self._stretches.begin(row, grant, max(now, progress.since.item(row)), work)
+
+    def observed(self) -> Sequence[Observation]:
+        if self._stretches is None:
+            noise, seed = self._sight
+            steps = self.progress.per_s is not None
+            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed)
+            for row in self.state.running.sorted().tolist():
+                self._begin_stretch(row, self.state.grants[row])
+        return self._stretches.take(self.state.now, self.progress.done)
 
     def _overhead(self, change: Change) -> float:
         """Seconds of start-up that `change` costs."""
@@ -428,10 +457,12 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._heeding(state.grants[row]))
-        rate = self.progress.rate.item(row)
+        rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
         if self._prepares:
             self._rate_before[row] = rate
         done = self.progress.stop(row, now)
+        if self._stretches is not None:
+            self._stretches.end(row, now, done)
         self._version[row] += 1
         if self._loses_nothing and how is not _FAILED:
             return _NOTHING_LOST

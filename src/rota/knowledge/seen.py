@@ -1,0 +1,125 @@
+"""What was seen of one job or one class of jobs: how busy it keeps its devices, how fast it works on which.
+
+Only a job that is alone on its devices says something about itself.  One that has not been watched for long
+enough counts as keeping its devices fully busy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant, Role
+
+LOOKED_ENOUGH_S = 60.0
+"""A job is known after it was watched alone for so long."""
+MEMORY_S = 120.0
+"""What was seen counts less and less with this time constant."""
+NEWS = 0.05
+"""A change by less is not worth telling."""
+FRESH = 0.3
+"""Weight of the newest speed."""
+
+
+class Shape(NamedTuple):
+    """What a speed was measured on: another batch, type or spread is another speed."""
+
+    gpu_type: str
+    """Empty if nobody noted it."""
+    nodes: int
+    """0 if nobody noted it."""
+    gpus: int
+    batch_size: float = 0.0
+    """0 if it is not known."""
+
+
+def shape_of(cluster: Cluster, grant: Grant, batch_size: float = 0.0) -> Shape:
+    """The shape of a grant with devices; of several types the first."""
+    nodes = {cluster.device_node.item(device) for device in grant.devices}
+    kind = cluster.type_names[cluster.device_type.item(grant.devices[0])]
+    return Shape(kind, len(nodes), len(grant.devices), batch_size if batch_size > 0.0 else 0.0)
+
+
+def is_alone(grant: Grant) -> bool:
+    """True if it holds whole devices with nobody beside it."""
+    return grant.role is Role.ALONE and grant.share == 1.0 and bool(grant.devices)
+
+
+Speeds = Mapping[Shape, float]
+
+
+def by_size(speeds: Speeds, gpu_type: str | None = None) -> list[dict[int, float]]:
+    """Speed by number of GPUs, on the fewest nodes, for each type and batch; the largest set first.
+
+    With a `gpu_type` only those of this type, and those of which nobody noted one.
+    """
+    groups: dict[tuple[str, float], dict[int, float]] = {}
+    for shape in sorted(speeds, key=lambda shape: -shape.nodes):
+        if gpu_type is None or shape.gpu_type in (gpu_type, ""):
+            groups.setdefault((shape.gpu_type, shape.batch_size), {})[shape.gpus] = speeds[shape]
+    return sorted(groups.values(), key=lambda sizes: -len(sizes))
+
+
+@dataclass(slots=True)
+class JobObservations:
+    """What was seen, over all attempts."""
+
+    utilisation: float = 1.0
+    """Part of its devices that it keeps busy, alone on them."""
+    looked_s: float = 0.0
+    """For how long it was watched."""
+    speeds: dict[Shape, float] = field(default_factory=dict)
+    """Samples per second, or steps where batches have no size, alone on its devices."""
+    told: float = 1.0
+    """The utilisation that policies know."""
+    told_speeds: dict[Shape, float] = field(default_factory=dict)
+    """Likewise."""
+
+    def look(self, busy: float, seconds: float) -> None:
+        """It has kept this part of its devices busy for so long."""
+        weight = 1.0 if not self.looked_s else 1.0 - math.exp(-seconds / MEMORY_S)
+        self.utilisation += weight * (min(max(busy, 0.0), 1.0) - self.utilisation)
+        self.looked_s += seconds
+
+    def time(self, shape: Shape, speed: float) -> None:
+        """It works this fast there."""
+        old = self.speeds.get(shape)
+        self.speeds[shape] = speed if old is None else old + FRESH * (speed - old)
+
+    def take_news(self) -> bool:
+        """True if policies should know what they do not; from now on they do."""
+        known = self.utilisation if self.looked_s >= LOOKED_ENOUGH_S else 1.0
+        old = self.told_speeds
+        is_news = abs(known - self.told) >= NEWS or any(
+            abs(speed - old.get(shape, 0.0)) >= NEWS * speed for shape, speed in self.speeds.items()
+        )
+        if is_news:
+            self.told, self.told_speeds = known, dict(self.speeds)
+        return is_news
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "utilisation": self.utilisation,
+            "looked_s": self.looked_s,
+            "speeds": [[*shape, speed] for shape, speed in self.speeds.items()],
+        }
+
+    @classmethod
+    def of(cls, plain: dict[str, Any] | None) -> JobObservations:
+        """From JSON.
+
+        Earlier versions stored speeds by number of devices: they stand for a type, nodes and a batch that
+        nobody noted, and are kept apart from what is measured now.
+        """
+        if not plain:
+            return cls()
+        stored = plain["speeds"]
+        if isinstance(stored, dict):
+            speeds = {Shape("", 0, int(gpus)): float(speed) for gpus, speed in stored.items()}
+        else:
+            speeds = {Shape(*shape): float(speed) for *shape, speed in stored}
+        return cls(float(plain["utilisation"]), float(plain["looked_s"]), speeds)

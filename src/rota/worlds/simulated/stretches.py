@@ -1,0 +1,77 @@
+"""What can be seen of running jobs in a simulation: the work of each stretch of constant rate.
+
+A stretch is told twice at most: when somebody asks while it lasts, and the rest of it when it is over.  So
+what is told grows with what happens, however long a job runs and however often somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.knowledge.needs import Observation
+from rota.model.grants import Grant
+from rota.model.jobs import JobTable
+
+
+class Stretch(NamedTuple):
+    """A job works on the same grant at the same rate from a moment on."""
+
+    grant: Grant
+    since_s: float
+    work: float
+    """Work done at that moment."""
+
+
+class Stretches:
+    """The stretches that last, and what was seen of those that are over."""
+
+    def __init__(self, jobs: JobTable, *, steps: bool, noise: float, seed: int) -> None:
+        """`steps` if work is counted in steps; `noise` is the relative error of what is seen."""
+        self.jobs = jobs
+        self.steps = steps
+        self.noise = noise
+        self._random = np.random.default_rng(seed)
+        self._last: dict[int, Stretch] = {}
+        self._untold: set[int] = set()
+        """Rows whose present stretch nobody has heard of."""
+        self._seen: list[Observation] = []
+
+    def begin(self, row: int, grant: Grant, since_s: float, work: float) -> None:
+        """`row` has done so much `work`, and works on `grant` from `since_s` on, which may lie ahead."""
+        self._last[row] = Stretch(grant, since_s, work)
+        self._untold.add(row)
+
+    def end(self, row: int, now: float, work: float) -> None:
+        """The stretch of `row` is over."""
+        stretch = self._last.pop(row, None)
+        self._untold.discard(row)
+        if stretch is not None:
+            self._note(row, stretch, now, work)
+
+    def take(self, now: float, done: Callable[[int, float], float]) -> list[Observation]:
+        """What nobody was told; `done` gives the work of a row at a moment."""
+        for row in sorted(self._untold):
+            stretch = self._last[row]
+            if now > stretch.since_s:
+                work = done(row, now)
+                self._note(row, stretch, now, work)
+                self._last[row] = Stretch(stretch.grant, now, work)
+                self._untold.discard(row)
+        seen, self._seen = self._seen, []
+        return seen
+
+    def _note(self, row: int, stretch: Stretch, now: float, work: float) -> None:
+        seconds, done = now - stretch.since_s, work - stretch.work
+        if seconds <= 0.0:
+            return
+        done *= math.exp(self.noise * self._random.standard_normal()) if self.noise else 1.0
+        asked = self.jobs.batch_size.item(row)
+        batch = asked if math.isnan(stretch.grant.batch_size) else stretch.grant.batch_size
+        step_s = seconds / done if self.steps and done > 0.0 else math.nan
+        self._seen.append(
+            Observation(row, stretch.grant, stretch.since_s, now, done, step_s=step_s, batch_size=batch)
+        )

@@ -1,0 +1,140 @@
+"""Providers are registered: chosen by name, refused with a sentence, added from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+from play import play, trace_of
+from rota.api.setting import make_setting
+from rota.errors import InputError
+from rota.knowledge import registry
+from rota.knowledge.given import Provides
+from rota.knowledge.needs import FORMS, Knowledge, Provenance
+from rota.knowledge.registry import (
+    Setup,
+    Where,
+    all_sources,
+    help_text,
+    kinds,
+    make_provider,
+    parse_sources,
+    provides,
+    sources,
+)
+from rota.model.cluster import parse_cluster
+
+TRACE = trace_of("A 1x10 B 2x20@5")
+CLUSTER = parse_cluster("1x4")
+SIMULATED = Setup(TRACE.jobs, CLUSTER, TRACE.truth, origin="jobs.csv")
+LIVE = Setup(TRACE.jobs, CLUSTER)
+
+DEFAULTS = [
+    # kind                      simulated             live
+    (Knowledge.DURATION,        Provenance.ORACLE,    Provenance.USER),
+    (Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, Provenance.PREDICTED),
+    (Knowledge.THROUGHPUT,      Provenance.ASSUMED,   Provenance.ASSUMED),
+    (Knowledge.SCALING,         Provenance.ASSUMED,   Provenance.MEASURED),
+    (Knowledge.SKEW,            Provenance.MEASURED,  None),
+    (Knowledge.UTILISATION,     Provenance.ASSUMED,   Provenance.MEASURED),
+    (Knowledge.GOODPUT,         None,                 None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "simulated", "live"), DEFAULTS)
+def test_who_tells_unless_somebody_is_chosen(
+    kind: Knowledge, simulated: Provenance | None, live: Provenance | None
+) -> None:
+    """In a world whose speed model says nothing of itself."""
+    for setup, where, provenance in ((SIMULATED, Where.SIMULATED, simulated), (LIVE, Where.LIVE, live)):
+        provider = make_provider(kind, setup, where)
+        assert (provider.provenance if provider else None) is provenance
+
+
+def test_every_kind_has_a_form_and_a_source() -> None:
+    assert set(FORMS) == set(Knowledge) == {source.kind for source, _ in all_sources()}
+    assert kinds(Where.LIVE) < kinds(Where.SIMULATED)
+
+
+def test_a_default_is_no_oracle() -> None:
+    """Under a table of throughputs nobody knows how jobs scale: it is an assumption, and says so."""
+    for setup, where in ((SIMULATED, Where.SIMULATED), (LIVE, Where.LIVE)):
+        for source in sources(where):
+            provider = make_provider(source.kind, setup, where)
+            truth = provider is not None and provider.provenance is Provenance.ORACLE
+            assert not truth or source.kind is Knowledge.DURATION
+
+
+WRONG = [
+    # chosen                      where            message
+    ("weather=user",              Where.SIMULATED, "nobody provides 'weather' in a simulated world"),
+    ("skew=measured",             Where.LIVE,      "nobody provides 'skew' in a live world"),
+    ("duration=magic",            Where.SIMULATED, "expected oracle, predicted or user"),
+    ("duration=oracle",           Where.LIVE,      "'oracle' is no source of it; expected user or predicted"),
+    ("duration",                  Where.LIVE,      "'duration' names no source"),
+    ("duration=user,duration=user", Where.LIVE,    "sets 'duration' twice"),
+    ("duration=user:x.csv",       Where.LIVE,      "takes no 'x.csv'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "where", "message"), WRONG)
+def test_what_cannot_be_chosen(text: str, where: Where, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_sources(text, where)
+
+
+def test_what_does_not_stand_says_what_it_needs() -> None:
+    with pytest.raises(InputError, match="goodput=oracle does not stand here; expected a goodput"):
+        make_provider(Knowledge.GOODPUT, SIMULATED, Where.SIMULATED, "oracle")
+    with pytest.raises(InputError, match=r"jobs.csv: no job states a time limit"):
+        make_provider(Knowledge.DURATION, SIMULATED, Where.SIMULATED, "user")
+
+
+def test_help_names_the_choices() -> None:
+    assert "duration=oracle (default), predicted or user" in help_text(Where.SIMULATED)
+    assert help_text(Where.LIVE).startswith("duration=user (default) or predicted")
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """What a test registers is forgotten."""
+    before = {key: list(same) for key, same in registry._SOURCES.items()}
+    yield
+    registry._SOURCES.clear()
+    registry._SOURCES.update(before)
+
+
+def half(setup: Setup) -> Provides:
+    """Somebody else's provider."""
+    return Provides(Knowledge.UTILISATION, Provenance.PREDICTED, np.full(len(setup.jobs), 0.5))
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_provider_from_outside_is_chosen_by_name() -> None:
+    """By a plain call; a second one of the same name is refused."""
+    provides(Knowledge.UTILISATION, Provenance.PREDICTED, "half of it")(half)
+    setting = make_setting(knowledge="utilisation=predicted")
+    record = play("gandiva", TRACE, "1x4", setting)
+    assert record.provenance["knowledge"] == {"utilisation": "predicted"}
+    with pytest.raises(InputError, match="two providers are named utilisation=predicted"):
+        provides(Knowledge.UTILISATION, Provenance.PREDICTED, "again", where={Where.LIVE})(half)
+
+
+@pytest.mark.usefixtures("clean")
+def test_installed_packages_add_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """By an entry point that loads a module."""
+    (tmp_path / "half_used.py").write_text(
+        "from rota.knowledge.given import Provides\n"
+        "from rota.knowledge.needs import Knowledge, Provenance\n"
+        "from rota.knowledge.registry import provides\n"
+        "@provides(Knowledge.SKEW, Provenance.USER, 'as users say')\n"
+        "def skew(setup):\n"
+        "    return Provides(Knowledge.SKEW, Provenance.USER, setup.jobs.gpus * 0.5)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("half", "half_used", "rota.knowledge")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    assert parse_sources("skew=user", Where.LIVE) == {"skew": "user"}
