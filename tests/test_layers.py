@@ -27,10 +27,11 @@ BELOW: dict[str, set[str]] = {
     "wire": {"errors", "model"},
     "training": set(),
     "client": {"errors", "model", "wire"},
-    "agent": {"errors", "crash", "model", "wire", "client", "training"},
+    "engine": {"errors", "wire", "client"},
+    "agent": {"errors", "crash", "model", "wire", "client", "engine", "training"},
     "worlds": {"errors", "model", "table", "scheduler", "knowledge", "wire"},
     "forecast": {"errors", "model", "table", "scheduler", "knowledge", "worlds"},
-    "testing": {"errors", "model", "table", "scheduler", "knowledge", "worlds"},
+    "testing": {"errors", "model", "table", "scheduler", "knowledge", "worlds", "wire", "client"},
 }
 """Layer -> layers it may import.  `api` stands on all of them, `server` on `api`, `cli` on both; nothing
 imports `cli`."""

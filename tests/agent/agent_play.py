@@ -1,206 +1,26 @@
-"""A controller in memory, orders in one line, and an agent on a thread: what tests of the daemon need."""
+"""Programs, and an agent on a thread or as a process: what tests of the daemon need."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rota.agent.daemon import Agent, AgentSettings
 from rota.agent.devices import CpuSlots
-from rota.client.http import Unreachable
-from rota.wire.keeping import Kept, KeptReply
-from rota.wire.sync import Fetch, Part, PartStatus, Piece, Rank, Report, SyncReply, SyncRequest, Wanted
+from rota.client.http import Refused, Unreachable
+from rota.testing.engine_controller import PATIENCE_S, StandInController
+from rota.wire.keeping import Kept
+from rota.wire.sync import NodeInfo, PartStatus, SyncRequest, Wanted
 
-T = TypeVar("T")
-Key = tuple[int, int]
-PATIENCE_S = 60.0
 OVER = (PartStatus.ENDED, PartStatus.LOST)
-
-
-class FakeController:
-    """Remembers what agents say, hands out what the test wants, and can go away."""
-
-    def __init__(self, incarnation: str = "one", lost_after_s: float = 60.0) -> None:
-        self.incarnation, self.lost_after_s = incarnation, lost_after_s
-        self.changed = threading.Condition()
-        self.version = 0
-        self.parts: dict[Key, Part] = {}
-        self.reports: dict[Key, Report] = {}
-        self.history: list[tuple[float, Report]] = []
-        self.requests: list[SyncRequest] = []
-        self.fetches: list[Fetch] = []
-        self.pieces: dict[str, Piece] = {}
-        self.kept: list[Kept] = []
-        self.old: set[int] = set()
-        """Rows of jobs that ended long ago."""
-        self.away = self.stop = False
-        self.kept_in_vain = 0
-        """Questions about what ended jobs left, while it was away."""
-        self.in_vain = 0
-        """Calls while it was away."""
-        self.whole = True
-        """It has read its store."""
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        query: Any = None,
-        timeout_s: float | None = None,
-        *,
-        idempotent: bool | None = None,
-    ) -> Any:
-        """One sync, or a question about what ended jobs left."""
-        assert method == "POST"
-        if path.endswith("/kept"):
-            self.kept_in_vain += self.away
-            return self._kept(Kept.model_validate_json(body.model_dump_json())).model_dump(mode="json")
-        assert path.endswith("/sync")
-        request = SyncRequest.model_validate_json(body.model_dump_json())
-        with self.changed:
-            self._present()
-            self._hear(request)
-            known = request.controller == self.incarnation
-            end_s = time.monotonic() + request.wait_s
-            while known and not self.fetches and self.version <= request.seen and not self.stop:
-                left_s = end_s - time.monotonic()
-                if left_s <= 0 or not self.changed.wait(left_s):
-                    break
-                self._present()
-                known = request.controller == self.incarnation
-            return self._reply(request, known).model_dump(mode="json")
-
-    def order(self, part: Part) -> Part:
-        """Want something of a part from now on."""
-        with self.changed:
-            self.version += 1
-            part = part.model_copy(update={"version": self.version})
-            self.parts[part.row, part.attempt] = part
-            self.changed.notify_all()
-            return part
-
-    def change(self, key: Key, wanted: Wanted, **more: Any) -> Part:
-        """Want something else of a part."""
-        return self.order(self.parts[key].model_copy(update={"wanted": wanted, **more}))
-
-    def fetch(self, request: Fetch) -> Piece:
-        """Ask for a piece of a log."""
-        with self.changed:
-            self.fetches.append(request)
-            self.changed.notify_all()
-        self.until(lambda: request.id in self.pieces)
-        return self.pieces[request.id]
-
-    def leave(self) -> None:
-        """Nobody answers from now on."""
-        with self.changed:
-            self.away = True
-            self.changed.notify_all()
-
-    def come_back(self, incarnation: str | None = None) -> None:
-        """As the same controller, or as a new one whose versions begin anew."""
-        with self.changed:
-            self.away = False
-            if incarnation is not None:
-                self.incarnation = incarnation
-                self.requests.clear()
-                self.reports.clear()
-                parts = sorted(self.parts.values(), key=lambda part: part.version)
-                self.version = len(parts)
-                self.parts = {
-                    (p.row, p.attempt): p.model_copy(update={"version": i + 1}) for i, p in enumerate(parts)
-                }
-            self.changed.notify_all()
-
-    def until(self, found: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
-        """Wait until `found` gives something."""
-        end_s = time.monotonic() + timeout_s
-        with self.changed:
-            while not (value := found()):
-                left_s = end_s - time.monotonic()
-                assert left_s > 0, f"nothing of it within {timeout_s} s; reports: {self.reports}"
-                self.changed.wait(min(left_s, 0.5))
-            return value
-
-    def status(self, key: Key, *wanted: PartStatus, timeout_s: float = PATIENCE_S) -> Report:
-        """Wait until a part is reported to be in one of these states."""
-
-        def found() -> Report | None:
-            report = self.reports.get(key)
-            return report if report is not None and report.status in wanted else None
-
-        report = self.until(found, timeout_s)
-        assert report is not None
-        return report
-
-    def _kept(self, said: Kept) -> KeptReply:
-        with self.changed:
-            self._present()
-            self.kept.append(said)
-            self.changed.notify_all()
-            rows = [row for row in said.rows if row in self.old]
-            return KeptReply(files=rows, checkpoints=rows, again_s=1.0)
-
-    def _present(self) -> None:
-        if self.away:
-            self.in_vain += 1
-            self.changed.notify_all()
-            raise Unreachable("no controller listens here")
-
-    def _hear(self, request: SyncRequest) -> None:
-        self.requests.append(request)
-        for report in request.reports:
-            self.reports[report.row, report.attempt] = report
-            self.history.append((time.time(), report))
-        for piece in request.pieces:
-            assert piece.id not in self.pieces, "each piece is read once"
-            self.pieces[piece.id] = piece
-            self.fetches = [fetch for fetch in self.fetches if fetch.id != piece.id]
-        self.changed.notify_all()
-
-    def _reply(self, request: SyncRequest, known: bool) -> SyncReply:
-        seen = request.seen if known else 0 if not request.controller else self.version
-        parts = [part for part in self.parts.values() if part.version > seen]
-        return SyncReply(
-            controller=self.incarnation,
-            version=self.version,
-            now_s=time.time(),
-            parts=sorted(parts, key=lambda part: part.version),
-            fetch=self.fetches,
-            lost_after_s=self.lost_after_s,
-            stop=self.stop,
-            whole=self.whole,
-        )
-
-
-def part(row: int, attempt: int = 1, *, devices: tuple[int, ...] = (0,), run: list[str], **more: Any) -> Part:
-    """An order to run a command, one rank for each device."""
-    ranks = [Rank(rank=i, local_rank=i, devices=[device]) for i, device in enumerate(devices)]
-    values: dict[str, Any] = {
-        "ranks": ranks or [Rank(rank=0, local_rank=0, devices=[])],
-        "world_size": max(1, len(ranks)),
-        "nodes": ["here"],
-        "workdir": "/",
-        "env": {"PYTHONDONTWRITEBYTECODE": "1"},
-        "grace_s": PATIENCE_S,
-        **more,
-    }
-    return Part(
-        row=row,
-        job=str(row + 1),
-        attempt=attempt,
-        version=0,
-        wanted=Wanted.RUN,
-        devices=list(devices),
-        command=run,
-        **values,
-    )
 
 
 def python(text: str) -> list[str]:
@@ -214,7 +34,79 @@ def until_there(file: Path, code: int = 0) -> list[str]:
 
 
 @contextmanager
-def agent_at(home: Path, controller: FakeController, **more: Any) -> Iterator[Agent]:
+def served(controller: StandInController) -> Iterator[str]:
+    """The controller of a test, over HTTP; a join token is `join`, an agent's `agent-NODE`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"]))
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            try:
+                self._answer(200, self._result(text, token))
+            except Unreachable:
+                self.close_connection = True
+            except Refused as refused:
+                self._answer(refused.status, {"error": str(refused)})
+
+        def _result(self, text: bytes, token: str) -> Any:
+            if controller.away:
+                raise Unreachable("away")
+            if self.path == "/v1/agents/join":
+                info = NodeInfo.model_validate_json(text)
+                if token not in ("join", f"agent-{info.name}"):
+                    raise Refused(403, "that takes a join token")
+                joins.append(info)
+                return {"node": info.name, "token": f"agent-{info.name}"}
+            if not token.startswith("agent-"):
+                raise Refused(401, "who are you?")
+            form = Kept if self.path.endswith("/kept") else SyncRequest
+            return controller.call("POST", self.path, form.model_validate_json(text))
+
+        def _answer(self, status: int, value: Any) -> None:
+            data = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            try:
+                self.wfile.write(data)
+            except ConnectionError:  # the agent has been killed meanwhile
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    joins: list[NodeInfo] = []
+    controller.joins = joins  # type: ignore[attr-defined]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def process(home: Path, url: str, *more: str, token: str = "join") -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m rota.agent`, killed at the end of the block if it still runs."""
+    command = [sys.executable, "-m", "rota.agent", "--home", str(home), "--controller", url]
+    command += ["--devices", "cpu:2", "--node", "here", *more]
+    running = subprocess.Popen(command, env={**os.environ, "ROTA_JOIN_TOKEN": token}, stderr=subprocess.PIPE)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@contextmanager
+def agent_at(home: Path, controller: StandInController, **more: Any) -> Iterator[Agent]:
     """An agent on two CPU slots that talks to `controller` while the block runs; its jobs outlive it."""
     home.mkdir(parents=True, exist_ok=True)
     settings = AgentSettings(home, "here", **{"usage_s": 0.3, **more})
@@ -229,7 +121,7 @@ def agent_at(home: Path, controller: FakeController, **more: Any) -> Iterator[Ag
         assert not thread.is_alive()
 
 
-def end_all(home: Path, controller: FakeController) -> None:
+def end_all(home: Path, controller: StandInController) -> None:
     """Kill whatever still runs, by an agent as ever."""
     controller.come_back()
     controller.stop = False

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from agent_play import OVER, FakeController, agent_at, part, python, until_there
+from agent_play import OVER, agent_at, python, until_there
 
 from rota.agent.supervisor import Supervisor
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.sync import Fetch, Mechanism, Notice, PartStatus, Report, Wanted
 
 SLEEP = ["sleep", "600"]
 
 
 def test_a_job_starts_at_once_ends_and_is_forgotten(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step wakes the next: nothing waits until the agent looks around."""
     monkeypatch.setattr("rota.agent.daemon.LOOK_S", 600.0)
@@ -37,9 +38,9 @@ def test_a_job_starts_at_once_ends_and_is_forgotten(
 
 
 def test_an_end_is_repeated_until_it_is_acknowledged(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.agent.board.REPEAT_END_S", 0.1)
+    monkeypatch.setattr("rota.engine.board.REPEAT_END_S", 0.1)
     with agent_at(home, controller):
         controller.order(part(0, run=["true"]))
 
@@ -57,7 +58,7 @@ def test_an_end_is_repeated_until_it_is_acknowledged(
         assert count == before
 
 
-def test_stop_gives_notice_and_ends(home: Path, controller: FakeController) -> None:
+def test_stop_gives_notice_and_ends(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         controller.status((0, 1), PartStatus.RUNNING)
@@ -68,7 +69,7 @@ def test_stop_gives_notice_and_ends(home: Path, controller: FakeController) -> N
         assert "stop" in {cost.kind for cost in report.costs}
 
 
-def test_suspended_by_signal_and_resumed_on_another_slot(home: Path, controller: FakeController) -> None:
+def test_suspended_by_signal_and_resumed_on_another_slot(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
@@ -86,7 +87,7 @@ def test_suspended_by_signal_and_resumed_on_another_slot(home: Path, controller:
         assert {"suspend", "resume"} <= {cost.kind for cost in controller.reports[0, 1].costs}
 
 
-def test_suspension_without_room_stops_instead(home: Path, controller: FakeController) -> None:
+def test_suspension_without_room_stops_instead(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller, suspend_memory_gib=0.0):
         controller.order(part(0, run=SLEEP))
         controller.status((0, 1), PartStatus.RUNNING)
@@ -94,7 +95,7 @@ def test_suspension_without_room_stops_instead(home: Path, controller: FakeContr
         assert controller.status((0, 1), PartStatus.ENDED).end is not None
 
 
-def test_a_job_moves_to_another_slot_by_one_order(home: Path, controller: FakeController) -> None:
+def test_a_job_moves_to_another_slot_by_one_order(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
@@ -105,7 +106,7 @@ def test_a_job_moves_to_another_slot_by_one_order(home: Path, controller: FakeCo
         controller.status((1, 1), PartStatus.RUNNING)
 
 
-def test_two_halves_share_a_slot_and_a_third_waits(home: Path, controller: FakeController) -> None:
+def test_two_halves_share_a_slot_and_a_third_waits(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         for row in (0, 1, 2):
             controller.order(part(row, run=SLEEP, share=0.5))
@@ -118,7 +119,7 @@ def test_two_halves_share_a_slot_and_a_third_waits(home: Path, controller: FakeC
 
 
 def test_a_successor_waits_until_its_predecessor_has_gone(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     stubborn = [
         "sh",
@@ -143,7 +144,7 @@ def test_a_successor_waits_until_its_predecessor_has_gone(
         assert second.started_s >= first.end.ended_s
 
 
-def test_what_was_withdrawn_before_it_began_ends(home: Path, controller: FakeController) -> None:
+def test_what_was_withdrawn_before_it_began_ends(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         controller.status((0, 1), PartStatus.RUNNING)
@@ -163,7 +164,7 @@ def test_what_was_withdrawn_before_it_began_ends(home: Path, controller: FakeCon
     ],
 )
 def test_what_cannot_start_says_why(
-    home: Path, controller: FakeController, changes: dict[str, object], why: str
+    home: Path, controller: StandInController, changes: dict[str, object], why: str
 ) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP, **changes))  # type: ignore[arg-type]
@@ -172,7 +173,7 @@ def test_what_cannot_start_says_why(
         assert why in report.why + report.end.error
 
 
-def test_a_folder_that_cannot_be_written_is_said(home: Path, controller: FakeController) -> None:
+def test_a_folder_that_cannot_be_written_is_said(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.until(lambda: controller.requests)
         (home / "attempts").mkdir(exist_ok=True)
@@ -185,7 +186,7 @@ def test_a_folder_that_cannot_be_written_is_said(home: Path, controller: FakeCon
         assert report.end.infrastructure
 
 
-def test_a_higher_attempt_voids_the_lower_one(home: Path, controller: FakeController) -> None:
+def test_a_higher_attempt_voids_the_lower_one(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         first = controller.status((0, 1), PartStatus.RUNNING)
@@ -201,7 +202,7 @@ def test_a_higher_attempt_voids_the_lower_one(home: Path, controller: FakeContro
 
 
 def test_a_job_begins_when_the_one_that_had_its_number_has_gone(
-    home: Path, controller: FakeController
+    home: Path, controller: StandInController
 ) -> None:
     """The store was restored from a backup, and what it forgot still runs."""
     with agent_at(home, controller):
@@ -221,7 +222,7 @@ def test_a_job_begins_when_the_one_that_had_its_number_has_gone(
         assert not psutil.pid_exists(pid)
 
 
-def test_what_nobody_wants_is_killed(home: Path, controller: FakeController) -> None:
+def test_what_nobody_wants_is_killed(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
@@ -234,7 +235,7 @@ def test_what_nobody_wants_is_killed(home: Path, controller: FakeController) -> 
 
 
 def test_a_controller_that_has_lost_its_memory_for_a_while_harms_no_job(
-    home: Path, controller: FakeController
+    home: Path, controller: StandInController
 ) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
@@ -253,7 +254,7 @@ def test_a_controller_that_has_lost_its_memory_for_a_while_harms_no_job(
 
 
 def test_jobs_run_on_while_the_controller_is_away(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=until_there(tmp_path / "go")))
@@ -274,7 +275,7 @@ def test_jobs_run_on_while_the_controller_is_away(
 
 
 def test_an_end_is_told_when_the_same_controller_is_back(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=until_there(tmp_path / "go")))
@@ -288,7 +289,7 @@ def test_an_end_is_told_when_the_same_controller_is_back(
 
 @pytest.mark.parametrize("wanted", [Wanted.STOP, Wanted.KILL])
 def test_a_full_disk_keeps_no_job_alive(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch, wanted: Wanted
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch, wanted: Wanted
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "stop.json")
@@ -308,11 +309,11 @@ def test_a_full_disk_keeps_no_job_alive(
 
 
 def test_a_part_that_fences_itself_is_gone_before_the_controller_gives_up(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told to go after two seconds of silence and killed after three, seven before its node is lost."""
     for name, share in {"WAIT_SHARE": 0.02, "FENCING_AT": 0.2, "FENCED_AT": 0.3, "LATEST_S": 7.0}.items():
-        monkeypatch.setattr(f"rota.agent.silence.{name}", share)
+        monkeypatch.setattr(f"rota.engine.silence.{name}", share)
     controller.lost_after_s = 10.0
     deaf = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)")
     with agent_at(home, controller):
@@ -332,7 +333,7 @@ def test_a_part_that_fences_itself_is_gone_before_the_controller_gives_up(
         assert end.ended_s < silent_s + controller.lost_after_s
 
 
-def test_usage_is_sampled(home: Path, controller: FakeController) -> None:
+def test_usage_is_sampled(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=python("while True: pass")))
         controller.until(
@@ -346,7 +347,7 @@ def test_usage_is_sampled(home: Path, controller: FakeController) -> None:
 
 
 def test_the_first_node_chooses_the_port_and_others_wait_for_it(
-    home: Path, controller: FakeController
+    home: Path, controller: StandInController
 ) -> None:
     show = python("import os; print(os.environ['MASTER_PORT'])")
     with agent_at(home, controller):
@@ -360,7 +361,9 @@ def test_the_first_node_chooses_the_port_and_others_wait_for_it(
         assert (home / "attempts" / "1" / "1" / "logs" / "rank-0.log").read_text() == f"{port}\n"
 
 
-def test_the_controller_can_end_the_agent_and_its_jobs_go_on(home: Path, controller: FakeController) -> None:
+def test_the_controller_can_end_the_agent_and_its_jobs_go_on(
+    home: Path, controller: StandInController
+) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=SLEEP))
         pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_play import OVER, PATIENCE_S, FakeController, part, python
+from agent_play import OVER, python
 from test_agent_devices import FakeNvml
 
 from rota.agent.daemon import Agent, AgentSettings
 from rota.agent.devices import NvidiaGpus
 from rota.agent.nvml import Nvml
+from rota.testing.engine_controller import PATIENCE_S, StandInController, part
 from rota.wire.sync import Mechanism, PartStatus, Wanted
 
 
 @contextmanager
-def gpu_agent(home: Path, controller: FakeController, nvml: FakeNvml) -> Iterator[Agent]:
+def gpu_agent(home: Path, controller: StandInController, nvml: FakeNvml) -> Iterator[Agent]:
     home.mkdir()
     settings = AgentSettings(home, "here", usage_s=0.2, health_s=0.1)
     agent = Agent(settings, NvidiaGpus(Nvml(nvml)), controller)
@@ -30,7 +31,7 @@ def gpu_agent(home: Path, controller: FakeController, nvml: FakeNvml) -> Iterato
         thread.join(PATIENCE_S)
 
 
-def test_jobs_see_their_gpus_and_a_sick_one_takes_none(home: Path, controller: FakeController) -> None:
+def test_jobs_see_their_gpus_and_a_sick_one_takes_none(home: Path, controller: StandInController) -> None:
     nvml = FakeNvml()
     show = python("import os; print(os.environ['CUDA_VISIBLE_DEVICES'])")
     with gpu_agent(home, controller, nvml):
@@ -51,7 +52,9 @@ def test_jobs_see_their_gpus_and_a_sick_one_takes_none(home: Path, controller: F
         assert (usage.gpu_utilisation, usage.gpu_memory_gib) == (1.0, 1.0)
 
 
-def test_without_a_driver_checkpoint_a_suspension_is_a_stop(home: Path, controller: FakeController) -> None:
+def test_without_a_driver_checkpoint_a_suspension_is_a_stop(
+    home: Path, controller: StandInController
+) -> None:
     with gpu_agent(home, controller, FakeNvml()):
         controller.order(part(0, run=["sleep", "600"]))
         report = controller.status((0, 1), PartStatus.RUNNING)
@@ -65,7 +68,7 @@ def test_without_a_driver_checkpoint_a_suspension_is_a_stop(home: Path, controll
         assert end.signal == 15
 
 
-def test_a_process_cannot_move_to_another_gpu(home: Path, controller: FakeController) -> None:
+def test_a_process_cannot_move_to_another_gpu(home: Path, controller: StandInController) -> None:
     with gpu_agent(home, controller, FakeNvml()):
         controller.order(part(0, run=["sleep", "600"]))
         controller.status((0, 1), PartStatus.RUNNING)

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_play import OVER, FakeController, part
-from test_agent_main import process, served
+from agent_play import OVER, process, served
 
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.sync import PartStatus
 
 JOBS, KILLS = 30, 12
@@ -17,7 +17,7 @@ JOBS, KILLS = 30, 12
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2])
-def test_kills(home: Path, tmp_path: Path, controller: FakeController, seed: int) -> None:
+def test_kills(home: Path, tmp_path: Path, controller: StandInController, seed: int) -> None:
     dice = random.Random(seed)
     diary = tmp_path / "diary"
     # Each job holds its slot's lock while it runs: a second one on the same slot is found out.

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_play import PATIENCE_S, FakeController, part
 
-from rota.agent.board import Board
-from rota.agent.link import Link, Transport
-from rota.agent.orders import Orders
-from rota.agent.silence import Contact
 from rota.client.http import Refused, Unreachable
+from rota.engine.board import Board
+from rota.engine.link import Link, Transport
+from rota.engine.orders import Orders
+from rota.engine.silence import Contact
+from rota.testing.engine_controller import PATIENCE_S, StandInController, part
 from rota.wire.sync import Fetch, PartStatus, Piece, Report
 
 
 class Moody:
     """Fails so many times, each time as told, before the controller answers."""
 
-    def __init__(self, controller: FakeController, *moods: Callable[[], Any]) -> None:
+    def __init__(self, controller: StandInController, *moods: Callable[[], Any]) -> None:
         self.controller, self.moods, self.calls = controller, list(moods), 0
 
     def call(self, *given: Any, **more: Any) -> Any:
@@ -79,8 +79,8 @@ def linked(ends: Ends) -> Iterator[Ends]:
 
 
 @pytest.fixture
-def controller() -> FakeController:
-    return FakeController()
+def controller() -> StandInController:
+    return StandInController()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def controller() -> FakeController:
 )
 def test_whatever_happens_it_tries_again(
     tmp_path: Path,
-    controller: FakeController,
+    controller: StandInController,
     caplog: pytest.LogCaptureFixture,
     mood: Callable[[], Any],
     line: str,
@@ -115,7 +115,7 @@ def test_whatever_happens_it_tries_again(
     assert [record.getMessage().startswith(line) for record in caplog.records] == [True], "said once"
 
 
-def test_a_token_that_is_not_accepted_is_replaced(tmp_path: Path, controller: FakeController) -> None:
+def test_a_token_that_is_not_accepted_is_replaced(tmp_path: Path, controller: StandInController) -> None:
     denying = Moody(controller, *[fail(Refused(401, "who are you?"))] * 100)
     ends = Ends(tmp_path, denying, other=controller)
     controller.order(part(1, run=["true"]))
@@ -124,7 +124,7 @@ def test_a_token_that_is_not_accepted_is_replaced(tmp_path: Path, controller: Fa
     assert (ends.denied, denying.calls) == (1, 1)
 
 
-def test_news_does_not_wait_for_the_long_poll(tmp_path: Path, controller: FakeController) -> None:
+def test_news_does_not_wait_for_the_long_poll(tmp_path: Path, controller: StandInController) -> None:
     ends = Ends(tmp_path, controller)
     with linked(ends):
         controller.until(lambda: any(request.wait_s for request in controller.requests))
@@ -135,13 +135,13 @@ def test_news_does_not_wait_for_the_long_poll(tmp_path: Path, controller: FakeCo
         assert controller.fetch(Fetch(id="a", row=0, attempt=1, rank=0, offset=0, limit=9)).text == "text"
 
 
-def test_the_controller_says_stop(tmp_path: Path, controller: FakeController) -> None:
+def test_the_controller_says_stop(tmp_path: Path, controller: StandInController) -> None:
     controller.stop = True
     with linked(Ends(tmp_path, controller)) as ends:
         assert ends.stopped.wait(PATIENCE_S)
 
 
-def test_who_ends_says_goodbye(tmp_path: Path, controller: FakeController) -> None:
+def test_who_ends_says_goodbye(tmp_path: Path, controller: StandInController) -> None:
     with linked(Ends(tmp_path, controller)) as ends:
         controller.until(lambda: any(not request.complete for request in controller.requests))
     *before, last = (request.leaving for request in controller.requests)
@@ -151,7 +151,7 @@ def test_who_ends_says_goodbye(tmp_path: Path, controller: FakeController) -> No
 
 
 def test_a_goodbye_that_nobody_hears_keeps_nobody(
-    tmp_path: Path, controller: FakeController, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, controller: StandInController, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = Parting(controller)
     with linked(Ends(tmp_path, transport)):
@@ -162,7 +162,7 @@ def test_a_goodbye_that_nobody_hears_keeps_nobody(
 class Parting:
     """A controller that is gone when somebody says goodbye."""
 
-    def __init__(self, controller: FakeController) -> None:
+    def __init__(self, controller: StandInController) -> None:
         self.controller = controller
 
     def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:

@@ -2,105 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from agent_play import PATIENCE_S, FakeController, part, until_there
+from agent_play import process, served, until_there
 
 from rota.agent.devices import CpuSlots
 from rota.agent.main import Membership, Options, is_local, locked, own_address
-from rota.client.http import Refused, Unreachable
+from rota.client.http import Refused
 from rota.errors import InputError, WorldError
-from rota.wire.keeping import Kept
-from rota.wire.sync import NodeInfo, PartStatus, SyncRequest, Wanted
-
-
-@contextmanager
-def served(controller: FakeController) -> Iterator[str]:
-    """The controller of a test, over HTTP; a join token is `join`, an agent's `agent-NODE`."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            text = self.rfile.read(int(self.headers["Content-Length"]))
-            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            try:
-                self._answer(200, self._result(text, token))
-            except Unreachable:
-                self.close_connection = True
-            except Refused as refused:
-                self._answer(refused.status, {"error": str(refused)})
-
-        def _result(self, text: bytes, token: str) -> Any:
-            if controller.away:
-                raise Unreachable("away")
-            if self.path == "/v1/agents/join":
-                info = NodeInfo.model_validate_json(text)
-                if token not in ("join", f"agent-{info.name}"):
-                    raise Refused(403, "that takes a join token")
-                joins.append(info)
-                return {"node": info.name, "token": f"agent-{info.name}"}
-            if not token.startswith("agent-"):
-                raise Refused(401, "who are you?")
-            form = Kept if self.path.endswith("/kept") else SyncRequest
-            return controller.call("POST", self.path, form.model_validate_json(text))
-
-        def _answer(self, status: int, value: Any) -> None:
-            data = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            try:
-                self.wfile.write(data)
-            except ConnectionError:  # the agent has been killed meanwhile
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    joins: list[NodeInfo] = []
-    controller.joins = joins  # type: ignore[attr-defined]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@contextmanager
-def process(home: Path, url: str, *more: str, token: str = "join") -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m rota.agent`, killed at the end of the block if it still runs."""
-    command = [sys.executable, "-m", "rota.agent", "--home", str(home), "--controller", url]
-    command += ["--devices", "cpu:2", "--node", "here", *more]
-    running = subprocess.Popen(command, env={**os.environ, "ROTA_JOIN_TOKEN": token}, stderr=subprocess.PIPE)
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.communicate()
+from rota.testing.engine_controller import PATIENCE_S, StandInController, part
+from rota.wire.sync import PartStatus, Wanted
 
 
 def test_killed_and_started_again_it_knows_everything(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     with served(controller) as url:
         with process(home, url) as first:
@@ -133,7 +53,7 @@ def test_killed_and_started_again_it_knows_everything(
             assert second.wait(PATIENCE_S) == 0
 
 
-def test_killed_in_the_middle_of_a_suspension(home: Path, controller: FakeController) -> None:
+def test_killed_in_the_middle_of_a_suspension(home: Path, controller: StandInController) -> None:
     with served(controller) as url:
         with process(home, url) as first:
             controller.order(part(0, run=["sleep", "600"]))
@@ -149,7 +69,7 @@ def test_killed_in_the_middle_of_a_suspension(home: Path, controller: FakeContro
             assert psutil.Process(pid).status() != psutil.STATUS_STOPPED
 
 
-def test_two_agents_never_share_a_folder(home: Path, controller: FakeController) -> None:
+def test_two_agents_never_share_a_folder(home: Path, controller: StandInController) -> None:
     with served(controller) as url, process(home, url):
         controller.until(lambda: controller.requests)
         with process(home, url) as second:
@@ -170,7 +90,7 @@ def test_two_agents_never_share_a_folder(home: Path, controller: FakeController)
     ],
 )
 def test_what_keeps_it_out(
-    home: Path, controller: FakeController, arguments: list[str], token: str, sentence: bytes
+    home: Path, controller: StandInController, arguments: list[str], token: str, sentence: bytes
 ) -> None:
     with served(controller) as url, process(home, url, *arguments, token=token) as running:
         assert running.wait(PATIENCE_S) != 0
@@ -275,7 +195,7 @@ def test_own_address() -> None:
 
 
 @pytest.mark.soak
-def test_an_idle_agent_sleeps(home: Path, controller: FakeController) -> None:
+def test_an_idle_agent_sleeps(home: Path, controller: StandInController) -> None:
     """Less than 0.5 % of a core with ten jobs that sleep."""
     with served(controller) as url, process(home, url) as running:
         for row in range(10):

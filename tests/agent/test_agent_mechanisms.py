@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_play import part
 
 from rota.agent.cuda_checkpoint import CudaCheckpoint, Probe
 from rota.agent.folder import Folder
@@ -18,6 +17,7 @@ from rota.agent.live import Live
 from rota.agent.mechanisms import Done, Mechanisms, Transition
 from rota.agent.relay import Relay
 from rota.errors import WorldError
+from rota.testing.engine_controller import part
 from rota.training import protocol
 from rota.training.protocol import RankState
 from rota.wire.sync import Mechanism, Notice, PartStatus

@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_play import OVER, FakeController, agent_at, part
+from agent_play import OVER, agent_at
 from hypothesis import given
 from hypothesis import strategies as st
-from test_agent_reconcile import FOUR, P, W, here, order, plan_of, said
+from test_engine_reconcile import FOUR, P, W, here, order, plan_of, said
 
-from rota.agent.memory import HostMemory
-from rota.agent.reconcile import ON_THE_WAY_OUT, SENT_AWAY, Here, PartPhase
 from rota.agent.usage import machine_memory_gib
+from rota.engine.memory import HostMemory
+from rota.engine.reconcile import ON_THE_WAY_OUT, SENT_AWAY, Here, PartPhase
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.sync import Part, PartStatus, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 
@@ -165,7 +166,7 @@ def stubborn(go: Path) -> list[str]:
 
 
 def test_a_start_waits_for_one_that_is_put_out_also_under_the_next_agent(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     """Suspended, told to leave and deaf: its slot is free, its memory is not."""
     most_of_it, log = 0.6 * machine_memory_gib(), home / "attempts" / "0" / "1" / "logs" / "rank-0.log"
@@ -195,7 +196,7 @@ def test_a_start_waits_for_one_that_is_put_out_also_under_the_next_agent(
 
 
 def test_what_one_was_seen_to_hold_counts_though_it_states_nothing(
-    home: Path, tmp_path: Path, controller: FakeController
+    home: Path, tmp_path: Path, controller: StandInController
 ) -> None:
     """Under the next agent as well, from its first look on."""
     go = tmp_path / "go"

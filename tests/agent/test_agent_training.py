@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from agent_play import FakeController, agent_at, part, python
+from agent_play import agent_at, python
 
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.sync import Mechanism, Notice, PartStatus, Wanted
 
 LOOP = """
@@ -27,23 +28,23 @@ STUCK = LOOP.replace("time.sleep(0.005)", "step == 5 and (print('stuck', flush=T
 def _attentive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress is news at once: these tests wait for it."""
     monkeypatch.setattr("rota.agent.daemon.LOOK_S", 0.1)
-    monkeypatch.setattr("rota.agent.board.LAZY_S", 0.1)
+    monkeypatch.setattr("rota.engine.board.LAZY_S", 0.1)
 
 
-def steps(controller: FakeController, row: int = 0) -> int:
+def steps(controller: StandInController, row: int = 0) -> int:
     """Steps last reported."""
     report = controller.reports.get((row, 1))
     return report.progress.steps if report is not None and report.progress is not None else 0
 
 
-def wait_for_stuck(home: Path, controller: FakeController) -> None:
+def wait_for_stuck(home: Path, controller: StandInController) -> None:
     """Until the program of `STUCK` sleeps in the middle of a step."""
     log = home / "attempts" / "0" / "1" / "logs" / "rank-0.log"
     controller.until(lambda: log.exists() and "stuck" in log.read_text())
     controller.until(lambda: (r := controller.reports.get((0, 1))) and r.capability and r.capability.training)
 
 
-def test_progress_capability_suspend_resume_leave(home: Path, controller: FakeController) -> None:
+def test_progress_capability_suspend_resume_leave(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=python(LOOP)))
         controller.until(lambda: steps(controller) > 0)
@@ -87,7 +88,7 @@ def test_progress_capability_suspend_resume_leave(home: Path, controller: FakeCo
         assert list((home / "checkpoints" / "0" / "1").iterdir())
 
 
-def test_two_ranks_stop_at_one_step(home: Path, controller: FakeController) -> None:
+def test_two_ranks_stop_at_one_step(home: Path, controller: StandInController) -> None:
     loop = LOOP.replace("0.005", "0.002 * (1 + 2 * job.rank)")
     with agent_at(home, controller):
         controller.order(part(0, devices=(0, 1), run=python(loop)))
@@ -104,7 +105,7 @@ def test_two_ranks_stop_at_one_step(home: Path, controller: FakeController) -> N
             controller.status((0, 1), PartStatus.RUNNING)
 
 
-def test_another_agent_finishes_what_was_begun(home: Path, controller: FakeController) -> None:
+def test_another_agent_finishes_what_was_begun(home: Path, controller: StandInController) -> None:
     slow = LOOP.replace("0.005", "0.3")
     with agent_at(home, controller):
         controller.order(part(0, run=python(slow)))
@@ -121,7 +122,7 @@ def test_another_agent_finishes_what_was_begun(home: Path, controller: FakeContr
         controller.until(lambda: steps(controller) > at)
 
 
-def test_a_suspended_program_leaves_by_checkpoint(home: Path, controller: FakeController) -> None:
+def test_a_suspended_program_leaves_by_checkpoint(home: Path, controller: StandInController) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=python(LOOP)))
         controller.until(lambda: steps(controller) > 0)
@@ -137,7 +138,7 @@ def test_a_suspended_program_leaves_by_checkpoint(home: Path, controller: FakeCo
 
 
 def test_a_program_that_does_not_reach_a_step_is_stopped_by_signal(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.agent.mechanisms.LEAST_PATIENCE_S", 0.3)
     with agent_at(home, controller):
@@ -152,7 +153,7 @@ def test_a_program_that_does_not_reach_a_step_is_stopped_by_signal(
 
 
 def test_a_program_that_does_not_leave_in_time_gets_the_signals(
-    home: Path, controller: FakeController
+    home: Path, controller: StandInController
 ) -> None:
     with agent_at(home, controller):
         controller.order(part(0, run=python(STUCK), grace_s=3.0))

@@ -9,7 +9,6 @@ import time
 
 import psutil
 import pytest
-from agent_play import PATIENCE_S
 
 from rota.agent.usage import (
     Process,
@@ -20,6 +19,7 @@ from rota.agent.usage import (
     memory_gib,
     owners_of,
 )
+from rota.testing.engine_controller import PATIENCE_S
 
 A, B = (0, 1), (1, 1)
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent import board as board_module
-from rota.agent.board import Board
 from rota.agent.folder import AgentFolder
 from rota.agent.logs import decoded, fetch
-from rota.agent.orders import Orders, QuestionBasis
-from rota.agent.reconcile import Silence
-from rota.agent.silence import Contact
+from rota.engine import board as board_module
+from rota.engine.board import Board
+from rota.engine.orders import Orders, QuestionBasis
+from rota.engine.reconcile import Silence
+from rota.engine.silence import Contact
 from rota.wire.sync import Exit, Fetch, Part, PartStatus, Piece, ProgressReport, Report, SyncReply, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 

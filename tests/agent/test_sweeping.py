@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_play import FakeController, agent_at, part, python
+from agent_play import agent_at, python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +18,7 @@ from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.client.http import Unreachable
+from rota.testing.engine_controller import StandInController, part
 from rota.wire.keeping import MOST_ROWS, Kept, KeptReply
 from rota.wire.sync import Fetch, PartStatus, Wanted
 
@@ -210,7 +211,7 @@ def test_nothing_alive_ever_goes(
 
 
 def test_an_agent_sweeps_by_itself(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It tells of its disk and of what lies there, and removes what it is told to; what runs, runs on."""
     monkeypatch.setattr(sweeping, "FIRST_S", 0.05)
@@ -231,7 +232,7 @@ def test_an_agent_sweeps_by_itself(
 
 
 def test_an_agent_whose_controller_is_away_asks_again(
-    home: Path, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeping, "FIRST_S", 0.05)
     monkeypatch.setattr(sweeping, "AGAIN_S", 0.05)

@@ -192,6 +192,7 @@ class Machine:
         saves = body.program.saves
         return Report(
             row=body.part.row,
+            submit_s=body.part.submit_s,
             attempt=body.part.attempt,
             status=body.status,
             since_s=EPOCH_S + body.since_s,
@@ -444,7 +445,7 @@ class Site:
         """As the API does it: on record, then in the inbox."""
         rows = self.store.add_jobs("u", "t", jobs, self.time.now)
         self.programs.update({row.row: program for row, program in zip(rows, programs, strict=True)})
-        self.inbox.put(Arrived([(live_job(row, spec, (), {}), asked_job(row, spec), ()) for row in rows]))
+        self.inbox.put(Arrived([(live_job(row, spec, (), {}), asked_job(row, spec)) for row in rows]))
         return [row.row for row in rows]
 
     def command(self, kind: str, row: int | None = None, **args: Any) -> None:

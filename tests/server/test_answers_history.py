@@ -104,4 +104,4 @@ def test_failed_attempts_are_told_apart(tmp_path: Path) -> None:
 
 def test_an_empty_history_has_its_header(tmp_path: Path) -> None:
     s = site(tmp_path / "site")
-    assert written(s, tmp_path).read_text().startswith("job_id,submit_s,gpus,duration_s,")
+    assert written(s, tmp_path).read_text().startswith("job_id,submit_s,duration_s,gpus,")

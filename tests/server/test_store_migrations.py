@@ -11,13 +11,17 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from postgres import postgres  # noqa: F401
-from sqlalchemy import inspect, text
+from sqlalchemy import MetaData, Table, inspect, text
 from store_place import Place, bare, contents, jobs_of  # noqa: F401
 
 from rota.server.store import migrations
+from rota.server.store.asked import asked
 from rota.server.store.database import Database
 from rota.server.store.failures import StoreError
+from rota.server.store.rows import JobRow, JobState
+from rota.server.store.stored import job_params
 from rota.server.store.tables import metadata
+from rota.wire.job import JobSpec
 
 FIRST = "0001"
 NEXT_VERSION = f"{int(migrations.HEAD) + 1:04}"
@@ -87,6 +91,24 @@ def test_from_the_first_version(bare: Place, monkeypatch: pytest.MonkeyPatch) ->
     store = bare.open()
     assert store.facts() == {"epoch_s": 5.0, "name": "lab"}
     store.add_jobs("ann", "vision", jobs_of(1), 1.0)
+
+
+def test_jobs_of_the_version_before_get_the_defaults(bare: Place) -> None:  # noqa: F811
+    """A job that was submitted before there were weights has the weight that nobody gave."""
+    opened = database(bare)
+    spec = JobSpec(command=["x"], gpus=3)
+    with opened.writing() as writing:
+        assert migrations.bring(writing.connection, opened.where, "0002")
+        writing.connection.execute(text("INSERT INTO facts VALUES ('epoch_s', '5.0')"))
+        old = Table("jobs", MetaData(), autoload_with=writing.connection)
+        specs = text("INSERT INTO specs VALUES (1, :text)")
+        writing.connection.execute(specs, {"text": spec.model_dump_json(include={"command", "gpus"})})
+        row = JobRow(0, "1", "ann", 1.0, None, None, 0, asked(spec, "ann", "vision", 5.0), JobState())
+        said = {name: value for name, value in job_params(row, 1).items() if name in old.c}
+        writing.connection.execute(old.insert(), [said])
+    opened.close()
+    assert {"weight", "deadlines"}.isdisjoint(old.c.keys())
+    assert bare.open().job(0) == row
 
 
 def test_a_later_migration(bare: Place, tmp_path: Path) -> None:  # noqa: F811

@@ -9,16 +9,16 @@ from collections.abc import Set
 
 from rota.agent.devices import Devices
 from rota.agent.launching import void_checkpoints
-from rota.agent.ledger import Key
 from rota.agent.live import Live
 from rota.agent.mechanisms import Mechanisms
-from rota.agent.orders import Orders
 from rota.agent.ports import free_port
 from rota.agent.processes import kill_tree, send_group
-from rota.agent.reconcile import Action, Do
-from rota.agent.silence import Contact
 from rota.agent.supervisor import Supervisor
 from rota.agent.telling import Memo, unbegun_report
+from rota.engine.ledger import Key
+from rota.engine.orders import Orders
+from rota.engine.reconcile import Action, Do
+from rota.engine.silence import Contact
 from rota.errors import RotaError
 from rota.training import protocol
 from rota.wire.sync import Part, PartStatus, Report, Wanted

@@ -1,6 +1,6 @@
 """The agent: what lives on this machine is brought towards what the controller wants, and reported.
 
-Two sides.  The link (`rota.agent.link`, two threads that only wait) brings orders and takes reports; the
+Two sides.  The link (`rota.engine.link`, two threads that only wait) brings orders and takes reports; the
 supervision, in the thread that calls `run`, sleeps until an order, a process or a timer wakes it, asks
 `reconcile` what to do, does it, and posts the reports.  Nothing that matters is kept only in memory: the
 attempts' folders say what runs, and the controller what shall.
@@ -16,24 +16,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.agent import reconcile as plans
 from rota.agent.acting import Hands
-from rota.agent.board import Board
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices
-from rota.agent.ledger import Claim, Key
-from rota.agent.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
+from rota.agent.identity import boot_id
 from rota.agent.live import Live
 from rota.agent.logs import fetch
 from rota.agent.mechanisms import Mechanisms, Transition
-from rota.agent.orders import Orders
-from rota.agent.reconcile import Here, Machine, PartPhase, Silence
-from rota.agent.silence import Contact
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.agent.telling import report_of, waiting_report
 from rota.agent.usage import UsageSampler, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
+from rota.engine import reconcile as plans
+from rota.engine.board import Board
+from rota.engine.ledger import Claim, Key
+from rota.engine.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
+from rota.engine.orders import Orders
+from rota.engine.reconcile import Here, Machine, PartPhase, Silence
+from rota.engine.silence import Contact
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Part, PartStatus, Report, Wanted, are_two
 
@@ -101,6 +102,7 @@ class Agent:
             on_orders=self._wake,
             on_stop=self.stop,
             on_denied=self._denied,
+            boot_id=boot_id(),
             most_s=settings.most_s,
         )
         self._sweeper = Sweeper(

@@ -25,9 +25,9 @@ from rota.agent.daemon import Agent, AgentSettings
 from rota.agent.devices import Devices, open_devices
 from rota.agent.folder import read_json, write_json
 from rota.agent.identity import boot_id
-from rota.agent.link import FAR_MOST_S, LOCAL_MOST_S, Transport
 from rota.agent.usage import machine_memory_gib
 from rota.client.http import Client, Refused
+from rota.engine.link import FAR_MOST_S, LOCAL_MOST_S, Transport
 from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
 from rota.model.units import plural

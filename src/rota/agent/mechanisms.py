@@ -19,10 +19,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from rota.agent.cuda_checkpoint import CudaCheckpoint
-from rota.agent.ledger import Key
 from rota.agent.live import Live
 from rota.agent.relay import Relay
 from rota.agent.supervisor import Supervisor
+from rota.engine.ledger import Key
 from rota.errors import WorldError
 from rota.training import protocol
 from rota.wire.sync import Capability, Mechanism, Notice, Part, PartStatus

@@ -109,14 +109,7 @@ def _unseen(everything: Everything, first: int, accounts: Mapping[str, str]) -> 
     rows = [everything.jobs[row] for row in range(first, len(everything.columns.ids))]
     specs = everything.specs
     return Arrived(
-        [
-            (
-                live_job(row, specs[row.row], (), accounts),
-                asked_job(row, specs[row.row]),
-                tuple(row.asked.gpu_types),
-            )
-            for row in rows
-        ]
+        [(live_job(row, specs[row.row], (), accounts), asked_job(row, specs[row.row])) for row in rows]
     )
 
 

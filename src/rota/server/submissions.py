@@ -31,10 +31,10 @@ class Submissions:
     def submit(self, who: Caller, request: Submission) -> Submitted:
         """Put jobs on record; see the protocol."""
         spec = self._admitted(who, request.spec)
-        accounts, types = {who.user: who.account}, tuple(spec.gpu_types)
+        accounts = {who.user: who.account}
         with self._in_order:
             rows = self._store.add_jobs(who.user, _tenant(who), jobs_of(spec), self._clock(), request.key)
-            arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec), types) for row in rows]
+            arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec)) for row in rows]
             self._inbox.put(Arrived(arrived))
         now, epoch_s = self._clock(), self._clock.epoch_unix_s
         return Submitted(

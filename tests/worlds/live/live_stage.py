@@ -138,7 +138,7 @@ class Stage:
                 group="g",
                 workload="w",
             )
-            jobs.append((live, asked, tuple(full.gpu_types)))
+            jobs.append((live, asked))
         self.inbox.put(Arrived(jobs))
         if settle:
             self.settle()

@@ -13,7 +13,8 @@ from rota.table.state import State
 
 def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
     """A breach for each job to which `decision` does what `levers` do not hold."""
-    if not (decision.preempt or decision.reject or decision.reservations) and _only_starts(state, decision):
+    may_preempt = not decision.preempt or Lever.PREEMPT in levers
+    if may_preempt and not (decision.reject or decision.reservations) and _only_starts(state, decision):
         return []
     return [
         breach(state, "lever", row, f"is {_DONE[lever]}, and the policy does not declare the lever {lever}")

@@ -14,9 +14,9 @@ from rota.worlds.live.attempts import LiveJob
 
 @dataclass(frozen=True)
 class Arrived:
-    """Jobs were put on record, rows ascending, each with its acceptable GPU types."""
+    """Jobs were put on record, rows ascending: each as it lives, and as it asks."""
 
-    jobs: list[tuple[LiveJob, Job, tuple[str, ...]]]
+    jobs: list[tuple[LiveJob, Job]]
 
 
 @dataclass(frozen=True)

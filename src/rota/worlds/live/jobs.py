@@ -78,8 +78,9 @@ class LiveJobs(Mapping[int, LiveJob]):
 
     # -- rows come and go ------------------------------------------------------------------------
 
-    def enter(self, job: LiveJob, asked: Job, types: tuple[str, ...]) -> None:
+    def enter(self, job: LiveJob, asked: Job) -> None:
         """Append a job to the growing table, which has room for it."""
+        types = tuple(job.spec.gpu_types)
         row = self.table.append(asked, types)
         if isinstance(self.state, TracedState):
             self.state.entered(asked, types)

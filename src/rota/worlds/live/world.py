@@ -195,13 +195,13 @@ class LiveWorld:
             self.live.unsaved.rebuild = "the table is full"
             batch.notable = True
             return False
-        for job, asked, types in fresh:
-            self._arrive(job, asked, types, batch)
+        for job, asked in fresh:
+            self._arrive(job, asked, batch)
         return True
 
-    def _arrive(self, job: LiveJob, asked: Job, types: tuple[str, ...], batch: BatchBuilder) -> None:
+    def _arrive(self, job: LiveJob, asked: Job, batch: BatchBuilder) -> None:
         live = self.live
-        live.enter(job, asked, types)
+        live.enter(job, asked)
         expect(live, job)
         batch.arrived.append(job.row)
         batch.touched.add(job.row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from rota.agent.ledger import Key
+from rota.engine.ledger import Key
 
 SLACK_GIB = 1e-6
 """Three thirds are a whole, whatever floating point says."""

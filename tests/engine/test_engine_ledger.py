@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent.ledger import Claim, Ledger
+from rota.engine.ledger import Claim, Ledger
 from strategies import seconds  # noqa: F401  (loads the profile)
 
 claims = st.builds(

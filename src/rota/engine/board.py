@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rota.agent.ledger import Key
+from rota.engine.ledger import Key
 from rota.wire.sync import DeviceInfo, PartStatus, Piece, Report
 
 LAZY_S = 2.0

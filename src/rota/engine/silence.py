@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rota.agent.reconcile import Silence
+from rota.engine.reconcile import Silence
 
 LOG = logging.getLogger("rota.agent")
 FENCING_AT = 0.5

@@ -1,4 +1,4 @@
-"""The agent's two connections to its controller: one that listens, one that tells.
+"""An engine's two connections to its controller for one node: one that listens, one that tells.
 
 The listener asks with a long wait and says nothing, except that its first question to each controller carries
 a complete report.  The teller posts news at once and never waits for an answer to anything else: an end is
@@ -18,11 +18,10 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from rota.agent.board import Board, Parcel
-from rota.agent.identity import boot_id
-from rota.agent.orders import Orders, QuestionBasis
-from rota.agent.silence import Contact
 from rota.client.http import Refused, Unreachable, route
+from rota.engine.board import Board, Parcel
+from rota.engine.orders import Orders, QuestionBasis
+from rota.engine.silence import Contact
 from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
 
 LOG = logging.getLogger("rota.agent")
@@ -68,17 +67,19 @@ class Link:
         on_orders: Callable[[], None],
         on_stop: Callable[[], None],
         on_denied: Callable[[], Transport | None] = lambda: None,
+        boot_id: str = "",
         most_s: float = LOCAL_MOST_S,
     ) -> None:
         """`on_orders` is called when orders may have changed, `on_stop` when the agent should end.
 
-        `on_denied` may return another transport when the token is not accepted any more.
+        `on_denied` may return another transport when the token is not accepted any more.  `boot_id` names
+        the boot of the machine whose clock this is; empty if it is not a node's own.
         """
         self._transport, self._path = transport, route("v1", "agents", node, "sync")
         self._incarnation = incarnation
         self._orders, self._board, self._contact = orders, board, contact
         self._read_log, self._on_orders, self._on_stop = read_log, on_orders, on_stop
-        self._on_denied, self._most_s = on_denied, most_s
+        self._on_denied, self._most_s, self._boot_id = on_denied, most_s, boot_id
         self._closing = threading.Event()
         self._back = threading.Event()
         """Set while the controller answers: the teller need not try before."""
@@ -117,7 +118,7 @@ class Link:
             controller=asked.controller,
             wait_s=0.0,
             sent_s=time.time(),
-            boot_id=boot_id(),
+            boot_id=self._boot_id,
             leaving=True,
         )
         try:
@@ -176,7 +177,7 @@ class Link:
             controller=asked.controller,
             wait_s=wait_s,
             sent_s=asked_s,
-            boot_id=boot_id(),
+            boot_id=self._boot_id,
             reports=parcel.reports,
             complete=complete,
             devices=parcel.devices,

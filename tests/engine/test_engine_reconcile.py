@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent.ledger import Claim, Key
-from rota.agent.reconcile import Action, Do, Here, Machine, NodePlan, PartPhase, Silence, ledger_of, reconcile
+from rota.engine.ledger import Claim, Key
+from rota.engine.reconcile import (
+    Action,
+    Do,
+    Here,
+    Machine,
+    NodePlan,
+    PartPhase,
+    Silence,
+    ledger_of,
+    reconcile,
+)
 from rota.wire.sync import Part, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 

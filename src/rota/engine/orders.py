@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rota.agent.ledger import Key
+from rota.engine.ledger import Key
 from rota.wire.sync import Part, SyncReply
 
 MOST_FORGOTTEN = 10_000

@@ -1,4 +1,4 @@
-"""What to do now so that what is here becomes what is wanted: a pure function, and the heart of the agent.
+"""What to do now so that what is here becomes what is wanted: a pure function, and the heart of an engine.
 
 `reconcile` looks at orders, at what lives here and at the machine, and returns actions.  It may be asked as
 often as one likes: what is under way is not ordered again.  Rules, in this order:
@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rota.agent.ledger import Claim, Key, Ledger
-from rota.agent.memory import HostMemory
+from rota.engine.ledger import Claim, Key, Ledger
+from rota.engine.memory import HostMemory
 from rota.wire.sync import Part, Wanted, are_two
 
 
