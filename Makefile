@@ -79,6 +79,8 @@ build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py')
 bench: setup fast  ## how fast the engine is, interpreted and compiled
 	$(BIN)/python benchmarks/speed.py --data "$(SHARED)"
 	PYTHONPATH=build/fast $(BIN)/python benchmarks/speed.py --data "$(SHARED)" --million
+	$(BIN)/python benchmarks/shared.py
+	PYTHONPATH=build/fast $(BIN)/python benchmarks/shared.py
 
 agree: setup  ## the same jobs live and simulated with measured costs; the tables land in docs/agreement.md
 	$(BIN)/python benchmarks/agreement.py --write docs/agreement.md

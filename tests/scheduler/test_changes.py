@@ -7,10 +7,10 @@ import pytest
 from play import trace_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
-from rota.scheduler.job_columns import LIVE, LiveColumns
+from rota.scheduler.job_columns import LiveColumns
 from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.table.progress import Progress
-from rota.table.state import Phase, State
+from rota.table.state import COLUMNS, Phase, State
 
 
 def table_of_three() -> State:
@@ -41,7 +41,7 @@ def test_a_cursor_of_another_run_has_seen_nothing() -> None:
     assert Snapshot(other).changes(cursor) is None
 
 
-@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("name", COLUMNS)
 def test_live_columns_cannot_be_written(name: str) -> None:
     state = table_of_three()
     with pytest.raises(ValueError, match="read-only"):

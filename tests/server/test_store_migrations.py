@@ -126,7 +126,7 @@ def test_a_later_migration(bare: Place, tmp_path: Path) -> None:  # noqa: F811
         assert [tuple(row) for row in colours] == [("1", "red"), ("2", "red"), ("3", "red")]
     finally:
         opened.close()
-    with pytest.raises(StoreError, match=r"was written by a newer rota \(schema 4\); this one knows 3"):
+    with pytest.raises(StoreError, match=r"was written by a newer rota \(schema 5\); this one knows 4"):
         bare.open()
 
 

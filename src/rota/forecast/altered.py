@@ -17,7 +17,8 @@ from rota.model.jobs import JOB_COLUMNS, Job
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
-from rota.scheduler.moments.restore import COLUMNS, PROGRESS
+from rota.scheduler.moments.restore import PROGRESS
+from rota.table.state import COLUMNS
 
 # -- one more job ----------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Purpose(IntEnum):
     """Why a job holds what it holds."""
 
     RUN = 0
-    PROFILE = 1
+    PROFILE = 1  # to be measured; it says so when somebody asks why it runs as it does
 
 
 class Leave(StrEnum):
@@ -51,12 +51,38 @@ class Grant(NamedTuple):
     batch_size: float = math.nan
     """Batch size to use; NaN leaves it to the job."""
     power_limit_w: float = math.nan
-    """Power cap per device; NaN for none."""
+    """Power cap per device, for speed models that heed it; NaN for none.  Live worlds refuse to change it."""
     purpose: Purpose = Purpose.RUN
-    lease_s: float = math.inf
-    """Moment at which the lease ends."""
-    lease_work: float = math.inf
-    """Work (in the job's unit) after which the lease ends."""
+    cpus: float = math.nan
+    """CPUs in all, spread as the devices are; NaN for as many as were asked for, in proportion to them."""
+    memory_gib: float = math.nan
+    """Host memory in all; NaN likewise."""
+    gpu_memory_gib: float = math.nan
+    """Memory of each device; NaN for as much as was asked for."""
+
+
+AS_ASKED = Grant(0, ())[5:]
+"""The end of a grant that leaves everything but devices, share and role to the job."""
+UNLIMITED = AS_ASKED[3:]
+"""The end of one that leaves CPUs and memory as they were asked for."""
+
+
+def with_one_nan(grant: Grant) -> Grant:
+    """`grant` with the default NaN wherever it holds another: only with the same NaN are two equal."""
+    if grant[5:] == AS_ASKED:
+        return grant
+    job, devices, share, role, node, batch_size, power_w, purpose, cpus, memory_gib, gpu_memory_gib = grant
+    limits = (_one_nan(cpus), _one_nan(memory_gib), _one_nan(gpu_memory_gib))
+    return Grant(job, devices, share, role, node, _one_nan(batch_size), _one_nan(power_w), purpose, *limits)
+
+
+def _one_nan(value: float) -> float:
+    return math.nan if value != value else value
+
+
+def is_adjustment(old: Grant, new: Grant) -> bool:
+    """True if who holds `old` goes on where it is under `new`, by another batch size or other limits."""
+    return old[:5] == new[:5] and old.purpose == new.purpose and old != new
 
 
 class Reservation(NamedTuple):

@@ -7,12 +7,7 @@ from typing import overload
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JobTable
-from rota.table.state import State
-
-LIVE = (
-    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",
-    "starts", "preemptions", "failures",
-)  # fmt: skip
+from rota.table.state import COLUMNS, State
 
 
 class LiveColumns:
@@ -21,7 +16,7 @@ class LiveColumns:
     Rows that have not been submitted yet read as if nothing had happened, which is so.
     """
 
-    __slots__ = LIVE
+    __slots__ = COLUMNS
 
     phase: Array
     first_start_s: Floats
@@ -33,12 +28,16 @@ class LiveColumns:
     """GPU-seconds received before the present stretch."""
     service_rate: Floats
     """GPUs x share held now."""
+    placed_s: Floats
+    """Moment at which it last came to other devices."""
     starts: Ints
+    moves: Ints
+    """How often it came to other devices after its first start: starts from waiting, moves and resizes."""
     preemptions: Ints
     failures: Ints
 
     def __init__(self, state: State) -> None:
-        for name in LIVE:
+        for name in COLUMNS:
             setattr(self, name, read_only(getattr(state, name)))
 
 
@@ -98,7 +97,9 @@ class Jobs:
     first_start_s = _Live()
     since_s = _Live()
     service_rate = _Live()
+    placed_s = _Live()
     starts = _Live()
+    moves = _Live()
     preemptions = _Live()
     failures = _Live()
 

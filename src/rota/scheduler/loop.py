@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant
+from rota.model.grants import Grant, is_adjustment, with_one_nan
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check
 from rota.scheduler.guard.host_memory import put_out
@@ -80,6 +80,8 @@ class Loop:
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
+        self._noted = len(self.state.log)
+        """How much of the log of the state has been looked at for jobs that begin to wait."""
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
         _refuse_missing(policy, self.providers)
         for provider in self.providers.values():
@@ -223,13 +225,14 @@ class Loop:
         decision = decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
+        decision.grants = [with_one_nan(grant) for grant in decision.grants]
         self.counts.decisions += 1
         if self.state.refused:
             self.state.refused = {}
         breaches = self._check(self.state, decision)
         if breaches:
             decision = self._handle(breaches, decision)
-        self._note_waits(batch, snapshot, decision)
+        self._note_waits(snapshot, decision)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory = decision.memory
@@ -295,13 +298,15 @@ class Loop:
         now = self.state.now
         return max(wake.at_s, now + self.retry_s / _HASTE) if wake.at_s > now else wake.at_s
 
-    def _note_waits(self, batch: Batch, snapshot: Snapshot, decision: Decision) -> None:
-        """Why jobs wait is recorded when the wait begins, not at every event."""
-        if not batch.arrived:
+    def _note_waits(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Why a job waits is recorded at the first decision that sees it wait, and leaves it waiting."""
+        state = self.state
+        fresh, self._noted = state.log[self._noted :], len(state.log)
+        if not fresh:
             return
-        started = {grant.job for grant in decision.grants} if decision.grants else ()
-        for row in batch.arrived:
-            if row not in started and row in self.state.waiting:
+        started = {grant.job for grant in decision.grants}
+        for row in fresh:
+            if row in state.waiting and row not in started and not state.starts.item(row):
                 self.recorder.waits(snapshot, decision, row)
 
     def _adopt(self, decision: Decision) -> None:
@@ -328,10 +333,14 @@ class Loop:
 
     def _take_back(self, refusals: Sequence[Refusal], changes: Sequence[Change]) -> None:
         """What the world refused did not happen: the jobs wait, and the policy is asked again soon."""
-        held_before = {change.row for change in changes if change.old is not None}
+        before = {change.row: change.old for change in changes if change.new is not None}
         for row, why in refusals:
             self._note_refusal(row, why, "world")
-            self.state.take_back(row, has_run=row in held_before)
+            old = before[row]
+            if old is not None and is_adjustment(old, self.state.grants[row]):
+                self.state.adjust(old)  # it goes on as it was
+            else:
+                self.state.take_back(row, has_run=old is not None)
         self.wake = self._soon(self.wake)
         self._wake_on = int(self.wake.on)
 
@@ -348,6 +357,7 @@ class Loop:
         moves = [grant for grant in grants if grant.job in state.grants]
         if moves:
             moves = [grant for grant in moves if state.grants[grant.job] != grant]
+            moves = self._adjust(moves, changes)
             for grant in moves:
                 self._record_move(grant)
                 state.free(grant.job)
@@ -356,6 +366,21 @@ class Loop:
             if grant.job not in state.grants:
                 state.start(grant)
                 changes.append(Change(grant.job, None, grant))
+
+    def _adjust(self, grants: Sequence[Grant], changes: list[Change]) -> list[Grant]:
+        """Those of `grants` that do more than to adjust what goes on; the others are adjusted.
+
+        They hold what they held, so that no interval ends.
+        """
+        state, moves = self.state, []
+        for grant in grants:
+            old = state.grants[grant.job]
+            if is_adjustment(old, grant):
+                state.adjust(grant)
+                changes.append(Change(grant.job, old, grant))
+            else:
+                moves.append(grant)
+        return moves
 
     def _record_move(self, grant: Grant) -> None:
         state = self.state

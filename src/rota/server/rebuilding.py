@@ -23,11 +23,11 @@ from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
 from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import TracedState, traced_state
-from rota.scheduler.moments.restore import COLUMNS, Stored, refill
+from rota.scheduler.moments.restore import Stored, refill
 from rota.scheduler.world import How
 from rota.server.store.loading import NUMBERS
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
-from rota.table.state import Phase
+from rota.table.state import COLUMNS, Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart

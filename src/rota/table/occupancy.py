@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
 
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Role
+from rota.model.grants import UNLIMITED, Grant, Role
 from rota.model.jobs import JobTable
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
@@ -167,6 +167,8 @@ class Occupancy:
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
+        if grant[8:] != UNLIMITED:
+            self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(grant, 1.0)
 
@@ -184,6 +186,14 @@ class Occupancy:
                 self._claim(device, grant, -1)
         if self.counts_hosts:
             self._hosts(grant, -1.0)
+
+    def adjust(self, old: Grant, new: Grant) -> None:
+        """Who holds `old` goes on where he is under `new`, with other limits."""
+        if new[8:] != UNLIMITED:
+            self.counts_hosts = True
+        if self.counts_hosts:
+            self._hosts(old, -1.0)
+            self._hosts(new, 1.0)
 
     def _healthy(self, devices: tuple[int, ...]) -> tuple[int, ...]:
         """Those that `free` knows of; the nodes of the others change without it."""
@@ -243,20 +253,19 @@ class Occupancy:
 
     def _hosts(self, grant: Grant, sign: float) -> None:
         """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
-        jobs, row = self.jobs, grant.job
         if self.cluster.tenants.by_path:
             self._count_tenants(grant, sign)
-        need = jobs.gpu_memory_gib[row]
+        need = grant.gpu_memory_gib
+        if need != need:  # NaN: as asked
+            need = self.jobs.gpu_memory_gib.item(grant.job)
         if need:
             self._touch(grant.devices)
             for device in grant.devices:
                 self.gpu_memory_used[device] = self.gpu_memory_used.get(device, 0.0) + sign * need
-        cpus, memory = jobs.cpus[row], jobs.memory_gib[row]
-        if cpus or memory:
-            for node, part in self.parts(grant):
-                self._touch_node(node)
-                self.cpus_used[node] += sign * part * cpus
-                self.memory_used[node] += sign * part * memory
+        for node, cpus, memory_gib in self.needs(grant):
+            self._touch_node(node)
+            self.cpus_used[node] += sign * cpus
+            self.memory_used[node] += sign * memory_gib
 
     def _count_tenants(self, grant: Grant, sign: float) -> None:
         if grant.role is Role.OPPORTUNISTIC:
@@ -279,6 +288,19 @@ class Occupancy:
             counts[node_of[device]] = counts.get(node_of[device], 0) + 1
         asked = self.jobs.gpus.item(grant.job) or len(grant.devices)
         return [(node, count / asked) for node, count in counts.items()]
+
+    def needs(self, grant: Grant) -> list[tuple[int, float, float]]:
+        """Nodes of a grant with the CPUs and the GiB of memory it takes of each; none if it takes neither."""
+        jobs, row = self.jobs, grant.job
+        cpus, memory_gib, gpus = jobs.cpus.item(row), jobs.memory_gib.item(row), len(grant.devices)
+        whole = gpus / (jobs.gpus.item(row) or gpus) if gpus else 1.0
+        if grant.cpus == grant.cpus:  # not NaN: it is stated, for all its devices together
+            cpus = grant.cpus / whole
+        if grant.memory_gib == grant.memory_gib:
+            memory_gib = grant.memory_gib / whole
+        if not cpus and not memory_gib:
+            return []
+        return [(node, part * cpus, part * memory_gib) for node, part in self.parts(grant)]
 
     def lose(self, node: int) -> None:
         """`node` is down, or closed to new grants; what is still held on it stays until it is released."""

@@ -37,6 +37,12 @@ class Phase(IntEnum):
     REJECTED = 7
 
 
+COLUMNS = (
+    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "starts", "moves",
+    "preemptions", "failures",
+)  # fmt: skip
+"""What a `State` notes about each job: arrays of these names."""
+
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
@@ -100,7 +106,11 @@ class State:
         """GPU-seconds received before the present stretch."""
         self.service_rate = np.zeros(rows)
         """GPUs x share held now."""
+        self.placed_s = np.zeros(rows)
+        """Moment at which it last came to other devices."""
         self.starts = np.zeros(rows, dtype=np.int64)
+        self.moves = np.zeros(rows, dtype=np.int64)
+        """How often it came to other devices after its first start: by a start, a move or a resize."""
         self.preemptions = np.zeros(rows, dtype=np.int64)
         self.failures = np.zeros(rows, dtype=np.int64)
 
@@ -111,7 +121,8 @@ class State:
         self.phase, self.first_start_s = whole.phase, whole.first_start_s
         self.since_s, self.run_s = whole.since_s, whole.run_s
         self.service, self.service_rate = whole.service, whole.service_rate
-        self.starts, self.preemptions, self.failures = whole.starts, whole.preemptions, whole.failures
+        self.placed_s, self.starts, self.moves = whole.placed_s, whole.starts, whole.moves
+        self.preemptions, self.failures = whole.preemptions, whole.failures
 
     # -- verbs of the loop ---------------------------------------------------------------------
 
@@ -207,16 +218,28 @@ class State:
         self.starts[row] = starts
         if starts == 1:
             self.first_start_s[row] = now
+        else:
+            self.moves[row] = self.moves.item(row) + 1
+        self.placed_s[row] = now
         self.log.append(row)
         self._take(grant)
 
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
-        old = self.grants[grant.job]
-        self._accrue(grant.job, self.now)
-        self.log.append(grant.job)
+        row, old = grant.job, self.grants[grant.job]
+        self._accrue(row, self.now)
+        self.log.append(row)
+        if old.devices != grant.devices or old.node != grant.node:
+            self.placed_s[row] = self.now
+            self.moves[row] = self.moves.item(row) + 1
         self._take(grant)
         return old
+
+    def adjust(self, grant: Grant) -> None:
+        """A running job goes on where it is, by another batch size or other limits: nothing begins anew."""
+        self.occupancy.adjust(self.grants[grant.job], grant)
+        self.grants[grant.job] = grant
+        self.log.append(grant.job)
 
     def free(self, row: int) -> None:
         """The devices of `row` are free for others, its next grant or its stop follows."""
@@ -250,6 +273,8 @@ class State:
         """The grant that `row` got at this moment never took effect; `has_run` if it held another before."""
         self.free(row)
         self.stop(row)
+        if self.placed_s.item(row) == self.now and (has_run or self.starts.item(row) > 1):
+            self.moves[row] -= 1
         if has_run:
             return
         self.starts[row] -= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims
-from rota.scheduler.stages.fit import host_room, quota_left
+from rota.scheduler.stages.fit import has_room, quota_left
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 from scripted import state_of
@@ -38,15 +40,19 @@ TRACE = trace_of(
 )
 ROLES = [(Role.ALONE, 1.0), (Role.PACKED, 0.25), (Role.PACKED, 0.75), (Role.TURNS, 0.5), (Role.TURNS, 0.0),
          (Role.OPPORTUNISTIC, 1.0), (Role.OPPORTUNISTIC, 0.3)]  # fmt: skip
+AS_ASKED = (math.nan, math.nan, math.nan)
+LIMITS = [AS_ASKED, AS_ASKED, (6.0, math.nan, math.nan), (math.nan, 28.0, 9.0), (0.5, 0.0, 2.0)]
 
 
 @st.composite
 def grants(draw: st.DrawFn, row: int) -> Grant:
+    cpus, gib, gpu_gib = draw(st.sampled_from(LIMITS))
     if not GPUS[row]:
-        return Grant(row, (), node=draw(st.integers(0, 3)))
+        return Grant(row, (), node=draw(st.integers(0, 3)), cpus=cpus, memory_gib=gib)
     devices = draw(st.permutations(range(8)))[: GPUS[row]]
     role, share = draw(st.sampled_from(ROLES))
-    return Grant(row, tuple(sorted(devices)), share, role)
+    limits = {"cpus": cpus, "memory_gib": gib, "gpu_memory_gib": gpu_gib}
+    return Grant(row, tuple(sorted(devices)), share, role, **limits)
 
 
 def counted(grant: Grant) -> float:
@@ -68,9 +74,11 @@ def fits(held: list[Grant], new: Grant) -> bool:
 
 
 def feeds(whole: Occupancy, new: Grant) -> bool:
-    need = TRACE.jobs.gpu_memory_gib.item(new.job)
+    need = new.gpu_memory_gib
+    if math.isnan(need):
+        need = TRACE.jobs.gpu_memory_gib.item(new.job)
     memory = all(whole.gpu_memory_used.get(device, 0.0) + need <= 16.0 for device in new.devices)
-    return memory and all(host_room(whole, node, part, new.job) for node, part in whole.parts(new))
+    return memory and all(has_room(whole, *need) for need in whole.needs(new))
 
 
 def is_within_quota(whole: Occupancy, new: Grant) -> bool:

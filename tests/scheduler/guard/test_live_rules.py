@@ -9,7 +9,7 @@ import pytest
 
 from play import trace_of
 from rota.model.cluster import parse_cluster
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Role
 from rota.model.job_columns import JobKind
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.guard.live_rules import (
@@ -44,7 +44,7 @@ def moment(now: float = 25.0, since: float = 5.0, **columns: Any) -> State:
         (Decision({}, [Grant(2, (0, 1))], [0]), "would be preempted"),
         (Decision({}, [Grant(0, (0,))]), "would be resized"),
         (Decision({}, [Grant(0, (2, 3))]), "would be moved"),
-        (Decision({}, [Grant(0, (0, 1), batch_size=64.0)]), "would be changed"),
+        (Decision({}, [Grant(0, (0, 1), 0.5, Role.PACKED)]), "would be changed"),
     ],
 )
 def test_a_job_that_has_just_started_is_left_alone(decision: Decision, sentence: str) -> None:
@@ -56,6 +56,15 @@ def test_a_job_that_has_just_started_is_left_alone(decision: Decision, sentence:
     assert (refused.rule, refused.job, refused.until_s) == ("minimum-run", 0, 65.0)
     state.now = 65.0
     assert MinimumRun(60.0)(state, decision) == [], "at this very moment it may be stopped"
+
+
+@pytest.mark.parametrize("limits", [{"batch_size": 64.0}, {"cpus": 2.0}, {"power_limit_w": 200.0}])
+def test_who_is_adjusted_is_not_disturbed(limits: dict[str, float]) -> None:
+    state = moment()
+    decision = Decision({}, [Grant(0, (0, 1), **limits)])  # type: ignore[arg-type]
+    assert MinimumRun(60.0)(state, decision) == []
+    assert NoPreemption(lambda: {0})(state, decision) == []
+    assert Gentle()(state, decision) == []
 
 
 def test_a_job_that_waits_for_its_devices_to_be_left_is_not_stopped() -> None:

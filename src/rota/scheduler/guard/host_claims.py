@@ -6,6 +6,7 @@ the code which places jobs is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from rota.model.grants import Grant, Role
@@ -52,21 +53,24 @@ class HostClaims:
 
     def _device_gib(self, grant: Grant) -> float:
         """Memory that it takes of each of its devices."""
+        if not math.isnan(grant.gpu_memory_gib):
+            return grant.gpu_memory_gib
         asked: float = self.state.jobs.gpu_memory_gib.item(grant.job)
         return asked
 
     def _node_needs(self, grant: Grant) -> list[tuple[int, float, float]]:
         """Nodes with the CPUs and the memory it takes of each: in proportion to the GPUs there."""
-        jobs, row = self.state.jobs, grant.job
-        cpus, memory_gib = jobs.cpus.item(row), jobs.memory_gib.item(row)
+        jobs, row, count = self.state.jobs, grant.job, len(grant.devices)
+        held = count / (jobs.gpus.item(row) or count) if count else 1.0
+        cpus = jobs.cpus.item(row) * held if math.isnan(grant.cpus) else grant.cpus
+        memory_gib = jobs.memory_gib.item(row) * held if math.isnan(grant.memory_gib) else grant.memory_gib
         if not cpus and not memory_gib:
             return []
-        if not grant.devices:
+        if not count:
             return [(grant.node, cpus, memory_gib)]
         node_of = self.state.cluster.device_node
         nodes = [node_of.item(device) for device in grant.devices]
-        asked = jobs.gpus.item(row) or len(nodes)
-        parts = {node: nodes.count(node) / asked for node in nodes}
+        parts = {node: nodes.count(node) / count for node in nodes}
         return [(node, part * cpus, part * memory_gib) for node, part in parts.items()]
 
     def _tenants(self, grant: Grant) -> Sequence[Tenant]:

@@ -74,9 +74,8 @@ def _too_many(kept: list[Resident], room: dict[int, float]) -> Iterable[int]:
 
 def _wanted(state: State, grants: Iterable[Grant]) -> set[int]:
     """Nodes of limited memory on which a job that states its memory is to begin, or to go on."""
-    memory, limits = state.jobs.memory_gib, state.cluster.node_memory_gib
-    stating = (grant for grant in grants if memory.item(grant.job))
-    return {node for grant in stating for node, _ in state.occupancy.parts(grant) if limits.item(node)}
+    limits, needs = state.cluster.node_memory_gib, state.occupancy.needs
+    return {node for grant in grants for node, _, gib in needs(grant) if gib and limits.item(node)}
 
 
 def _room(state: State, decision: Decision, nodes: set[int]) -> dict[int, float]:
@@ -89,8 +88,7 @@ def _room(state: State, decision: Decision, nodes: set[int]) -> dict[int, float]
         (-1.0, decision.grants),
     ):
         for grant in held:
-            memory = state.jobs.memory_gib.item(grant.job)
-            for node, part in occupancy.parts(grant) if memory else ():
+            for node, _, gib in occupancy.needs(grant):
                 if node in room:
-                    room[node] += sign * part * memory
+                    room[node] += sign * gib
     return room

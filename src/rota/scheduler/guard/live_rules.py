@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rota.model.grants import is_adjustment
 from rota.model.job_columns import JobKind
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
@@ -35,14 +36,15 @@ _HARDLY_S = 1e-3
 def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
     """Running jobs that would not simply go on, and what would become of them.
 
-    Cancelled jobs do not count: they end because somebody wants them to.
+    Cancelled jobs do not count: they end because somebody wants them to; nor do those that go on where they
+    are with another batch size, or other limits.
     """
     for row in decision.preempt:
         if row in state.running:
             yield row, "preempted"
     for grant in decision.grants:
         old = state.grants.get(grant.job)
-        if old is not None and old != grant:
+        if old is not None and old != grant and not is_adjustment(old, grant):
             how = "resized" if len(old.devices) != len(grant.devices) else "moved"
             yield grant.job, how if old.devices != grant.devices else CHANGED
 

@@ -8,7 +8,6 @@ to see that nobody has touched a snapshot.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.model.cluster import Cluster
 from rota.model.columns import Array
-from rota.model.grants import Grant, Purpose, Reservation, Role
+from rota.model.grants import UNLIMITED, Grant, Purpose, Reservation, Role, with_one_nan
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
 from rota.model.tenants import Cell, Tenant, Tenants
@@ -25,17 +24,13 @@ from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
-from rota.table.state import State
+from rota.table.state import COLUMNS, State
 
 Packed = dict[str, Any]
 
 _CLUSTER_COLUMNS = (
     "first_device", "node_type", "node_cpus", "node_memory_gib",
     "device_node", "device_type", "device_memory_gib",
-)  # fmt: skip
-_STATE_COLUMNS = (
-    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",
-    "starts", "preemptions", "failures",
 )  # fmt: skip
 _STATE_SCALARS = ("now", "submitted", "waiting_gpus", "special")
 _NAMES = ("tenant_names", "group_names", "workload_names", "type_names")
@@ -89,17 +84,17 @@ def unpack_known(packed: Array | Packed) -> Array | Table:
 
 def pack_grant(grant: Grant) -> list[Any]:
     """The fields of `Grant` in their order, as JSON values."""
-    job, devices, share, role, node, batch_size, power_w, purpose, lease_s, lease_work = grant
+    job, devices, share, role, node, batch_size, power_w, purpose, *limits = grant
     head = [int(job), [int(device) for device in devices], float(share), int(role), int(node)]
-    return [*head, float(batch_size), float(power_w), int(purpose), float(lease_s), float(lease_work)]
+    return [*head, float(batch_size), float(power_w), int(purpose), *map(float, limits)]
 
 
 def unpack_grant(packed: list[Any]) -> Grant:
-    job, devices, share, role, node, batch_size, power_w, purpose, lease_s, lease_work = packed
+    job, devices, share, role, node, batch_size, power_w, purpose, *limits = packed
+    if len(limits) < len(UNLIMITED):
+        limits = list(UNLIMITED)  # a grant of earlier versions, which ended with leases
     head = (job, tuple(devices), share, Role(role), node)
-    # Two grants are equal only if both hold the same NaN object: the one that is the default.
-    batch_size, power_w = (math.nan if math.isnan(value) else value for value in (batch_size, power_w))
-    return Grant(*head, batch_size, power_w, Purpose(purpose), lease_s, lease_work)
+    return with_one_nan(Grant(*head, batch_size, power_w, Purpose(purpose), *limits))
 
 
 def pack_reservation(reservation: Reservation) -> list[Any]:
@@ -187,7 +182,7 @@ def unpack_jobs(packed: Packed) -> JobTable:
 
 def _pack_state(state: State) -> Packed:
     seen, progress = slice(0, state.submitted), state.progress
-    packed: Packed = {name: np.asarray(getattr(state, name))[seen] for name in _STATE_COLUMNS}
+    packed: Packed = {name: np.asarray(getattr(state, name))[seen] for name in COLUMNS}
     packed |= {name: _number(getattr(state, name)) for name in _STATE_SCALARS}
     packed["waiting"] = state.waiting.rows
     packed["running"] = state.running.rows
@@ -213,7 +208,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     progress.base, progress.rate, progress.since = (stored["progress"][n] for n in ("base", "rate", "since"))
     progress.steady = stored["steady"]
     state = State(jobs, cluster, progress)
-    for name in (*_STATE_COLUMNS, *_STATE_SCALARS):
+    for name in (*COLUMNS, *_STATE_SCALARS):
         setattr(state, name, stored[name])
     for rows, kept in ((stored["waiting"], state.waiting), (stored["running"], state.running)):
         _refill(kept, rows.tolist())

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota.model.cluster import Cluster
-from rota.model.grants import Grant, Reservation
+from rota.model.grants import Grant, Reservation, with_one_nan
 from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.moments.packing import Packed, pack_jobs, unpack_jobs
-from rota.scheduler.moments.restore import Stored, fresh_state, own, refill, stored
+from rota.scheduler.moments.restore import Stored, fresh_state, refill, stored
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 
@@ -94,6 +94,10 @@ class TracedState(State):
         self._note("change", self.now, grant)
         return super().change(grant)
 
+    def adjust(self, grant: Grant) -> None:
+        self._note("adjust", self.now, grant)
+        super().adjust(grant)
+
     def free(self, row: int) -> None:
         self._note("free", row)
         super().free(row)
@@ -160,7 +164,7 @@ def take_frame(state: TracedState) -> Frame:
     )
 
 
-_GRANTED = {"start", "change"}
+_GRANTED = {"start", "change", "adjust"}
 _ROW_AT = {"submit": 1, "submit_held": 1, "hold": 1, "release": 1, "stop": 2, "withdraw": 1, "take_back": 2}
 
 
@@ -205,11 +209,15 @@ class Replica:
 
     def start(self, now: float, grant: Grant) -> None:
         self.state.now = now
-        self.state.start(own(grant))
+        self.state.start(with_one_nan(grant))
 
     def change(self, now: float, grant: Grant) -> None:
         self.state.now = now
-        self.state.change(own(grant))
+        self.state.change(with_one_nan(grant))
+
+    def adjust(self, now: float, grant: Grant) -> None:
+        self.state.now = now
+        self.state.adjust(with_one_nan(grant))
 
     def stop(self, now: float, row: int, phase: int, at_s: float | None) -> None:
         self.state.now = now
@@ -234,6 +242,7 @@ _REPEAT: dict[str, Callable[..., None]] = {
     "update": Replica.update,
     "start": Replica.start,
     "change": Replica.change,
+    "adjust": Replica.adjust,
     "stop": Replica.stop,
     "take_back": Replica.take_back,
     "withdraw": lambda mirror, row, phase: mirror.state.withdraw(row, Phase(phase)),

@@ -7,18 +7,13 @@ from dataclasses import dataclass, field
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Array
-from rota.model.grants import Grant, Reservation
+from rota.model.grants import Grant, Reservation, with_one_nan
 from rota.model.growing import GrowingTable
-from rota.scheduler.moments.packing import Packed, fill_occupancy, pack_grant, pack_occupancy, unpack_grant
+from rota.scheduler.moments.packing import Packed, fill_occupancy, pack_occupancy
 from rota.scheduler.moments.values import copied
 from rota.table.progress import Progress
-from rota.table.state import State
+from rota.table.state import COLUMNS, State
 
-COLUMNS = (
-    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate",
-    "starts", "preemptions", "failures",
-)  # fmt: skip
-"""Columns of `State` that no request tells, one value per submitted job."""
 PROGRESS = ("base", "rate", "since")
 
 
@@ -85,7 +80,7 @@ def refill(state: State, kept: Stored) -> None:
         state.waiting.add(row)
         state.waiting_gpus += state.gpus_of[row]
     for grant in kept.grants:
-        state.grants[grant.job] = own(grant)
+        state.grants[grant.job] = with_one_nan(grant)
     for row in state.grants if kept.running is None else kept.running:
         state.running.add(row)
     state.held, state.refused = dict(kept.held), dict(kept.refused)
@@ -99,14 +94,6 @@ def refill(state: State, kept: Stored) -> None:
     for node in kept.closed_nodes:
         state.lose(node)
     state.close(list(kept.closed_devices))
-
-
-def own(grant: Grant) -> Grant:
-    """`grant`, which came from elsewhere, as it would have been made here.
-
-    Grants that leave batch size or power to the job hold NaN, and are equal only if it is the same NaN.
-    """
-    return unpack_grant(pack_grant(grant))
 
 
 def fresh_state(table: GrowingTable, cluster: Cluster, make: type[State] = State) -> State:

@@ -15,8 +15,7 @@ def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
     if grant is None:
         return ()
     if grant.purpose is Purpose.PROFILE:
-        left_s = grant.lease_s - snapshot.now
-        return (Constraint(Code.PROFILING, left_s if left_s < math.inf else math.nan, len(grant.devices)),)
+        return (Constraint(Code.PROFILING, provided=len(grant.devices)),)
     constraints = []
     asked, has = snapshot.gpus_of[row], len(grant.devices)
     if has < asked:

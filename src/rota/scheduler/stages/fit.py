@@ -79,7 +79,7 @@ class Fitter:
         types = {int(self.cluster.device_type[device]) for device in grant.devices}
         return all(
             self._within_quota(scratch, grant.job, len(grant.devices), type_code) for type_code in types
-        ) and all(host_room(scratch, node, part, grant.job) for node, part in scratch.parts(grant))
+        ) and all(has_room(scratch, *need) for need in scratch.needs(grant))
 
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
@@ -156,12 +156,17 @@ class Fitter:
 
 
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
-    """True if `node` has CPU and memory for `part` of the job; a capacity of 0 is unlimited."""
-    cluster, jobs = scratch.cluster, scratch.jobs
-    cpus, memory = cluster.node_cpus.item(node), cluster.node_memory_gib.item(node)
-    needs_cpus, needs_memory = part * jobs.cpus.item(row), part * jobs.memory_gib.item(row)
-    return (not cpus or scratch.cpus_used[node] + needs_cpus <= cpus + EPSILON) and (
-        not memory or scratch.memory_used[node] + needs_memory <= memory + EPSILON
+    """True if `node` has CPU and memory for `part` of what the job asks for."""
+    jobs = scratch.jobs
+    return has_room(scratch, node, part * jobs.cpus.item(row), part * jobs.memory_gib.item(row))
+
+
+def has_room(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> bool:
+    """True if `node` has so much to spare; a capacity of 0 is unlimited."""
+    cluster = scratch.cluster
+    most_cpus, most_gib = cluster.node_cpus.item(node), cluster.node_memory_gib.item(node)
+    return (not most_cpus or scratch.cpus_used[node] + cpus <= most_cpus + EPSILON) and (
+        not most_gib or scratch.memory_used[node] + memory_gib <= most_gib + EPSILON
     )
 
 

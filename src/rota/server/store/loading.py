@@ -29,10 +29,10 @@ from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 _FLOATS = (
-    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "progress_base",
+    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "progress_base",
     "progress_rate", "progress_since", "finish_s",
 )  # fmt: skip
-_INTS = ("starts", "preemptions", "failures")
+_INTS = ("starts", "moves", "preemptions", "failures")
 _TEXTS = ("id", "gpu_types", "deadlines", *CODED)
 NUMBERS = {column.name: column.dtype for column in SUBMITTED if column.name not in _TEXTS}
 """What jobs ask for in numbers."""

@@ -39,7 +39,10 @@ class JobState:
     run_s: float = 0.0
     service: float = 0.0
     service_rate: float = 0.0
+    placed_s: float = 0.0
+    """Moment at which it last came to other devices."""
     starts: int = 0
+    moves: int = 0
     preemptions: int = 0
     failures: int = 0
     user_failures: int = 0

@@ -107,7 +107,8 @@ jobs = Table(
     _text("name"), *map(_asked, SUBMITTED),
     # now
     _text("state"), _int("phase"), _text("reason"), _text("hold"), _maybe_float("first_start_s"),
-    _float("since_s"), _float("run_s"), _float("service"), _float("service_rate"), _int("starts"),
+    _float("since_s"), _float("run_s"), _float("service"), _float("service_rate"), _float("placed_s"),
+    _int("starts"), _int("moves"),
     _int("preemptions"), _int("failures"), _int("user_failures"), _float("progress_base"),
     _float("progress_rate"), _float("progress_since"), _maybe_float("finish_s"), _maybe_int("exit_code"),
     _maybe_int("signal"), _text("cause"), _int("attempt"), _maybe_text("capability"),

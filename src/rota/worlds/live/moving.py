@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rota.model.grants import Grant
+from rota.model.grants import Grant, is_adjustment
 from rota.model.units import plural
-from rota.scheduler.world import Change, How
+from rota.scheduler.world import Change, How, Refusal
 from rota.wire.sync import Wanted
 from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
@@ -15,9 +15,12 @@ from rota.worlds.live.leaving import way_out
 from rota.worlds.live.parts import can_resume
 
 
-def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> None:
-    """Stage what makes `changes` true; `how` says why jobs stopped that were."""
-    heirs = _heirs(live, changes)
+def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:
+    """Stage what makes `changes` true; `how` says why jobs stopped that were.
+
+    Returns what no agent can be told.
+    """
+    heirs, refusals = _heirs(live, changes), []
     for change in changes:
         job = live[change.row]
         live.unsaved.job(job)
@@ -27,8 +30,11 @@ def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How])
             _vacate(live, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
         elif change.old is None:
             _start(live, job, change.new)
+        elif is_adjustment(change.old, change.new):
+            refusals += _adjust(live, job, change.old, change.new)
         else:
             _move(live, job, change.old, change.new)
+    return refusals
 
 
 def _heirs(live: LiveJobs, changes: Sequence[Change]) -> dict[int, str]:
@@ -80,6 +86,22 @@ def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
         text = "continues on other devices"
         lifecycle.send_away(live, job, attempt, how, how.value, text, Wanted.LEAVE, for_others=True)
     lifecycle.begin(live, job, grant)
+
+
+def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:
+    """Tell the agents of another batch size, the only thing that they can change of a job that runs.
+
+    Nothing restarts: the job has begun when it began.
+    """
+    if old._replace(batch_size=new.batch_size) != new:
+        return [Refusal(job.row, "would run on under other limits, which its agents cannot change")]
+    if job.capability is not None and not job.capability.batch_size:
+        return [Refusal(job.row, "would go on with another batch size, and cannot change it while it runs")]
+    attempt = job.attempt
+    if attempt is not None and not attempt.is_over:
+        attempt.grant = new
+        lifecycle.order(live, job, attempt)
+    return []
 
 
 def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> None:

@@ -38,7 +38,9 @@ def can_resume(machines: Machines, job: LiveJob, attempt: Attempt, grant: Grant)
 def stated_gib(job: LiveJob, attempt: Attempt, place: NodePart) -> float:
     """Host memory that `job` states, as much of it as falls to `place`: it follows the devices."""
     devices = sum(len(other.devices) for other in attempt.places)
-    return job.spec.memory_gib * len(place.devices) / devices if devices else job.spec.memory_gib
+    granted = attempt.grant.memory_gib
+    gib = job.spec.memory_gib if math.isnan(granted) else granted
+    return gib * len(place.devices) / devices if devices else gib
 
 
 def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
@@ -75,7 +77,7 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
         checkpoint=spec.checkpoint,
         self_fence=spec.self_fence,
         memory_gib=stated_gib(job, attempt, place),
-        cpus=spec.cpus,
+        cpus=spec.cpus if math.isnan(attempt.grant.cpus) else attempt.grant.cpus,
         notice=attempt.notice,
         restore=job.restorable,
         void=[a.number for a in job.attempts if a.how == How.LOST],

@@ -109,8 +109,7 @@ class LiveWorld:
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         """Stage the directives that make the changes true."""
-        carry_out(self.live, changes, self._how)
-        return ()
+        return carry_out(self.live, changes, self._how)
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""

@@ -17,7 +17,7 @@ from rota.errors import InputError, WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Grant, Leave, Role
+from rota.model.grants import Grant, Leave, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
@@ -229,6 +229,9 @@ class SimulatedWorld:
                 self._gave_up(change)
                 continue
             row = change.row
+            if change.old is not None and is_adjustment(change.old, change.new):
+                self._dirty.add(row)
+                continue
             since = now + self._overhead(change)
             if self._prepares:
                 since = self._prepare(change, since)

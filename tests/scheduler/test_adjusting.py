@@ -1,0 +1,168 @@
+"""What changes without moving: a job goes on where it is, and nothing of it begins anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from play import trace_of
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.grants import Grant, Role, is_adjustment, with_one_nan
+from rota.model.trace import Trace
+from rota.scheduler.loop import Loop
+from rota.scheduler.moments.packing import pack_grant, unpack_grant
+from rota.scheduler.world import How, Refusal
+from rota.worlds.simulated.recorder import RunRecorder
+from rota.worlds.simulated.world import SimulatedWorld
+from scripted import Scripted
+
+CLUSTER = Cluster.build([NodeShape(count=2, gpus=4, cpus=16, memory_gib=64, gpu_memory_gib=16)])
+NAN = float("nan")
+
+
+def loop_of(*turns: dict[str, Any], jobs: str | Trace = "A 2x30 B 1x40@10 C 1x40@20") -> Loop:
+    trace = trace_of(jobs) if isinstance(jobs, str) else jobs
+    return Loop(SimulatedWorld(trace, CLUSTER), Scripted(*turns), RunRecorder())
+
+
+def grants(*granted: Grant) -> dict[str, Any]:
+    return {"grants": list(granted)}
+
+
+ADJUSTED = [
+    # limits                     why
+    ({"batch_size": 64.0}, "another batch size"),
+    ({"power_limit_w": 200.0}, "a power cap"),
+    ({"cpus": 8.0, "memory_gib": 32.0}, "another share of the host"),
+    ({"gpu_memory_gib": 4.0}, "less memory of the devices"),
+]
+
+
+@pytest.mark.parametrize(("limits", "why"), ADJUSTED, ids=[row[1] for row in ADJUSTED])
+def test_an_adjustment_begins_nothing(limits: dict[str, float], why: str) -> None:
+    """A runs from 0 and is adjusted at 10: one interval, one start, no move, done at 30."""
+    loop = loop_of(grants(Grant(0, (0, 1))), grants(Grant(0, (0, 1), **limits)))  # type: ignore[arg-type]
+    loop.run(29.0)
+    state, recorder = loop.state, loop.recorder
+    assert isinstance(recorder, RunRecorder)
+    assert recorder.intervals == []
+    row = [state.since_s[0], state.placed_s[0], state.starts[0], state.moves[0], state.ran_s(0)]
+    assert row == [0.0, 0.0, 1, 0, state.now], why
+    assert state.progress.done(0, state.now) == state.now
+    assert {name: getattr(state.grants[0], name) for name in limits} == limits
+    loop.run(35.0)
+    assert recorder.intervals[0][1:4] == (0.0, 30.0, How.FINISHED)
+
+
+def test_moves_are_counted_and_adjustments_are_not() -> None:
+    """A starts on 0,1; is adjusted at 10; moves to 2,3 at 20; B, which starts once, has not moved."""
+    loop = loop_of(
+        grants(Grant(0, (0, 1))),
+        grants(Grant(0, (0, 1), batch_size=8.0), Grant(1, (4,))),
+        grants(Grant(0, (2, 3), batch_size=8.0)),
+    )
+    loop.run(25.0)
+    state = loop.state
+    assert state.moves.tolist() == [1, 0, 0]
+    assert state.placed_s.tolist()[:2] == [20.0, 10.0]
+    assert loop.recorder.intervals[0][1:4] == (0.0, 20.0, How.MIGRATED)  # type: ignore[attr-defined]
+
+
+def test_a_start_after_the_first_counts_as_a_move() -> None:
+    loop = loop_of(grants(Grant(0, (0, 1))), {"preempt": [0]}, grants(Grant(0, (0, 1))))
+    loop.run(25.0)
+    assert (loop.state.starts[0], loop.state.moves[0], loop.state.placed_s[0]) == (2, 1, 20.0)
+
+
+@pytest.mark.parametrize("nan", [np.array([NAN])[0], np.array([NAN]).item(), float("nan")])
+def test_a_fresh_nan_moves_nobody(nan: float) -> None:
+    """NaN is equal to nothing but itself: a policy that computes one asks for what the job has already."""
+    loop = loop_of(grants(Grant(0, (0, 1))), grants(Grant(0, (0, 1), batch_size=nan, cpus=nan)))
+    loop.run(15.0)
+    assert loop.recorder.intervals == []  # type: ignore[attr-defined]
+    assert loop.state.grants[0] == Grant(0, (0, 1))
+
+
+def test_what_the_host_gives_is_counted() -> None:
+    """4 of 16 CPUs were asked for; 12 are granted, 6 on each node, and then 2."""
+    trace = trace_of("A 2x30 B 1x40@10", cpus=[4, 0], memory_gib=[8, 0], gpu_memory_gib=[2, 0])
+    loop = loop_of(
+        grants(Grant(0, (0, 4), cpus=12.0, gpu_memory_gib=5.0)),
+        {},
+        grants(Grant(0, (0, 4), cpus=2.0)),
+        jobs=trace,
+    )
+    occupancy = loop.state.occupancy
+    loop.run(5.0)
+    assert (occupancy.cpus_used, occupancy.memory_used) == ([6.0, 6.0], [4.0, 4.0])
+    assert occupancy.gpu_memory_used == {0: 5.0, 4: 5.0}
+    loop.run(15.0)
+    assert (occupancy.cpus_used, occupancy.gpu_memory_used) == ([1.0, 1.0], {0: 2.0, 4: 2.0})
+    loop.run(35.0)
+    assert (occupancy.cpus_used, occupancy.memory_used) == ([0.0, 0.0], [0.0, 0.0])
+
+
+class Stubborn(SimulatedWorld):
+    """A world that cannot change a job that runs."""
+
+    def apply(self, changes: Any) -> list[Refusal]:
+        adjusted = [c for c in changes if c.old and c.new and is_adjustment(c.old, c.new)]
+        super().apply([c for c in changes if c not in adjusted])
+        return [Refusal(change.row, "cannot be changed while it runs") for change in adjusted]
+
+
+def test_a_refused_adjustment_leaves_the_job_as_it_was() -> None:
+    world = Stubborn(trace_of("A 2x30 B 1x40@10"), CLUSTER)
+    turns = grants(Grant(0, (0, 1))), grants(Grant(0, (0, 1), cpus=4.0))
+    loop = Loop(world, Scripted(*turns), RunRecorder())
+    loop.run(10.0)
+    assert loop.state.grants == {0: Grant(0, (0, 1))}
+    assert loop.state.occupancy.cpus_used == [0.0, 0.0]
+    assert loop.state.refused == {0: "cannot be changed while it runs"}
+    assert (loop.state.starts[0], loop.state.ran_s(0)) == (1, 10.0)
+
+
+numbers = st.sampled_from([NAN, float("nan"), 1.0, 2.5])
+
+
+@given(st.lists(numbers, min_size=5, max_size=5))
+@settings(max_examples=60)
+def test_grants_are_the_same_after_packing(limits: list[float]) -> None:
+    batch_size, power_w, cpus, memory_gib, gpu_memory_gib = limits
+    grant = Grant(
+        3, (1, 2), 0.5, Role.PACKED, -1, batch_size, power_w,
+        cpus=cpus, memory_gib=memory_gib, gpu_memory_gib=gpu_memory_gib,
+    )  # fmt: skip
+    assert unpack_grant(pack_grant(grant)) == with_one_nan(grant)
+
+
+def test_grants_of_earlier_versions_are_read() -> None:
+    old = [3, [1, 2], 1.0, 0, -1, NAN, NAN, 0, float("inf"), float("inf")]
+    assert unpack_grant(old) == Grant(3, (1, 2))
+
+
+def test_a_wait_is_explained_by_the_first_decision_that_leaves_the_job_waiting() -> None:
+    """B and C come while the policy sleeps; at 25 it starts B and leaves C, of which it tells."""
+
+    class Sleeper(Scripted):
+        def decide(self, snapshot: Any, memory: Any) -> Any:
+            decision = super().decide(snapshot, memory)
+            decision.wake.at_s, decision.wake.on = snapshot.now + 25.0, 0
+            return decision
+
+    recorder = RunRecorder()
+    world = SimulatedWorld(trace_of("A 2x30 B 1x40@10 C 8x40@20"), CLUSTER)
+    loop = Loop(world, Sleeper(grants(Grant(0, (0, 1))), grants(Grant(1, (2,)))), recorder)
+    loop.run(26.0)
+    assert list(recorder.reasons) == [2]
+
+
+def test_a_change_of_devices_is_none() -> None:
+    held = Grant(0, (0, 1))
+    assert not is_adjustment(held, held)
+    assert not is_adjustment(held, Grant(0, (0, 2), batch_size=8.0))
+    assert not is_adjustment(held, Grant(0, (0, 1), 0.5, Role.PACKED))

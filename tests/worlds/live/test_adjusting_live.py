@@ -1,0 +1,51 @@
+"""A decision changes the batch size, or the limits, of a job that runs: nothing of it restarts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from live_stage import Stage
+
+from rota.wire.sync import Capability
+
+CAN = Capability(training="1", checkpoint=True, batch_size=True)
+CANNOT = Capability(training="1", checkpoint=True)
+
+
+def running(stage: Stage, capability: Capability) -> int:
+    row = stage.submit()
+    stage.start(row, 0)
+    stage.run(row, capability=capability)
+    stage.wait(3.0)
+    return row
+
+
+def test_its_agent_is_told_of_another_batch_size_and_it_runs_on() -> None:
+    stage = Stage(n0=2)
+    row = running(stage, CAN)
+    ready_s, since_s = stage.newest(row).ready_s, stage.loop.state.since_s.item(row)
+    attempt = stage.grant(row, 0, batch_size=64.0)
+    assert (attempt.number, attempt.ready_s, attempt.wanted_s) == (1, ready_s, 0.0)
+    assert stage.orders("n0")[row, 1].batch_size == 64.0
+    assert (stage.intervals, stage.loop.state.since_s.item(row)) == ([], since_s)
+
+
+@pytest.mark.parametrize(
+    ("capability", "limits", "says"),
+    [
+        (CANNOT, {"batch_size": 64.0}, "cannot change it while it runs"),
+        (CAN, {"cpus": 2.0}, "its agents cannot change"),
+        (CAN, {"power_limit_w": 200.0, "batch_size": 64.0}, "its agents cannot change"),
+    ],
+)
+def test_what_no_agent_can_change_is_refused_and_the_job_runs_on(
+    capability: Capability, limits: dict[str, float], says: str
+) -> None:
+    stage = Stage(n0=2)
+    row = running(stage, capability)
+    attempt = stage.grant(row, 0, **limits)
+    assert says in stage.loop.state.refused[row]
+    assert (attempt.number, attempt.is_over) == (1, False)
+    assert math.isnan(stage.loop.state.grants[row].batch_size)
+    assert stage.orders("n0")[row, 1].batch_size is None
