@@ -11,7 +11,7 @@ from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.grants import Grant, is_adjustment, with_one_nan
 from rota.scheduler.decision import Decision, Event, Memory, Wake
-from rota.scheduler.guard.check import Breach, check
+from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
@@ -80,6 +80,8 @@ class Loop:
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
+        self._levers: frozenset[Lever] | None = getattr(policy, "levers", None)
+        """What the policy has said that it may do; None if it said nothing: anything."""
         self._noted = len(self.state.log)
         """How much of the log of the state has been looked at for jobs that begin to wait."""
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
@@ -225,13 +227,18 @@ class Loop:
         decision = decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
             raise PolicyError(f"{type(self.policy).__name__}.decide returned {decision!r}, not a Decision")
-        decision.grants = [with_one_nan(grant) for grant in decision.grants]
         self.counts.decisions += 1
         if self.state.refused:
             self.state.refused = {}
-        breaches = self._check(self.state, decision)
-        if breaches:
-            decision = self._handle(breaches, decision)
+        if not is_plainly_sound(self.state, decision):
+            decision.grants = [with_one_nan(grant) for grant in decision.grants]
+            breaches = self._check(self.state, decision)
+            if breaches:
+                decision = self._handle(breaches, decision)
+        elif decision.preempt or self.rules is not None:
+            breaches = self._check_further(self.state, decision)
+            if breaches:
+                decision = self._handle(breaches, decision)
         self._note_waits(snapshot, decision)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
@@ -260,11 +267,14 @@ class Loop:
         return Wake(min(self._unhurried(wake), *cured), wake.on) if cured else self._soon(wake)
 
     def _check(self, state: State, decision: Decision) -> list[Breach]:
-        """What the guard says and, if it is content, whether the policy may do so; then the world's rules."""
-        breaches = check(state, decision)
-        levers: frozenset[Lever] | None = getattr(self.policy, "levers", None)  # nobody said: anything
-        if not breaches and levers is not None:
-            breaches = check_levers(state, decision, levers)
+        """What the guard says and, if it is content, what speaks against `decision` besides."""
+        return check(state, decision) or self._check_further(state, decision)
+
+    def _check_further(self, state: State, decision: Decision) -> list[Breach]:
+        """Whether the policy may do so; then the world's rules."""
+        breaches: list[Breach] = []
+        if self._levers is not None:
+            breaches = check_levers(state, decision, self._levers)
         if breaches or self.rules is None:
             return breaches
         return list(self.rules(state, decision))
@@ -300,12 +310,12 @@ class Loop:
 
     def _note_waits(self, snapshot: Snapshot, decision: Decision) -> None:
         """Why a job waits is recorded at the first decision that sees it wait, and leaves it waiting."""
-        state = self.state
-        fresh, self._noted = state.log[self._noted :], len(state.log)
-        if not fresh:
+        state, begin = self.state, self._noted
+        self._noted = len(state.log)
+        if begin == self._noted or not state.waiting.n:
             return
-        started = {grant.job for grant in decision.grants}
-        for row in fresh:
+        started = {grant.job for grant in decision.grants} if decision.grants else ()
+        for row in state.log[begin:]:
             if row in state.waiting and row not in started and not state.starts.item(row):
                 self.recorder.waits(snapshot, decision, row)
 

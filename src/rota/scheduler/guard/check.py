@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rota.model.grants import UNLIMITED, Grant
+from rota.model.grants import AS_ASKED, Grant
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
 from rota.table.state import State
 
-__all__ = ["RULES", "Breach", "check"]
+__all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
 
 
 def check(state: State, decision: Decision) -> list[Breach]:
     """All breaches of `decision` in the state in which it would be carried out; empty if it is sound."""
-    if _is_plainly_sound(state, decision):
-        return []
     breaches = _check_names(state, decision)
     breaches += check_reservations(state, decision)
     if breaches or not decision.grants:
@@ -34,10 +32,10 @@ def check(state: State, decision: Decision) -> list[Breach]:
     return check_claims(state, decision)
 
 
-def _is_plainly_sound(state: State, decision: Decision) -> bool:
+def is_plainly_sound(state: State, decision: Decision) -> bool:
     """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
 
-    Says True only if nothing else is involved; anything unusual gets the full check.
+    Says True only if nothing else is involved; anything unusual gets the full `check`.
     """
     if decision.reject or decision.cancel or decision.reservations is not None or not state.plain:
         return False
@@ -59,7 +57,7 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
         row, devices = grant.job, grant.devices
         if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
             return False
-        if grant.share != 1.0 or grant.role or grant[8:] != UNLIMITED:
+        if grant.share != 1.0 or grant.role or grant[5:] != AS_ASKED:
             return False
         jobs.add(row)
         for device in devices:

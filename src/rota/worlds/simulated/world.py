@@ -223,40 +223,41 @@ class SimulatedWorld:
         return self._total[row]
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
-        now, progress = self.state.now, self.progress
+        now, progress, growing = self.state.now, self.progress, self._growing
+        gpus_of, sharers = self.state.gpus_of, self.state.occupancy.sharers
         for change in changes:
-            if change.new is None:
+            new, row = change.new, change.row
+            if new is None:
                 self._gave_up(change)
                 continue
-            row = change.row
-            if change.old is not None and is_adjustment(change.old, change.new):
+            if change.old is not None and is_adjustment(change.old, new):
                 self._dirty.add(row)
                 continue
             since = now + self._overhead(change)
             if self._prepares:
                 since = self._prepare(change, since)
-            if not self._loses_nothing and row not in self._growing:
+            if not self._loses_nothing and row not in growing:
                 self._ready[row], self._stalled[row] = since, since - now
             if (
                 self._plain_speed
-                and change.new.role is not _OPPORTUNISTIC
-                and change.new.share >= self.jobs.gpu_share.item(row)
-                and len(change.new.devices) == self.jobs.gpus.item(row)
-                and row not in self._growing
+                and new.role is not _OPPORTUNISTIC
+                and (new.share == 1.0 or new.share >= self.jobs.gpu_share.item(row))
+                and len(new.devices) == gpus_of[row]
+                and row not in growing
             ):
                 rate, until_work, until_s = 1.0, math.inf, math.inf
             else:
-                if change.old is None or change.old.devices != change.new.devices:
+                if change.old is None or change.old.devices != new.devices:
                     self._company.pop(row, None)
-                rate, until_work, until_s = self._pace(row, change.new)
-            if self.state.occupancy.sharers:
-                self._dirty.update(self._heeding(change.new))
+                rate, until_work, until_s = self._pace(row, new)
+            if sharers:
+                self._dirty.update(self._heeding(new))
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.rate[row] = rate
             progress.since[row] = since
             if self._stretches is not None:
-                self._stretches.begin(row, change.new, since, progress.base.item(row))
+                self._stretches.begin(row, new, since, progress.base.item(row))
             self._schedule(row, rate, since, until_work, until_s)
         return ()
 
