@@ -38,7 +38,7 @@ from rota.table.state import Phase, State
 AHEAD = 3
 
 
-class Seer:
+class Forecaster:
     """Answers one question at a time."""
 
     def __init__(self) -> None:
@@ -231,4 +231,4 @@ def _first_look(moment: Frozen, case: Case, row: int) -> tuple[bool, list[Any]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Seer())
+    main(sys.argv[1], sys.argv[2], Forecaster())
