@@ -18,7 +18,7 @@ from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.why import Asking
-from rota.server.answering.worker import Seer
+from rota.server.answering.worker import Forecaster
 from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import Explain, Freeze, WhyAnswer, unpack_constraint, unseal
 from rota.server.policy.process import Child
@@ -41,7 +41,7 @@ class ExplainingHost(LocalHost):
         self.shadow = None
         child = self.child = Child()
         child.is_in_step, child.spec, child.seed = True, parse_policy(spec), seed
-        child.mirror = SimpleNamespace(state=state)  # type: ignore[assignment]
+        child.replica = SimpleNamespace(state=state)  # type: ignore[assignment]
         child.told, child.displaced, child.sealed = KnowledgeHeard(), {}, memory
         child._new_policy()
 
@@ -74,10 +74,10 @@ class HereEstimator:
     """Looks ahead in this process."""
 
     def __init__(self) -> None:
-        self.seer = Seer()
+        self.forecaster = Forecaster()
 
     def ask(self, question: object, budget_s: float) -> dict[str, Any]:
-        reply = self.seer.answer(question)
+        reply = self.forecaster.answer(question)
         if "error" in reply:
             raise (InputError if reply["is_input"] else RotaError)(reply["error"])
         return reply

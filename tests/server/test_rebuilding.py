@@ -75,7 +75,7 @@ def check(site: Site) -> None:
     for name, value in old.items():
         np.testing.assert_equal(new[name], value, err_msg=name)
     assert built.unseen.jobs == []
-    assert built.state.trace == [], "a mirror begins with the whole"
+    assert built.state.trace == [], "a replica begins with the whole"
     again = LiveWorld(
         built.table, built.cluster, built.nodes, built.jobs,
         inbox=world.inbox, directives=world.live.directives, clock=world.clock,

@@ -28,8 +28,8 @@ RETRY_S = 1.0
 """An action that failed is tried again after this time."""
 
 
-class Hands:
-    """Does things to parts; one thread calls it."""
+class ActionExecutor:
+    """Carries out actions on parts; one thread calls it."""
 
     def __init__(
         self,

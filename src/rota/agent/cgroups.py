@@ -63,11 +63,11 @@ def group_name(folder: Path) -> str:
 
 def memberships(text: str) -> dict[str, str]:
     """/proc/self/cgroup: controller -> our group; "" is version 2."""
-    found = {}
+    groups = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
-        found.update(dict.fromkeys(controllers.split(","), path))
-    return found
+        groups.update(dict.fromkeys(controllers.split(","), path))
+    return groups
 
 
 def mounts(text: str) -> list[tuple[str, Path]]:
@@ -90,19 +90,19 @@ def members(group: Path | None) -> list[int]:
 
 def kill_members(group: Path | None) -> list[int]:
     """SIGKILL to all in a group; returns those that were in it."""
-    found = members(group)
-    if group is None or not found:
+    pids = members(group)
+    if group is None or not pids:
         return []
     at_once = group / "cgroup.kill"
     if at_once.exists():
         at_once.write_text("1")
-        return found
-    for pid in found:
+        return pids
+    for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    return found
+    return pids
 
 
 def remove(group: Path | None) -> None:

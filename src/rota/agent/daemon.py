@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.agent.acting import Hands
+from rota.agent.acting import ActionExecutor
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices
 from rota.agent.identity import boot_id
@@ -112,7 +112,7 @@ class Agent:
             shares_checkpoints=settings.checkpoints is not None,
         )
         self._sampler = UsageSampler()
-        self._hands = Hands(
+        self._executor = ActionExecutor(
             self._supervisor, self._mechanisms, devices, orders=self._orders, contact=self._contact
         )
         self._stopping = self._ordered = self._closed = False
@@ -169,7 +169,7 @@ class Agent:
     def _sleep_s(self) -> float:
         """How long nothing can happen that nobody would wake us for."""
         now = time.monotonic()
-        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._hands.retry_s - now]
+        waits = [self._contact.next_s(), self._mechanisms.next_s(), self._executor.retry_s - now]
         if any(not live.gone for live in self._supervisor.known()):
             waits += [LOOK_S, self._usage_s - now]
         if self.devices.kind != "cpu":
@@ -179,7 +179,7 @@ class Agent:
     def _timers(self) -> bool:
         """Look at what changes without an event; True if it did."""
         now = time.monotonic()
-        news = self._hands.retry_s <= now
+        news = self._executor.retry_s <= now
         if self._mechanisms.operations:
             news = True
         if now >= self._health_s:
@@ -203,7 +203,7 @@ class Agent:
             if not live.pids:
                 continue
             gpu = self.devices.load(live.devices)
-            self._hands.memo(live.key).use(looked[live.key], gpu, time.time())
+            self._executor.memo(live.key).use(looked[live.key], gpu, time.time())
             if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
 
@@ -211,7 +211,7 @@ class Agent:
 
     def _step(self) -> None:
         """Find out what is here, do what is to be done, and post what is known."""
-        self._hands.retry_s = float("inf")
+        self._executor.retry_s = float("inf")
         self._mechanisms.poll()
         orders, whole = self._orders.wanted()
         lives = {live.key: live for live in self._supervisor.known()}
@@ -221,7 +221,7 @@ class Agent:
         here = [self._here(live, orders.get(key)) for key, live in lives.items()]
         here += [
             Here(key, str(key[0] + 1), PartPhase.GONE, submit_s=report.submit_s)
-            for key, report in self._hands.unbegun.items()
+            for key, report in self._executor.unbegun.items()
             if key not in lives
         ]
         machine = Machine(
@@ -234,16 +234,16 @@ class Agent:
         )
         plan = plans.reconcile(orders, here, machine)
         for action in plan.actions:
-            self._hands.carry_out(action, lives.get(action.key))
+            self._executor.carry_out(action, lives.get(action.key))
         if plan.actions:
             orders, _ = self._orders.wanted()
         for done in self._mechanisms.done():
-            self._hands.memo(done.key).note(done)
+            self._executor.memo(done.key).note(done)
         self._board.post(self._reports(orders, plan.waiting))
 
     def _here(self, live: Live, order: Part | None) -> Here:
         """A part as `reconcile` sees it."""
-        memo, operation = self._hands.memo(live.key), self._mechanisms.operations.get(live.key)
+        memo, operation = self._executor.memo(live.key), self._mechanisms.operations.get(live.key)
         devices, parked = live.devices, memo.parked
         if operation is not None and operation.kind is Transition.RESUME:
             devices = tuple(operation.part.devices)
@@ -265,7 +265,7 @@ class Agent:
 
     def _seen_gib(self, key: Key) -> float:
         """Host memory that a part was seen to hold when last looked at, or when it was suspended if more."""
-        usage, suspended_gib = self._hands.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
+        usage, suspended_gib = self._executor.memo(key).usage, self._mechanisms.suspended_gib.get(key, 0.0)
         return max(suspended_gib, usage.memory_gib if usage is not None else 0.0)
 
     def _phase(self, live: Live) -> PartPhase:
@@ -289,16 +289,16 @@ class Agent:
         reports = []
         lives = {live.key: live for live in self._supervisor.known()}
         for key, live in lives.items():
-            memo = self._hands.memo(key)
+            memo = self._executor.memo(key)
             if not live.gone and live.started_s is not None:
                 memo.capability = self._mechanisms.capability(live)
             memo.measure(live)
             reports.append(report_of(live, memo, self._mechanisms, waiting.get(key, "")))
-        reports += [report for key, report in self._hands.unbegun.items() if key not in lives]
+        reports += [report for key, report in self._executor.unbegun.items() if key not in lives]
         for key, part in orders.items():
-            if key in lives or key in self._hands.unbegun or key not in waiting:
+            if key in lives or key in self._executor.unbegun or key not in waiting:
                 continue
             status = PartStatus.SUSPENDED if part.wanted is Wanted.SUSPEND else PartStatus.WAITING
-            reports.append(waiting_report(part, self._hands.memo(key), waiting[key], status))
-        self._hands.keep(lives.keys() | orders.keys())
+            reports.append(waiting_report(part, self._executor.memo(key), waiting[key], status))
+        self._executor.keep(lives.keys() | orders.keys())
         return reports

@@ -88,8 +88,8 @@ class AgentFolder:
 
     def launched(self) -> Iterator[tuple[int, int]]:
         """(row, attempt) of every attempt that was launched and is not forgotten, ascending."""
-        found = self.attempts.glob(f"[0-9]*/[0-9]*/{LAUNCH}")
-        yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in found)
+        launches = self.attempts.glob(f"[0-9]*/[0-9]*/{LAUNCH}")
+        yield from sorted((int(path.parts[-3]), int(path.parts[-2])) for path in launches)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -221,9 +221,10 @@ def own_address(controller: str) -> str:
         return "127.0.0.1"
     url = urlsplit(controller)
     try:
-        found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(found[0], socket.SOCK_DGRAM) as probe_socket:
-            probe_socket.connect(found[4])  # no packet is sent
+        ways = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_DGRAM)
+        family, _, _, _, address = ways[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
+            probe_socket.connect(address)  # no packet is sent
             return str(probe_socket.getsockname()[0])
     except OSError as error:
         raise WorldError(

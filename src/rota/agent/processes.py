@@ -15,8 +15,8 @@ ROUNDS = 50
 
 def table() -> dict[int, Stat]:
     """Every process of the machine that we may see, by pid."""
-    found = (Stat.of(int(name)) for name in os.listdir("/proc") if name.isdigit())
-    return {stat.pid: stat for stat in found if stat is not None and not stat.dead}
+    stats = (Stat.of(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {stat.pid: stat for stat in stats if stat is not None and not stat.dead}
 
 
 def below(root: int, processes: dict[int, Stat] | None = None) -> list[Stat]:
@@ -24,10 +24,10 @@ def below(root: int, processes: dict[int, Stat] | None = None) -> list[Stat]:
     children: dict[int, list[Stat]] = {}
     for stat in (table() if processes is None else processes).values():
         children.setdefault(stat.parent, []).append(stat)
-    found = children.get(root, [])[:]
-    for stat in found:  # grows while we walk
-        found += children.get(stat.pid, [])
-    return found
+    descendants = children.get(root, [])[:]
+    for stat in descendants:  # grows while we walk
+        descendants += children.get(stat.pid, [])
+    return descendants
 
 
 def send(pids: Iterable[int], number: int) -> None:

@@ -43,8 +43,8 @@ class Relay:
             return False
         fresh = time.time() - stamp / 1e9 < COARSE_S
         self._stamp = -1 if fresh else stamp
-        found = {rank: protocol.read_rank(self.folder, rank) for rank in self.expected}
-        before, self.ranks = self.ranks, {rank: one for rank, one in found.items() if one is not None}
+        said = {rank: protocol.read_rank(self.folder, rank) for rank in self.expected}
+        before, self.ranks = self.ranks, {rank: one for rank, one in said.items() if one is not None}
         return self.ranks != before
 
     @property
@@ -140,15 +140,15 @@ class Relay:
     def costs(self) -> list[Cost]:
         """What the program measured itself: the slowest rank's seconds, all ranks' bytes, by kind."""
         kinds = sorted({kind for one in self.ranks.values() for kind in one.costs})
-        found = []
+        costs = []
         for kind in kinds:
             pairs = [one.costs[kind] for one in self.ranks.values() if kind in one.costs]
             if kind == READY and len(pairs) < len(self.expected):
                 continue  # the gang is ready when its last rank is
-            found.append(
+            costs.append(
                 Cost(kind=kind, seconds=max(s for s, _ in pairs), bytes=sum(size for _, size in pairs))
             )
-        return found
+        return costs
 
 
 def _most(numbers: Iterable[int | None]) -> int | None:

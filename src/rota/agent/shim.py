@@ -328,10 +328,10 @@ def blame(launch: Json, step: str, number: int) -> tuple[bool, str]:
 def reap_one() -> tuple[int, int] | None:
     """One child that has ended, with its status."""
     try:
-        found = os.waitpid(-1, os.WNOHANG)
+        pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return None
-    return found if found[0] else None
+    return (pid, status) if pid else None
 
 
 def descendants(root: int) -> list[int]:
@@ -342,10 +342,10 @@ def descendants(root: int) -> list[int]:
             fields = stat_of(int(name))
             if fields and (fields[0] not in "ZX" or int(fields[17]) > 1):  # a dead leader's threads live
                 children.setdefault(int(fields[1]), []).append(int(name))
-    found = children.get(root, [])[:]
-    for pid in found:  # grows while we walk
-        found += children.get(pid, [])
-    return found
+    pids = children.get(root, [])[:]
+    for pid in pids:  # grows while we walk
+        pids += children.get(pid, [])
+    return pids
 
 
 def stat_of(pid: int) -> list[str]:

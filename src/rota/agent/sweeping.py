@@ -67,11 +67,11 @@ class Sweeper:
 
     def disk(self) -> Disk:
         """The disk with the agent's folder, and what ended jobs take of it as last measured."""
-        found = os.statvfs(self._home.path)
+        filesystem = os.statvfs(self._home.path)
         attempts, checkpoints = (sum(sizes.values()) for sizes in self._sizes.values())
         return Disk(
-            total_bytes=found.f_blocks * found.f_frsize,
-            free_bytes=found.f_bavail * found.f_frsize,
+            total_bytes=filesystem.f_blocks * filesystem.f_frsize,
+            free_bytes=filesystem.f_bavail * filesystem.f_frsize,
             files_bytes=attempts,
             checkpoints_bytes=checkpoints,
         )
@@ -97,8 +97,8 @@ class Sweeper:
 
     def _rows(self) -> list[int]:
         """Jobs that left something here and of which nothing is to be expected."""
-        found = {*numbered(self._home.attempts), *numbered(self._home.checkpoints)}
-        return sorted(found - self._busy())
+        rows = {*numbered(self._home.attempts), *numbered(self._home.checkpoints)}
+        return sorted(rows - self._busy())
 
     def _submitted_s(self, row: int) -> float | None:
         """When the job was submitted that left what is here, if that says so."""

@@ -37,10 +37,10 @@ def throw_away(root: Path, name: str) -> bool:
     Raises OSError if it cannot be moved.
     """
     try:
-        found = os.lstat(root / name)
+        entry = os.lstat(root / name)
     except FileNotFoundError:
         return False
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    if not stat.S_ISDIR(entry.st_mode) or entry.st_uid != os.geteuid():
         return False
     with _trash(root) as fd:
         try:

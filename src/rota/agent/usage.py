@@ -110,13 +110,13 @@ def _settle(pid: int, processes: Mapping[int, Process], known: dict[int, Key | N
 
 def all_processes() -> dict[int, Process]:
     """Every process of this machine that can be seen."""
-    found: dict[int, Process] = {}
+    processes: dict[int, Process] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
             process = _process(int(name))
             if process is not None:
-                found[int(name)] = process
-    return found
+                processes[int(name)] = process
+    return processes
 
 
 def _process(pid: int) -> Process | None:

@@ -224,10 +224,10 @@ def _yes_or_no(value: Any, where: str) -> bool:
         "off": False,
         "0": False,
     }
-    found = words.get(str(value).lower())
-    if found is None:
+    is_yes = words.get(str(value).lower())
+    if is_yes is None:
         raise InputError(f"{where}: {value!r} is wrong; expected yes or no")
-    return found
+    return is_yes
 
 
 def _check(config: Config) -> None:

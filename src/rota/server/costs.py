@@ -17,8 +17,8 @@ def cost_views(rows: Iterable[CostRow]) -> list[CostView]:
         every.setdefault(row.kind, []).append(row)
         if row.workload:
             groups.setdefault((row.kind, row.workload), []).append(row)
-    views = [_view(kind, None, found) for kind, found in sorted(every.items())]
-    return views + [_view(kind, workload, found) for (kind, workload), found in sorted(groups.items())]
+    views = [_view(kind, None, of_kind) for kind, of_kind in sorted(every.items())]
+    return views + [_view(*group, of_group) for group, of_group in sorted(groups.items())]
 
 
 def _view(kind: str, workload: str | None, rows: list[CostRow]) -> CostView:

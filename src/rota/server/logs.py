@@ -61,10 +61,10 @@ class Logs:
         """The attempt whose log is wanted: the newest that has begun, or a certain one."""
         attempts = self.store.attempts(row.row)
         if number is not None:
-            found = next((a for a in attempts if a.number == number), None)
-            if found is None:
+            attempt = next((a for a in attempts if a.number == number), None)
+            if attempt is None:
                 raise NotFound(f"job {row.id} has no attempt {number}; it has {len(attempts)}")
-            return found
+            return attempt
         begun = [a for a in attempts if a.start_s is not None or a.end_s is not None]
         return begun[-1] if begun else None
 

@@ -181,7 +181,7 @@ def array_indexes(text: str) -> tuple[list[int], int]:
     body, limit, most = text.partition("%")
     if limit and not int(most):
         raise ValueError(f"array {text!r} lets none of its jobs run; expected at least %1")
-    found: dict[int, None] = {}
+    indexes: dict[int, None] = {}
     for part in body.split(","):
         span, _, step = part.partition(":")
         low, dash, high = span.partition("-")
@@ -190,7 +190,7 @@ def array_indexes(text: str) -> tuple[list[int], int]:
             raise ValueError(
                 f"array {text!r}: {part!r} is no range; expected FIRST-LAST[:STEP], at most {MOST_ARRAY}"
             )
-        found.update(dict.fromkeys(range(first, last + 1, int(step or 1))))
-    if len(found) > MOST_ARRAY:
-        raise ValueError(f"array {text!r} has {len(found)} jobs; expected at most {MOST_ARRAY}")
-    return list(found), int(most or 0)
+        indexes.update(dict.fromkeys(range(first, last + 1, int(step or 1))))
+    if len(indexes) > MOST_ARRAY:
+        raise ValueError(f"array {text!r} has {len(indexes)} jobs; expected at most {MOST_ARRAY}")
+    return list(indexes), int(most or 0)

@@ -1,4 +1,4 @@
-"""A mirror that is told what was done to a table is that table, to the bit, wherever it began."""
+"""A replica that is told what was done to a table is that table, to the bit, wherever it began."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def through_a_pipe(value: Any) -> Any:
 
 
 class Twins:
-    """A traced table, the mirror that follows it, and verbs chosen at random among the legal ones."""
+    """A traced table, the replica that follows it, and verbs chosen at random among the legal ones."""
 
     def __init__(self, rng: Random, cluster: Cluster = RICH, capacity: int = 40) -> None:
         self.rng = rng
         self.table = GrowingTable(capacity, cluster.type_names)
         self.state: TracedState = traced_state(self.table, cluster)
         self.state.progress.steady = False
-        self.mirror = self.begin()
+        self.replica = self.begin()
         self.later: list[Replica] = []
 
     def begin(self) -> Replica:
@@ -69,12 +69,12 @@ class Twins:
 
     def compare(self) -> None:
         frame = through_a_pipe(take_frame(self.state))
-        for mirror in (self.mirror, *self.later):
-            mirror.follow(frame)
-            assert prints(mirror.state) == prints(self.state)
-            assert mirror.state.plain == self.state.plain
-            assert mirror.state.occupancy.free.buckets == self.state.occupancy.free.buckets
-            assert mirror.table.filled == self.table.filled
+        for replica in (self.replica, *self.later):
+            replica.follow(frame)
+            assert prints(replica.state) == prints(self.state)
+            assert replica.state.plain == self.state.plain
+            assert replica.state.occupancy.free.buckets == self.state.occupancy.free.buckets
+            assert replica.table.filled == self.table.filled
 
     # -- verbs -------------------------------------------------------------------------------------
 
@@ -215,14 +215,14 @@ VERBS = [
 @pytest.mark.slow
 @given(st.integers(0, 2**40).map(Random))
 def test_any_legal_sequence_is_followed(rng: Random) -> None:
-    """Verbs in any order, frames of any length, and mirrors that begin in the middle."""
+    """Verbs in any order, frames of any length, and replicas that begin in the middle."""
     twins = Twins(rng)
     for _ in range(rng.randint(1, 30)):
         twins.state.now += rng.choice([0.0, 0.1, 3.7])
         rng.choice(VERBS)(twins)
         what = rng.randint(0, 5)
         if what == 0 and len(twins.later) < 3:
-            twins.compare()  # frames that were due are taken before a new mirror begins
+            twins.compare()  # frames that were due are taken before a new replica begins
             twins.later.append(twins.begin())
         elif what < 4:
             twins.compare()
@@ -249,8 +249,8 @@ def test_a_table_is_built_anew_from_what_is_stored_without_sums(rng: Random) -> 
 
 @pytest.mark.parametrize("policy", ["tiresias:limits=20/60,promote=2", "srtf", "las", "gandiva", "pai"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_whole_run_is_mirrored(policy: str, seed: int) -> None:
-    """The loop drives a simulated world; a policy that looks at the mirror decides as one that does not."""
+def test_a_whole_run_is_replicated(policy: str, seed: int) -> None:
+    """The loop drives a simulated world; a policy that looks at the replica decides as one that does not."""
     scene = make_scene(seed)
     instance = parse_policy(policy).make()
     world = world_of(scene.setting.semantics)(
@@ -261,7 +261,7 @@ def test_a_whole_run_is_mirrored(policy: str, seed: int) -> None:
         pytest.skip("a table that grows has no dependencies: the controller holds jobs itself")
     state = TracedState(world.jobs, scene.cluster, world.progress)
     jobs = pack_jobs(world.jobs, len(world.jobs))
-    mirror = Replica(through_a_pipe(Whole(len(world.jobs), scene.cluster, jobs, stored(state))))
+    replica = Replica(through_a_pipe(Whole(len(world.jobs), scene.cluster, jobs, stored(state))))
     twin, seen = parse_policy(policy).make(), 0
 
     class Beside:
@@ -270,9 +270,9 @@ def test_a_whole_run_is_mirrored(policy: str, seed: int) -> None:
         def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
             nonlocal seen
             state.paced |= set(range(state.submitted))  # this world says nowhere whom it touched
-            mirror.follow(through_a_pipe(take_frame(state)))
+            replica.follow(through_a_pipe(take_frame(state)))
             there = Snapshot(
-                mirror.state, snapshot.cause, snapshot._known, frozenset(self.needs), snapshot.seed
+                replica.state, snapshot.cause, snapshot._known, frozenset(self.needs), snapshot.seed
             )
             assert digest(pack(there)) == digest(pack(snapshot))
             told = through_a_pipe(memory)

@@ -137,7 +137,7 @@ class Frame:
 
 @dataclass
 class Whole:
-    """Everything a mirror begins with."""
+    """Everything a replica begins with."""
 
     capacity: int
     cluster: Cluster
@@ -147,7 +147,7 @@ class Whole:
 
 
 def take_frame(state: TracedState) -> Frame:
-    """What a mirror has to be told now; the trace begins anew."""
+    """What a replica has to be told now; the trace begins anew."""
     trace = state.take_trace()
     progress = state.progress
     rows = sorted({said[-1].job if said[0] in _GRANTED else _row(said) for said in trace} | state.paced)
@@ -175,7 +175,7 @@ def _row(said: tuple[Any, ...]) -> int:
 
 
 def take_whole(state: State, table: GrowingTable) -> Whole:
-    """Everything, for a mirror that begins."""
+    """Everything, for a replica that begins."""
     return Whole(table.capacity, state.cluster, pack_jobs(table.jobs, table.filled), stored(state))
 
 
@@ -231,8 +231,8 @@ class Replica:
 def _plain(verb: str) -> Callable[..., None]:
     """Repeats a verb of the table as it was said."""
 
-    def repeat(mirror: Replica, *said: Any) -> None:
-        getattr(mirror.state, verb)(*said)
+    def repeat(replica: Replica, *said: Any) -> None:
+        getattr(replica.state, verb)(*said)
 
     return repeat
 
@@ -245,7 +245,7 @@ _REPEAT: dict[str, Callable[..., None]] = {
     "adjust": Replica.adjust,
     "stop": Replica.stop,
     "take_back": Replica.take_back,
-    "withdraw": lambda mirror, row, phase: mirror.state.withdraw(row, Phase(phase)),
+    "withdraw": lambda replica, row, phase: replica.state.withdraw(row, Phase(phase)),
     **{
         verb: _plain(verb)
         for verb in ("submit", "submit_held", "hold", "release", "lose", "regain", "close", "open", "free")

@@ -54,39 +54,41 @@ def _look_ahead(
 ) -> None:
     """Position, reasons and estimate from the process that looks ahead."""
     looking = Looking(gather(scheduler), budget_s=BUDGET_S)
-    found = estimator.ask(AskNew(looking, asked_job(row, spec), tuple(spec.gpu_types)), BUDGET_S)
-    answer.reasons += [words.view(one) for one in from_reply(found["constraints"])]
-    answer.basis = found["basis"]
-    if found["at_s"] is None:
+    estimate = estimator.ask(AskNew(looking, asked_job(row, spec), tuple(spec.gpu_types)), BUDGET_S)
+    answer.reasons += [words.view(one) for one in from_reply(estimate["constraints"])]
+    answer.basis = estimate["basis"]
+    if estimate["at_s"] is None:
         return
     if spec.after or spec.hold or spec.begin_s:
         answer.basis += "; without what holds it"
     epoch_s, now = scheduler.clock.epoch_unix_s, scheduler.clock()
-    start_s = max(found["at_s"], now)
+    start_s = max(estimate["at_s"], now)
     if spec.begin_s is not None:
         start_s = max(start_s, spec.begin_s - epoch_s)
-    answer.position, answer.start_s = None if spec.hold else found["position"], epoch_s + start_s
-    if spec.deadline_s is not None and found["left_s"] is not None:
-        constraint = late(epoch_s, spec.deadline_s - epoch_s, start_s + found["left_s"])
+    answer.position, answer.start_s = None if spec.hold else estimate["position"], epoch_s + start_s
+    if spec.deadline_s is not None and estimate["left_s"] is not None:
+        constraint = late(epoch_s, spec.deadline_s - epoch_s, start_s + estimate["left_s"])
         if constraint is not None:
             answer.reasons.append(words.view(constraint))
 
 
 def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> list[Constraint]:
     """Why the cluster, or its rules, could never run it."""
-    found = []
+    constraints = []
     world = scheduler.world
     if world is not None:
-        found += [hold.constraint() for hold in lacks(world.cluster, spec)]
+        constraints += [hold.constraint() for hold in lacks(world.cluster, spec)]
     for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
         least = spec.range[0] * spec.gpu_share
         if tenant.hard and least > tenant.quota_gpus:
-            found.append(Constraint(Code.QUOTA, least, tenant.quota_gpus, tenant.path))
+            constraints.append(Constraint(Code.QUOTA, least, tenant.quota_gpus, tenant.path))
     for before in spec.after:
         if is_met(store.phases(before.job), before.when) is False:
             ended = f"which it is to run after, did not end as asked ({before.when})"
-            found.append(Constraint(Code.POLICY, detail=f"would be cancelled: job {before.job}, {ended}"))
-    return found
+            constraints.append(
+                Constraint(Code.POLICY, detail=f"would be cancelled: job {before.job}, {ended}")
+            )
+    return constraints
 
 
 def _holds(
@@ -112,19 +114,19 @@ def _holds(
 
 def warnings(spec: JobSpec, now_s: float) -> list[str]:
     """What a user may not have thought of; `now_s` is Unix time."""
-    found = []
+    sentences = []
     if spec.time_s is None and spec.kind != "service":
-        found.append(
+        sentences.append(
             "no time limit is given (--time): estimates draw its duration from past jobs of its tenant, and "
             "policies that order by duration guess it"
         )
     if spec.deadline_s is not None and spec.deadline_s <= now_s:
-        found.append("its deadline is over already")
+        sentences.append("its deadline is over already")
     elif spec.deadline_s is not None and spec.time_s is not None and now_s + spec.time_s > spec.deadline_s:
-        found.append("its time limit ends after its deadline, even if it started now")
+        sentences.append("its time limit ends after its deadline, even if it started now")
     if spec.checkpoint == "none" and spec.preemptible:
-        found.append("it may be preempted, and would then begin anew (checkpoint none)")
+        sentences.append("it may be preempted, and would then begin anew (checkpoint none)")
     count = len(array_indexes(spec.array)[0]) if spec.array else 0
     if count > 1:
-        found.append(f"only the first of the {count} jobs of its array is looked at")
-    return found
+        sentences.append(f"only the first of the {count} jobs of its array is looked at")
+    return sentences

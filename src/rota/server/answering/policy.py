@@ -37,9 +37,9 @@ def shadow_would(scheduler: Scheduler) -> list[str]:
     host = scheduler.host
     if host is None or host.shadow is None:
         return []
-    found = [host.shadow.trouble] if host.shadow.trouble else []
+    lines = [host.shadow.trouble] if host.shadow.trouble else []
     now = scheduler.clock()
     for moment in reversed(host.shadow_moments()):
         age = format_duration(max(round(now - moment.now), 0))
-        found += [f"{age} ago: {sentence}" for sentence in moment.would]
-    return found[:LINES]
+        lines += [f"{age} ago: {sentence}" for sentence in moment.would]
+    return lines[:LINES]

@@ -86,7 +86,7 @@ def hold_views(
 ) -> list[ReasonView]:
     """What hides a job from its policy, dominant first."""
     holds = sorted((Hold(**hold) for hold in row.now.hold), key=lambda hold: ORDER.index(hold.kind))
-    found = []
+    views = []
     for hold in holds:
         view = words.view(hold.constraint(now))
         if hold.kind == USER:
@@ -100,8 +100,8 @@ def hold_views(
             if ends:
                 view.sentence = f"waits for {', and for '.join(ends)}"
                 view.remedy = f"{_first(', and '.join(ends)).replace(' to ', ' would have to ')}."
-        found.append(view)
-    return found
+        views.append(view)
+    return views
 
 
 def _dependencies(after: Iterable[After], store: Store) -> list[str]:

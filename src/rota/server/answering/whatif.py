@@ -36,17 +36,17 @@ def whatif(scheduler: Scheduler, estimator: Estimator, question: Question) -> Wh
         seed=question.seed,
         extra_gpus=question.gpus,
     )
-    found = estimator.ask(AskFutures(looking, tuple(others)), BUDGET_S)
+    futures = estimator.ask(AskFutures(looking, tuple(others)), BUDGET_S)
     epoch_s = scheduler.clock.epoch_unix_s
     return WhatIf(
-        rows=[_row(epoch_s, one["label"], job) for one in found["policies"] for job in one["jobs"]],
+        rows=[_row(epoch_s, one["label"], job) for one in futures["policies"] for job in one["jobs"]],
         summary=[
             {"policy": one["label"], **{name: _plain(one[name]) for name in _SUMMARY}}
-            for one in found["policies"]
+            for one in futures["policies"]
         ],
-        basis=found["basis"],
+        basis=futures["basis"],
         took_s=time.monotonic() - began,
-        note=found["note"],
+        note=futures["note"],
     )
 
 

@@ -70,13 +70,13 @@ class Asking:
             return hold_views(words, row, now, spec.after if spec else (), self.store)
         if row.now.state == "RUNNING":
             return self._running(words)
-        found = self._trouble()
+        constraints = self._trouble()
         try:
-            found += self._waiting()
+            constraints += self._waiting()
         except RotaError as error:  # it is computing a decision, or begins anew: tell what is on record
-            found += self._displaced([])
-            found.append(Constraint(Code.POLICY, detail=str(error)))
-        return [words.view(one) for one in found or [Constraint(Code.POLICY, detail=_BETWEEN)]]
+            constraints += self._displaced([])
+            constraints.append(Constraint(Code.POLICY, detail=str(error)))
+        return [words.view(one) for one in constraints or [Constraint(Code.POLICY, detail=_BETWEEN)]]
 
     def _resized(self) -> list[ReasonView]:
         """That its user has it start again on another number of devices, until it has begun to."""
@@ -96,14 +96,14 @@ class Asking:
             return [Constraint(Code.POLICY, detail=_UNSEEN)]
         return self._displaced(list(self.scheduler.explain(self.row.row).constraints))
 
-    def _displaced(self, found: list[Constraint]) -> list[Constraint]:
+    def _displaced(self, constraints: list[Constraint]) -> list[Constraint]:
         """With the word of who got its devices, which a policy's process forgets when it begins anew."""
         heirs = str((self.row.now.measured or {}).get("preempted_for", ""))
-        if not heirs or any(one.code is Code.PREEMPTED for one in found):
-            return found
+        if not heirs or any(one.code is Code.PREEMPTED for one in constraints):
+            return constraints
         attempts = self.store.attempts(self.row.row)
         devices = len(attempts[-1].grant[1]) if attempts else self.row.asked.gpus
-        return [Constraint(Code.PREEMPTED, devices, detail=heirs), *found]
+        return [Constraint(Code.PREEMPTED, devices, detail=heirs), *constraints]
 
     # -- why it runs as it does ------------------------------------------------------------------
 
@@ -112,11 +112,11 @@ class Asking:
         if attempt is None:
             return []
         has, asked = len(attempt.grant[1]), self.row.asked.gpus
-        found = [self._starting(words, attempt)] if attempt.start_s is None else []
+        views = [self._starting(words, attempt)] if attempt.start_s is None else []
         if attempt.parts["is_trial"]:
-            return [*found, words.view(self._trial(attempt, asked))]
-        found += [words.view(self._measured(one, attempt)) for one in self._shaped()]
-        return found or [words.view(Constraint(Code.RUNNING, asked, has))]
+            return [*views, words.view(self._trial(attempt, asked))]
+        views += [words.view(self._measured(one, attempt)) for one in self._shaped()]
+        return views or [words.view(Constraint(Code.RUNNING, asked, has))]
 
     def _starting(self, words: Words, attempt: AttemptRow) -> ReasonView:
         """Why it has no processes yet: who is on its devices, or else what its agents say they wait for."""
@@ -173,18 +173,18 @@ class Asking:
         """The estimated start, and what follows from it."""
         try:
             looking = Looking(gather(self.scheduler), budget_s=BUDGET_S)
-            found = self.estimator.ask(AskStart(looking, self.row.row), BUDGET_S)
+            estimate = self.estimator.ask(AskStart(looking, self.row.row), BUDGET_S)
         except RotaError as error:
             why.basis = "" if self.row.now.state == "RUNNING" else f"no estimate: {error}"
             return
         now = self.scheduler.clock()
         if self.row.now.state != "RUNNING":
-            why.basis = found["basis"]
+            why.basis = estimate["basis"]
             why.start_s, why.start_from_s, why.start_to_s = (
-                self._unix(found[name], now) for name in ("at_s", "low_s", "high_s")
+                self._unix(estimate[name], now) for name in ("at_s", "low_s", "high_s")
             )
-            self._until(why.reasons, found["at_s"], now)
-        late = self._late(found, now)
+            self._until(why.reasons, estimate["at_s"], now)
+        late = self._late(estimate, now)
         if late is not None:
             why.reasons.append(words.view(late))
 
@@ -198,12 +198,12 @@ class Asking:
                 left = format_duration(max(at_s - now, 0.0))
                 reason.sentence += f", probably until {utc(self._epoch_s + max(at_s, now))} (in {left})"
 
-    def _late(self, found: dict[str, Any], now: float) -> Constraint | None:
+    def _late(self, estimate: dict[str, Any], now: float) -> Constraint | None:
         """A deadline that will not be met."""
-        deadline_s, left_s = self.row.asked.deadline_s, found["left_s"]
-        if deadline_s is None or left_s is None or found["at_s"] is None:
+        deadline_s, left_s = self.row.asked.deadline_s, estimate["left_s"]
+        if deadline_s is None or left_s is None or estimate["at_s"] is None:
             return None
-        return late(self._epoch_s, deadline_s, max(found["at_s"], now) + left_s)
+        return late(self._epoch_s, deadline_s, max(estimate["at_s"], now) + left_s)
 
 
 def late(epoch_s: float, deadline_s: float, end_s: float) -> Constraint | None:

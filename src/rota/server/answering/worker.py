@@ -38,7 +38,7 @@ from rota.table.state import Phase, State
 AHEAD = 3
 
 
-class Seer:
+class Forecaster:
     """Answers one question at a time."""
 
     def __init__(self) -> None:
@@ -62,8 +62,8 @@ class Seer:
 def start(ask: AskStart) -> Reply:
     """When a job starts, and how long it will then run."""
     frozen, asked = prepared(ask.looking)
-    found = estimate_start(frozen, ask.row, asked)
-    return {**_start(found), "left_s": _left_s(make_case(frozen, asked, 1), ask.row)}
+    estimate = estimate_start(frozen, ask.row, asked)
+    return {**_start(estimate), "left_s": _left_s(make_case(frozen, asked, 1), ask.row)}
 
 
 def new(ask: AskNew) -> Reply:
@@ -73,20 +73,20 @@ def new(ask: AskNew) -> Reply:
     case = make_case(moment, asked, 1)
     row = int(case.rows[-1])
     starts, constraints = _first_look(moment, case, row)
-    found = estimate_start(moment, row, asked)
-    reply = {**_start(found), "left_s": _left_s(case, row), "constraints": constraints}
+    estimate = estimate_start(moment, row, asked)
+    reply = {**_start(estimate), "left_s": _left_s(case, row), "constraints": constraints}
     return {**reply, "position": 1} if starts else reply
 
 
 def futures(ask: AskFutures) -> Reply:
     """All jobs under all policies."""
     frozen, asked = prepared(ask.looking)
-    found = forecast(frozen, ask.policies, asked)
+    forecasts = forecast(frozen, ask.policies, asked)
     return {
-        "now_s": found.now_s,
-        "basis": dict(found.basis),
-        "note": found.note,
-        "policies": [_policy(one) for one in found.policies],
+        "now_s": forecasts.now_s,
+        "basis": dict(forecasts.basis),
+        "note": forecasts.note,
+        "policies": [_policy(one) for one in forecasts.policies],
     }
 
 
@@ -173,8 +173,8 @@ def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
 # -- what is answered ------------------------------------------------------------------------------
 
 
-def _start(found: StartEstimate) -> Reply:
-    return {**_range(found.start), "position": found.position, "basis": found.basis}
+def _start(estimate: StartEstimate) -> Reply:
+    return {**_range(estimate.start), "position": estimate.position, "basis": estimate.basis}
 
 
 def _range(moment: Range) -> Reply:
@@ -188,9 +188,9 @@ def _left_s(case: Case, row: int) -> float | None:
     return max(left, 0.0) if math.isfinite(left) else None
 
 
-def _policy(found: PolicyForecast) -> Reply:
-    plain = asdict(replace(found, jobs=()))
-    jobs = [{"id": job.id, "start": tuple(job.start), "finish": tuple(job.finish)} for job in found.jobs]
+def _policy(future: PolicyForecast) -> Reply:
+    plain = asdict(replace(future, jobs=()))
+    jobs = [{"id": job.id, "start": tuple(job.start), "finish": tuple(job.finish)} for job in future.jobs]
     return {**plain, "jobs": jobs}
 
 
@@ -231,4 +231,4 @@ def _first_look(moment: Frozen, case: Case, row: int) -> tuple[bool, list[Any]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Seer())
+    main(sys.argv[1], sys.argv[2], Forecaster())

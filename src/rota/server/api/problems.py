@@ -136,10 +136,10 @@ def _expected(message: str) -> str:
     if letters := _LETTERS.search(message):
         first = ", the first a letter, a digit or _" if letters[1] else ""
         return f"letters, digits and {' '.join(letters[2])}{first}"
-    found = re.match(r"(\w+) should (have|match) (.*)", message, re.DOTALL)
-    if found is None:
+    match = re.match(r"(\w+) should (have|match) (.*)", message, re.DOTALL)
+    if match is None:
         return message[:1].lower() + message[1:]
-    thing, verb, what = found.groups()
+    thing, verb, what = match.groups()
     noun = {"String": "text", "List": "a list", "Dictionary": "an object"}.get(thing, "a value")
     return f"{noun} {'with' if verb == 'have' else 'that matches'} {what}".replace(" after validation", "")
 

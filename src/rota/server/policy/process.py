@@ -1,4 +1,4 @@
-"""The child: holds a mirror of the loop's table and a policy, and answers what its parent asks.
+"""The child: holds a replica of the loop's table and a policy, and answers what its parent asks.
 
 Started as `python -P -m rota.server.policy.process FD PARENT` with one end of a pair of sockets.  What the
 policy prints goes to standard error.  The child dies with its parent, even while the policy hangs.
@@ -55,7 +55,7 @@ class Child:
 
     def __init__(self) -> None:
         self.is_in_step = False
-        """True as long as the mirror is known to be what the loop has."""
+        """True as long as the replica is known to be what the loop has."""
         self.spec = PolicySpec("", {})
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
@@ -63,7 +63,7 @@ class Child:
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
-        """What becomes of `request`: its answer, or `error` and whether the mirror has to begin anew."""
+        """What becomes of `request`: its answer, or `error` and whether the replica has to begin anew."""
         try:
             return self._serve[type(request)](request)
         except Exception as error:  # a policy may raise anything, and the controller is told
@@ -77,7 +77,7 @@ class Child:
         self.spec, self.seed = parse_policy(request.policy), request.seed
         self.told = KnowledgeHeard()
         self.displaced: dict[int, Constraint] = {}
-        self.mirror = Replica(request.whole)
+        self.replica = Replica(request.whole)
         self.sealed = request.memory
         self._new_policy()
         self.is_in_step = True
@@ -96,11 +96,11 @@ class Child:
             raise PolicyError("the policy process has to begin anew")
         self.is_in_step = False
         for frame in frames:
-            self.mirror.follow(frame)
+            self.replica.follow(frame)
         self.is_in_step = True
 
     def _snapshot(self, cause: int = 0) -> Snapshot:
-        return Snapshot(self.mirror.state, cause, self.told.known, frozenset(self.policy.needs), self.seed)
+        return Snapshot(self.replica.state, cause, self.told.known, frozenset(self.policy.needs), self.seed)
 
     # -- what is asked -------------------------------------------------------------------------------
 

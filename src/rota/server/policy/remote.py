@@ -288,11 +288,11 @@ class RemotePolicy:
         Raises Busy if a decision is being computed, or the process has to start; PolicyError if it fails.
         """
         reply = self._asked_beside(lambda frames: Explain(frames, rows), timeout_s)
-        found = {}
+        answers = {}
         for row, why in reply["rows"].items():
             constraints = tuple(unpack_constraint(fields) for fields in why["constraints"])
-            found[row] = WhyAnswer(constraints, why["position"], why["ahead"])
-        return found
+            answers[row] = WhyAnswer(constraints, why["position"], why["ahead"])
+        return answers
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         """The present moment as `rota.scheduler.moments.frozen.load` reads it; raises as `explain`."""

@@ -81,11 +81,11 @@ def load(connection: Connection) -> Everything:
     )
 
 
-def parsed(found: Iterable[Any]) -> dict[int, JobSpec]:
+def parsed(texts: Iterable[Any]) -> dict[int, JobSpec]:
     """Specifications by row, from (row, number, text); those of an array are one object."""
     known: dict[int, JobSpec] = {}
     specs: dict[int, JobSpec] = {}
-    for row, number, said in found:
+    for row, number, said in texts:
         if number not in known:
             known[number] = JobSpec.model_validate_json(said)
         specs[row] = known[number]

@@ -124,16 +124,16 @@ def old_jobs(connection: Connection, before_s: float, keys_s: float) -> Old:
     needed = _named(connection.execute(_WAIT_FOR).scalars())
     candidates = _candidates(connection, {"before_s": before_s, "keys_s": keys_s})
     free = (job for job in candidates if not needed & {job.id, array_of(job.id)})
-    found = list(islice(free, MOST_JOBS))
-    return Old([job.row for job in found], sorted({job.spec for job in found}), last)
+    jobs = list(islice(free, MOST_JOBS))
+    return Old([job.row for job in jobs], sorted({job.spec for job in jobs}), last)
 
 
 def _candidates(connection: Connection, limits: dict[str, float]) -> Iterator[Any]:
     """Rows, ids and specifications of all that are old enough, as far as somebody reads on."""
     for first in count(0, _PAGE):
-        found = connection.execute(_OLD, limits | {"first": first}).all()
-        yield from found
-        if len(found) < _PAGE:
+        page = connection.execute(_OLD, limits | {"first": first}).all()
+        yield from page
+        if len(page) < _PAGE:
             return
 
 
@@ -170,16 +170,16 @@ def ended(
     asked = [row for row in map(bounded, rows) if 0 <= row <= last]
     c = t.jobs.c
     is_over = _IS_OVER.label("is_over")
-    found = {
+    jobs = {
         job.row: job
         for job in connection.execute(select(c.row, c.submit_s, c.finish_s, is_over).where(c.row.in_(asked)))
     }
     over = {
         row: float(job.finish_s)
-        for row, job in found.items()
+        for row, job in jobs.items()
         if job.is_over and abs(submit_s.get(row, job.submit_s) - job.submit_s) <= within_s
     }
-    return over | dict.fromkeys((row for row in asked if row not in found), float("-inf"))
+    return over | dict.fromkeys((row for row in asked if row not in jobs), float("-inf"))
 
 
 def last_row(connection: Connection) -> int:

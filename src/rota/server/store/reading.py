@@ -78,20 +78,20 @@ def phases(connection: Connection, name: str) -> dict[int, int]:
 def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
     """See `Store.specs`."""
     joined = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs)
-    found: list[Any] = []
+    texts: list[Any] = []
     for i in range(0, len(rows), _SOME):
-        found += connection.execute(
+        texts += connection.execute(
             joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + _SOME]]))
         )
-    return parsed(found)
+    return parsed(texts)
 
 
 def listed(
     connection: Connection, table: Table, form: RowForm[R], *where: ColumnElement[bool], order: str = "seq"
 ) -> list[R]:
     """All rows of `table` for which `where` holds, ascending by `order`."""
-    found = connection.execute(selected(table, form).where(*where).order_by(table.c[order]))
-    return [form.row(values) for values in found]
+    rows = connection.execute(selected(table, form).where(*where).order_by(table.c[order]))
+    return [form.row(values) for values in rows]
 
 
 def newest(
@@ -106,14 +106,14 @@ def history(connection: Connection, since_s: float, until_s: float) -> HistoryWi
     """See `Store.history`."""
     c = t.jobs.c
     lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
-    found = [job_row(values) for values in connection.execute(_JOBS.where(lived).order_by(c.row))]
+    jobs = [job_row(values) for values in connection.execute(_JOBS.where(lived).order_by(c.row))]
     held = (
         selected(t.intervals, INTERVAL)
         .join_from(t.intervals, t.jobs)
         .where(lived)
         .order_by(t.intervals.c.row, t.intervals.c.seq)
     )
-    return HistoryWindow(found, [INTERVAL.row(values) for values in connection.execute(held)])
+    return HistoryWindow(jobs, [INTERVAL.row(values) for values in connection.execute(held)])
 
 
 def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:
@@ -121,8 +121,8 @@ def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:
     c = t.jobs.c
     statement = select(c.tenant, c.group, c.run_s).where(c.phase == int(Phase.COMPLETED))
     runs: dict[tuple[str, str], list[float]] = {}
-    found = connection.execute(statement.order_by(c.row.desc()).limit(bounded(limit))).fetchall()
-    for tenant, group, run_s in reversed(found):
+    newest = connection.execute(statement.order_by(c.row.desc()).limit(bounded(limit))).fetchall()
+    for tenant, group, run_s in reversed(newest):
         runs.setdefault((tenant, group), []).append(run_s)
     return {key: np.array(seconds, dtype=np.float64) for key, seconds in runs.items()}
 

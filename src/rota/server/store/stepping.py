@@ -101,10 +101,10 @@ class Stepping:
 
 def _changed(writing: Writing, table: Table, statement: Any, params: Sequence[Params]) -> None:
     """Update rows that are there; a row that is not is a mistake that must not pass for a success."""
-    found = writing.run(table.name, statement, params).rowcount
-    if found != len(params):
+    updated = writing.run(table.name, statement, params).rowcount
+    if updated != len(params):
         wanted = ", ".join(str(values["at"]) for values in params[:5])
-        raise LookupError(f"{len(params) - found} of these {table.name} are not in the store: {wanted}")
+        raise LookupError(f"{len(params) - updated} of these {table.name} are not in the store: {wanted}")
 
 
 def _node(row: NodeRow) -> Params:

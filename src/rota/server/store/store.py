@@ -265,8 +265,8 @@ class Store:
             statement = selected(t.events, EVENT).where(t.events.c.seq > bounded(since_seq))
             if job is not None:
                 statement = statement.where(t.events.c.job == clean(job))
-            found = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
-            return [EVENT.row(values) for values in found]
+            rows = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
+            return [EVENT.row(values) for values in rows]
 
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
         """Jobs that were submitted before `until_s` and not over before `since_s`."""
@@ -325,8 +325,8 @@ class Store:
     def command(self, seq: int) -> CommandRow | None:
         """The command with this number."""
         with self._db.reading() as connection:
-            found = reading.listed(connection, t.commands, COMMAND, t.commands.c.seq == bounded(seq))
-            return found[0] if found else None
+            commands = reading.listed(connection, t.commands, COMMAND, t.commands.c.seq == bounded(seq))
+            return commands[0] if commands else None
 
     def totals(self) -> Mapping[str, int]:
         """Number of jobs by state."""
@@ -348,8 +348,8 @@ class Store:
     def user(self, name: str) -> UserRow | None:
         """The user of this name."""
         with self._db.reading() as connection:
-            found = reading.listed(connection, t.users, USER, t.users.c.name == clean(name), order="name")
-            return found[0] if found else None
+            users = reading.listed(connection, t.users, USER, t.users.c.name == clean(name), order="name")
+            return users[0] if users else None
 
     def set_user(self, user: UserRow) -> None:
         """Add a user, or replace the one of this name."""
@@ -369,10 +369,10 @@ class Store:
     def token(self, token_hash: str) -> TokenRow | None:
         """What this token is good for; None if for nothing."""
         with self._db.reading() as connection:
-            found = reading.listed(
+            tokens = reading.listed(
                 connection, t.tokens, TOKEN, t.tokens.c.hash == clean(token_hash), order="hash"
             )
-            return found[0] if found else None
+            return tokens[0] if tokens else None
 
     def add_token(self, token: TokenRow) -> None:
         """Let somebody join, or an agent call."""

@@ -154,6 +154,6 @@ class LiveJobs(Mapping[int, LiveJob]):
         return ends_s
 
     def note_progress(self, row: int) -> None:
-        """How far or how fast `row` is has changed: mirrors are told."""
+        """How far or how fast `row` is has changed: replicas are told."""
         if isinstance(self.state, TracedState):
             self.state.paced.add(row)

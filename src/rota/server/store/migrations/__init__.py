@@ -20,14 +20,14 @@ def bring(
 
     StoreError if a newer rota, or another program, has written it.
     """
-    found = version(connection)
-    if found == head:
+    current = version(connection)
+    if current == head:
         return False
-    if found is not None and not (found.isdigit() and len(found) == len(head)):
-        raise StoreError(f"{where} belongs to another program (its version is {found!r}); name another one")
-    if found is not None and found > head:
+    if current is not None and not (current.isdigit() and len(current) == len(head)):
+        raise StoreError(f"{where} belongs to another program (its version is {current!r}); name another one")
+    if current is not None and current > head:
         raise StoreError(
-            f"{where} was written by a newer rota (schema {int(found)}); this one knows {int(head)}: "
+            f"{where} was written by a newer rota (schema {int(current)}); this one knows {int(head)}: "
             "install that version, or name another database"
         )
     _upgrade(connection, head, versions)
@@ -38,8 +38,8 @@ def version(connection: Connection) -> str | None:
     """The version of the database; None if it is empty."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return found
+    number: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return number
 
 
 def _upgrade(connection: Connection, head: str, versions: str) -> None:
