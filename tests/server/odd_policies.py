@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rota.knowledge.needs import Knowledge
@@ -116,6 +116,31 @@ class Levelled:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
+
+
+class _NoOrder:
+    """Cannot say who is before whom."""
+
+    spreads = True
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        raise IndexError(f"no place for row {row}")
+
+    def fits(self, snapshot: Snapshot, scratch: object, row: int) -> bool:
+        return True
+
+
+@register("inexplicable", "Decides well, and breaks when asked why")
+class Inexplicable:
+    """For explanations that fail."""
+
+    needs: frozenset[Knowledge] = frozenset()
+
+    def __init__(self) -> None:
+        self.inner = ByPriority(lambda snapshot, row: row)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return replace(self.inner.decide(snapshot, memory), ranking=_NoOrder())
 
 
 @register("sleepy", "Tiresias that takes its time")

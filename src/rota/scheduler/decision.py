@@ -90,3 +90,6 @@ class Decision:
     """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
     ranking: Ranking | None = field(default=None, compare=False, repr=False)
     """Answers why a job waits, when somebody asks; no part of what is decided."""
+    otherwise: Constraint | None = field(default=None, compare=False, repr=False)
+    """What keeps a job waiting if nothing else does: the policy's own rule in a sentence, for such as let
+    jobs take turns or cut the cluster into parts; no part of what is decided either."""

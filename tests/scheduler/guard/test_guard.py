@@ -246,7 +246,7 @@ def test_the_quick_check_agrees_with_the_full_one() -> None:
             for row in rng.integers(0, 5, count)
         ]
         decision = Decision({}, given, [0] if rng.random() < 0.5 else [])
-        quick = guard._is_plainly_sound(state, decision)
+        quick = guard.is_plainly_sound(state, decision)
         full = [*guard._check_names(state, decision)]
         full = full or [b for g in given for b in guard.check_shape(state, g)]
         full = full or guard.check_claims(state, decision)

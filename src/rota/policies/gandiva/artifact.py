@@ -25,6 +25,7 @@ from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
 from rota.policies.gandiva.node_sets import NodeSet, NodeSets
 from rota.policies.gandiva.placement import GroupFitter
+from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate
@@ -75,7 +76,8 @@ class SetTurns:
         moves = _outline(memory["sets"]) != before
         grants, away = _turns(snapshot, sets)
         preempt = [row for row in away if self._in_sets(snapshot, row)]
-        return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=_next(now, moves, sets))
+        wake = _next(now, moves, sets)
+        return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
 
     def _in_sets(self, snapshot: Snapshot, row: int) -> bool:
         """True for jobs as the simulators know them: counting GPUs decides whether they fit."""

@@ -23,7 +23,7 @@ from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.placement import Placement, Seat, demand_of
 from rota.policies.gandiva.server_groups import Grounds, ServerGroup, ServerGroups, members
-from rota.policies.gandiva.turns import join_turn, take_turn
+from rota.policies.gandiva.turns import TAKES_TURNS, join_turn, take_turn
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.resize import feasible_counts
@@ -81,7 +81,9 @@ class GandivaDecision:
         grants, preempt = self._seat()
         if self.homes.has_changed:
             self.memory["refused"] = 0
-        return Decision(self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake())
+        return Decision(
+            self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake(), otherwise=TAKES_TURNS
+        )
 
     # -- what has happened -------------------------------------------------------------------------
 

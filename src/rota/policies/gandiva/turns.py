@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from rota.model.grants import Code, Constraint
+
 Fits = Callable[[int], bool]
 """Whether a job fits what is still free; if it does, that room is taken."""
+
+TAKES_TURNS = Constraint(
+    Code.POLICY, detail="waits for its turn on a server for jobs of its size; what is free is on others"
+)
+"""Why a job waits that would fit on what is free."""
 
 
 def take_turn(circle: list[int], fits: Fits) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
-from rota.model.grants import Grant, Reservation
+from rota.model.grants import Code, Constraint, Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
@@ -68,7 +68,11 @@ class Partition:
                 entries[name] = entry_of(decision)
                 decisions.append((part, decision))
         wake = joined(wake_of(entry) for entry in entries.values())
-        return _together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
+        decision = _together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
+        decision.otherwise = Constraint(
+            Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
+        )
+        return decision
 
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""

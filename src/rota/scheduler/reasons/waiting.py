@@ -103,7 +103,9 @@ def _refused(snapshot: Snapshot, row: int) -> Constraint:
 
 
 def _unsaid(snapshot: Snapshot, decision: Decision) -> Constraint:
-    """Nothing binds: the job waits for the policy to come round, or for reasons of its own."""
+    """Nothing binds: the job waits by a rule of the policy's, or for it to come round."""
+    if decision.otherwise is not None:
+        return decision.otherwise
     if decision.wake.at_s < float("inf"):
         return Constraint(Code.ROUND, provided=max(decision.wake.at_s - snapshot.now, 0.0))
     return UNSAID

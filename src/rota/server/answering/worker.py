@@ -226,7 +226,9 @@ def _first_look(moment: Frozen, case: Case, row: int) -> tuple[bool, list[Any]]:
     if state.phase.item(row) == Phase.RUNNING:
         return True, []
     last = policy.last or Decision({}, wake=loop.wake)
-    in_force = Decision({}, wake=loop.wake, reasons=last.reasons, ranking=last.ranking)
+    in_force = Decision(
+        {}, wake=loop.wake, reasons=last.reasons, ranking=last.ranking, otherwise=last.otherwise
+    )
     return False, [pack_constraint(one) for one in explain(loop.snapshot(), in_force, row)]
 
 

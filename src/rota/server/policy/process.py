@@ -150,8 +150,8 @@ class Child:
         self._follow(request.frames)
         snapshot = self._snapshot()
         last = self.last
-        ranking = Decision({}, wake=last.wake, reasons=last.reasons, ranking=last.ranking)
-        return {"rows": {row: self._why(snapshot, ranking, row) for row in request.rows}}
+        in_force = replace(last, grants=(), preempt=(), reject={}, cancel={}, reservations=None)
+        return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
         constraints = list(explain(snapshot, decision, row) or explain_running(snapshot, row))
