@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli.shell import JsonFlag, check_folder, complete_format, complete_policy, console, print_json
+from rota.cli.shell import (
+    KNOWLEDGE_HELP,
+    JsonFlag,
+    check_folder,
+    complete_format,
+    complete_policy,
+    console,
+    print_json,
+)
 from rota.errors import InputError
-from rota.knowledge.registry import Where, help_text
 from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
@@ -33,9 +40,7 @@ def snapshot(
         str,
         typer.Option(metavar="SPEC", help="80x8:V100 (nodes x GPUs), several by commas; auto; or FILE.yaml."),
     ] = "auto",
-    knowledge: Annotated[
-        str | None, typer.Option(metavar="KIND=SOURCE", help=help_text(Where.SIMULATED))
-    ] = None,
+    knowledge: Annotated[str | None, typer.Option(metavar="KIND=SOURCE", help=KNOWLEDGE_HELP)] = None,
     semantics: Annotated[str, typer.Option(metavar="PRESET", help="Timing rules.")] = "exact",
     costs: Annotated[str | None, typer.Option(metavar="COSTS", help="As for `rota simulate`.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,

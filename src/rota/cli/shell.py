@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 100
+KNOWLEDGE_HELP = (
+    "duration=oracle (default), predicted or user; service history=predicted (default) or measured[:FILE]; "
+    "throughput=oracle (default) or assumed; scaling=oracle (default), assumed or measured; "
+    "utilisation=oracle (default) or assumed."
+)
+"""What the registry of knowledge says of simulations; written out, since to ask it loads NumPy.  A test
+holds it to the registry."""
 """Columns when standard output is no terminal."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.shell import (
+    KNOWLEDGE_HELP,
     JsonFlag,
     check_folder,
     complete_format,
@@ -17,7 +18,6 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
-from rota.knowledge.registry import Where, help_text
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def simulate(
             autocompletion=complete_policy,
         ),
     ] = ["fifo"],  # noqa: B006 (typer copies it)
-    knowledge: Annotated[Text, typer.Option(metavar="KIND=SOURCE", help=help_text(Where.SIMULATED))] = None,
+    knowledge: Annotated[Text, typer.Option(metavar="KIND=SOURCE", help=KNOWLEDGE_HELP)] = None,
     semantics: Annotated[
         str,
         typer.Option(
