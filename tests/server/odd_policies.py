@@ -70,7 +70,7 @@ class Odd:
         time.sleep(60)
 
     def _write(self, data: bytes) -> None:
-        for fd in range(3, 64):
+        for fd in sorted(int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2):
             try:
                 is_socket = os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")
             except OSError:

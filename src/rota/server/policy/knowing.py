@@ -94,22 +94,18 @@ class KnowledgeHeard:
 
     def __init__(self) -> None:
         self.known: dict[Knowledge, Known] = {}
+        self._written: dict[Knowledge, tuple[dict[str, Array], dict[str, Array]]] = {}
+        """The columns and what they share behind `known`, which shows them read-only."""
 
     def learn(self, news: Collection[Rows]) -> None:
         """Take in what `KnowledgeTold.news` has said."""
         for told in news:
-            old = self.known.get(told.kind)
-            if told.rows is None or old is None:
-                self.known[told.kind] = Known(_own(told.values), told.provenance)
+            changed, new = _parts(told.values)
+            columns, shared = self._written.get(told.kind, ({}, {}))
+            if told.rows is None or not columns:
+                columns = {name: np.array(column) for name, column in changed.items()}
             else:
-                columns, shared = _parts(old.values)
-                changed, new = _parts(told.values)
                 for name, values in changed.items():
                     columns[name][told.rows] = values
-                self.known[told.kind] = Known(_whole(columns, {**shared, **new}), told.provenance)
-
-
-def _own(values: Array | Table) -> Array | Table:
-    """A copy that may be written into."""
-    columns, shared = _parts(values)
-    return _whole({name: np.array(column) for name, column in columns.items()}, shared)
+            self._written[told.kind] = columns, {**shared, **new}
+            self.known[told.kind] = Known(_whole(columns, {**shared, **new}), told.provenance)
