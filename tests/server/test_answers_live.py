@@ -127,6 +127,7 @@ def test_the_shadow_says_what_it_would_do(live: LiveCluster) -> None:
 
 def test_a_policy_that_cannot_decide_here_is_refused(live: LiveCluster) -> None:
     """And the old one stays, as does what its shadow is."""
+    live.wait(live.submit("true", time_s=10))  # while the scheduler starts no policy is tried
     before = call(live, "GET", "/v1/policy")
     for path in ("/v1/policy", "/v1/policy/shadow"):
         with pytest.raises(Refused, match=r"'partition' fails at the present moment: .*level 'vc'") as caught:
