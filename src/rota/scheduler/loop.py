@@ -230,15 +230,9 @@ class Loop:
         self.counts.decisions += 1
         if self.state.refused:
             self.state.refused = {}
-        if not is_plainly_sound(self.state, decision):
-            decision.grants = [with_one_nan(grant) for grant in decision.grants]
-            breaches = self._check(self.state, decision)
-            if breaches:
-                decision = self._handle(breaches, decision)
-        elif decision.preempt or self.rules is not None:
-            breaches = self._check_further(self.state, decision)
-            if breaches:
-                decision = self._handle(breaches, decision)
+        breaches = self._breaches(decision)
+        if breaches:
+            decision = self._handle(breaches, decision)
         self._note_waits(snapshot, decision)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
@@ -249,6 +243,15 @@ class Loop:
         self._adopt(decision)
         if len(self.state.held) < held and self._is_due(_END):
             self._decide(Batch(self.state.now, _END))  # jobs it let go by ending others are news to it
+
+    def _breaches(self, decision: Decision) -> Sequence[Breach]:
+        """What speaks against `decision`; most are plainly sound, and looked at once."""
+        if not is_plainly_sound(self.state, decision):
+            decision.grants = [with_one_nan(grant) for grant in decision.grants]
+            return self._check(self.state, decision)
+        if decision.preempt or self.rules is not None:
+            return self._check_further(self.state, decision)
+        return ()
 
     def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:
         """In a simulation a breach is an error; live, offenders and what depends on them are refused."""

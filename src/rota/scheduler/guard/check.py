@@ -1,7 +1,7 @@
 """The guard: no decision breaks a rule of the cluster, whoever made it.
 
 It recomputes every claim from the grants themselves and trusts nothing of the policy's own accounting.
-Rules stand in `guard_rules`; here the checks are put in sequence: who is named, then each grant by itself,
+Rules stand in `rules`; here the checks are put in sequence: who is named, then each grant by itself,
 then all of them together.
 """
 
