@@ -11,14 +11,14 @@ from rota.training import gate, protocol
 
 stop, script = int(sys.argv[1]), sys.argv[2]
 sys.argv = sys.argv[2:]
-step = gate.Gate.step
+step = gate.StepGate.step
 
 
-def step_and_tell(self: gate.Gate, loss: Any = None, samples: float = 0.0) -> None:
+def step_and_tell(self: gate.StepGate, loss: Any = None, samples: float = 0.0) -> None:
     if self.step_count + 1 == stop:
         protocol.command(os.environ["ROTA_TRAINING_DIR"], protocol.Directive("leave"))
     step(self, loss, samples)
 
 
-gate.Gate.step = step_and_tell  # type: ignore[method-assign]
+gate.StepGate.step = step_and_tell  # type: ignore[method-assign]
 runpy.run_path(script, run_name="__main__")
