@@ -153,6 +153,8 @@ class Exit(BaseModel):
     """Last lines of that rank's log, for the classifier: at most 4,000 characters."""
     oom: bool = False
     """The kernel killed it for memory, as far as can be told."""
+    by_itself: bool = False
+    """That rank had ended before anything was done to the part: no signal, no directive to go."""
 
 
 class ProgressReport(BaseModel):

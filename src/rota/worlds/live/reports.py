@@ -255,7 +255,7 @@ def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuil
         _leave(job, attempt)
     elif verdict.cause is Cause.FINISHED:
         _finish(live, job, attempt, verdict, batch)
-    elif attempt.told is not None:
+    elif attempt.told is not None and not _failed_before(attempt, verdict):
         _gone_as_told(live, job, attempt, verdict, batch)
     elif verdict.cause is Cause.REQUEUE:
         attempt.how = How.PREEMPTED.value
@@ -303,9 +303,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, ba
     """The program has come to its end, even if it was told to go meanwhile."""
     attempt.how = How.FINISHED.value
     job.exit = attempt.exit
-    newest = job.attempt
-    if newest is not None and newest is not attempt and not newest.is_over:
-        lifecycle.withdraw(live, newest)
+    _take_back(live, job, attempt)
     lifecycle.end(live, job, "COMPLETED", verdict.sentence, attempt.end_s)
     if live.is_running(job):
         batch.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
@@ -328,6 +326,19 @@ def _gone_as_told(
         lifecycle.order(live, job, newest)
     elif live.is_running(job) and newest is attempt:
         _wait_again(live, job, attempt, How.PREEMPTED, batch)
+
+
+def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
+    """What the job was given while nobody knew that `attempt` had ended is of no use to it."""
+    newest = job.attempt
+    if newest is not None and newest is not attempt and not newest.is_over:
+        lifecycle.withdraw(live, newest)
+
+
+def _failed_before(attempt: Attempt, verdict: Verdict) -> bool:
+    """Whether the program had failed by itself before it could be told to go: then that is its end."""
+    end = attempt.exit
+    return end is not None and end.by_itself and verdict.cause in (Cause.USER, Cause.OOM)
 
 
 def _as_told(attempt: Attempt, verdict: Verdict) -> str:
@@ -358,8 +369,9 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batc
     """A failure nobody asked for: tried again after a pause, or for good."""
     is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
     how = How.LOST if is_infrastructure else How.FAILED
-    attempt.how = how.value
+    attempt.how, attempt.is_for_others = how.value, False
     lifecycle.keep_work(live, job, attempt, completely=False)
+    _take_back(live, job, attempt)
     if is_infrastructure:
         job.infrastructure_failures += 1
         failures, most = job.infrastructure_failures, job.spec.retries
