@@ -42,9 +42,7 @@ def test_an_end_counts_from_when_it_was() -> None:
     assert [(i.start_s, i.end_s, i.overhead_s) for i in stage.intervals] == [(1.0, 10.0, 2.0)]
 
 
-@pytest.mark.parametrize(
-    ("said_s", "kept_s"), [(-500.0, 5.0), (4.0, 5.0), (1e6, HEARD_S), (float("nan"), 5.0)]
-)
+@pytest.mark.parametrize(("said_s", "kept_s"), [(-500.0, 5.0), (4.0, 5.0), (1e6, HEARD_S)])
 def test_a_wrong_clock_makes_no_impossible_times(said_s: float, kept_s: float) -> None:
     stage = Stage(n0=1)
     stage.now = 5.0
@@ -170,7 +168,7 @@ def test_who_is_made_to_end_has_ended_when_its_processes_left(way: str, state: s
     ],
 )
 def test_an_own_end_wins_over_a_preemption(code: int, by_itself: bool, again: bool, state: str) -> None:
-    """The program ends at 5 s, is preempted at 6 s, and may be granted devices again before that is heard of."""
+    """It ends at 5 s, is preempted at 6 s, and may be granted devices again before that is heard of."""
     stage = Stage(n0=2)
     row = stage.submit()
     stage.start(row, 0)

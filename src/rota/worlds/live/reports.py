@@ -65,6 +65,11 @@ def _look_at_devices(live: LiveJobs, node: LiveNode, request: SyncRequest, batch
     """Devices that have become unhealthy take no new jobs; those that are well again do."""
     first = int(live.machines.cluster.first_device[node.position])
     for device in request.devices or ():
+        if device.index >= len(node.info.devices):
+            live.unsaved.event(
+                "device", "", f"{node.name} has no device {device.index}, of which its agent told"
+            )
+            continue
         was_sick = device.index in node.sick
         if not device.healthy and not was_sick:
             node.sick[device.index] = device.why
