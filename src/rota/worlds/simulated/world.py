@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.errors import InputError, WorldError
@@ -20,7 +19,6 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant, Leave, Role, is_adjustment
 from rota.model.jobs import Outcome
-from rota.model.reasons import Code, Constraint
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
@@ -30,6 +28,7 @@ from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
+from rota.worlds.simulated.holds import RecordedHolds
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
@@ -114,9 +113,7 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
-        self._holds = self._recorded_holds()
-        self._held_until = {row: until_s for until_s, row in self._holds}
-        """Until when jobs are held from submission on, as the trace recorded; the next one stands last."""
+        self._holds = RecordedHolds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -137,8 +134,7 @@ class SimulatedWorld:
         finish = self._next_finish()
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
-        release = self._holds[-1][0] if self._holds else math.inf
-        now = min(arrival, finish, until, release)
+        now = min(arrival, finish, until, self._holds.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -155,8 +151,8 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
-        if self._holds:
-            self._hold(batch)
+        if self._holds and self._holds.follow(batch, self.state):
+            batch.cause |= _ARRIVAL
         if until == now:
             batch.cause |= _TIMER
         return batch
@@ -164,27 +160,6 @@ class SimulatedWorld:
     def _is_over(self) -> bool:
         """True if no job lives, so that only further arrivals would be news."""
         return not (self.state.running.n or self.state.waiting.n or self._holds)
-
-    def _recorded_holds(self) -> list[tuple[float, int]]:
-        """When each job comes free that was held after its submission, the latest first.
-
-        Jobs that start after others are held by those.
-        """
-        held_s, after = self.trace.truth.held_s, self.jobs.after
-        rows = [row for row in np.flatnonzero(held_s > 0.0).tolist() if not after.get(row)]
-        return sorted(((self._tick(self._submit[row] + held_s.item(row)), row) for row in rows), reverse=True)
-
-    def _hold(self, batch: Batch) -> None:
-        """Hold who arrives before its time, let go whose time has come."""
-        state, due = self.state, []
-        while self._holds and self._holds[-1][0] <= batch.now:
-            due.append(self._holds.pop()[1])
-            del self._held_until[due[-1]]
-        early = [row for row in batch.arrived if row in self._held_until and state.feasible[row]]
-        batch.held = [(row, _until(self._held_until[row])) for row in early]
-        batch.released = sorted(row for row in due if row in state.held)
-        if batch.released:
-            batch.cause |= _ARRIVAL
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version
@@ -522,11 +497,6 @@ class SimulatedWorld:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
         return 0.0
-
-
-def _until(moment_s: float) -> str:
-    """What a job is told that the trace holds until then."""
-    return Constraint(Code.BEGIN, detail=f"{moment_s:g} s, when the trace has it eligible").note()
 
 
 def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
