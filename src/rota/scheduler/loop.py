@@ -15,9 +15,9 @@ from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
 from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
-from rota.scheduler.job_columns import Jobs
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.snapshot_jobs import Jobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
 

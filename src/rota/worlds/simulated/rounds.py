@@ -209,9 +209,9 @@ class RoundWorld(SimulatedWorld):
 
     def _note_finishes(self, stops: Floats, finishes: Bools) -> None:
         at_end = self.semantics.finish is Finish.ROUND_END
-        found = np.flatnonzero(finishes)
-        moments = np.full(len(found), self._end) if at_end else stops[found]
-        self._finishes = sorted(zip(moments.tolist(), self._rows[found].tolist(), strict=True), reverse=True)
+        ending = np.flatnonzero(finishes)
+        moments = np.full(len(ending), self._end) if at_end else stops[ending]
+        self._finishes = sorted(zip(moments.tolist(), self._rows[ending].tolist(), strict=True), reverse=True)
 
     def _close(self, now: float) -> None:
         """Write down what the jobs that still run have done."""

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rota import __version__
 from rota.knowledge.needs import Provider
@@ -138,7 +138,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def with_seed(setting: Setting, seed: int) -> Setting:
-    return replace(setting, seed=seed)
