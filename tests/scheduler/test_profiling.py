@@ -35,7 +35,7 @@ class Seconds(Provides):
 
 
 class Profiler:
-    """Runs A to measure it until 30, or to its end, and notes when it is told of it, and of how many seconds."""
+    """Runs A to measure it until 30, or to its end; notes when it is told of it, and how many seconds."""
 
     needs = frozenset({Knowledge.SKEW})
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from site_play import Program, Site
 
 from rota.model.tenants import Tenants
-from rota.table.progress import COLUMNS as PROGRESS
 from rota.server.rebuilding import LEAST_CAPACITY, rebuild, wake_of
 from rota.server.stepping import plain_wake
 from rota.server.store.rows import NewJob
+from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.state import COLUMNS, Phase, State
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest

@@ -252,7 +252,7 @@ class Loop:
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
 
     def _follow_up(self, cause: int) -> None:
-        """What a decision has brought about is news to the policy: jobs let go by ending others, measurements."""
+        """What a decision has brought about is news: jobs let go by ending others, measurements."""
         if not cause:
             return
         if cause & _PROFILED and self._listeners:

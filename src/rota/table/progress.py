@@ -30,7 +30,7 @@ class Progress:
         self.since = np.zeros(rows)
         """Moment from which work is done at `rate`; may lie ahead of now."""
         self.batch: Floats = np.full(rows, np.nan) if batch is None else batch
-        """Batch size that the program of each row, while it runs, says it works with; NaN if it says nothing."""
+        """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
         self.can = np.full(rows, _ALL, dtype=np.int64)
         """What each row bears, as `Can` flags."""
         self.per_s = per_s

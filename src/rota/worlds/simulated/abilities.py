@@ -65,8 +65,8 @@ class Abilities:
         if row not in self._left:
             return
         can, (gpus, nodes), now = self.progress.can.item(row), self._left.pop(row), _place(grant, occupancy)
-        goes_on = (gpus, nodes) == now if not can & Can.CHECKPOINT else can & Can.RESIZE or gpus == now[0]
-        if not goes_on:
+        is_bound = not can & Can.CHECKPOINT
+        if (gpus, nodes) != now if is_bound else gpus != now[0] and not can & Can.RESIZE:
             self.forgone[row] = self.progress.base.item(row)
             self.progress.base[row] = 0.0
 

@@ -46,7 +46,7 @@ class Setting:
     observation_noise: float = 0.0
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
-    """What jobs bear without losing their work, by workload, `*` for all others; everything where not said."""
+    """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
     seed: int = 0
     until_s: float = float("inf")
 
