@@ -76,7 +76,7 @@ def _place(grant: Grant, occupancy: Occupancy) -> Place:
 
 
 def parse_can(text: str) -> dict[str, Can]:
-    """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; a part without a name is for all others.
+    """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; one without a name is for all others.
 
     Words are all, nothing, suspend, checkpoint, resize and batch.  InputError names the one that is wrong.
     """
