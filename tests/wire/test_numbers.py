@@ -66,9 +66,7 @@ def test_what_no_record_can_hold_is_refused(form: type[BaseModel], said: dict[st
 
 
 @given(st.floats(), st.floats(), st.integers(), st.floats())
-def test_what_is_taken_can_be_read_again(
-    cpus: float, memory_gib: float, index: int, device_gib: float
-) -> None:
+def test_what_is_taken_can_be_read_again(cpus: float, gib: float, index: int, device_gib: float) -> None:
     """Whatever a machine says is refused, or the same once it has been on record."""
     said = node(cpus=cpus, memory_gib=gib, devices=devices(index, memory_gib=device_gib))
     try:
