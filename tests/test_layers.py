@@ -145,7 +145,7 @@ def beyond_core(name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{top} is not in the core"
 
 
-BEHIND_SNAPSHOTS = {"snapshot.py", "job_columns.py", "loop.py"}
+BEHIND_SNAPSHOTS = {"snapshot.py", "snapshot_jobs.py", "loop.py"}
 """Modules of the scheduler, besides those in `moments`, that know the table behind a snapshot."""
 
 

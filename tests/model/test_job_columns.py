@@ -9,7 +9,7 @@ import pytest
 from rota.client.fields import PARSERS
 from rota.model.job_columns import COLUMNS, EVEN, SUBMITTED, WORDED, words_of
 from rota.model.jobs import Job, JobTable
-from rota.scheduler.job_columns import Jobs
+from rota.scheduler.snapshot_jobs import Jobs
 from rota.server.store.rows import JobAsked
 from rota.wire.job import JobSpec
 

@@ -15,7 +15,7 @@ from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import check
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.priority import ByPriority
-from rota.scheduler.victims import cheaper_victims, since_start
+from rota.scheduler.victims import cheaper_victims
 from scripted import state_of
 
 COSTS = {0: 30.0, 1: 10.0, 2: 20.0}
@@ -73,12 +73,6 @@ def test_a_policy_that_does_not_say_who_is_equal_is_left_alone() -> None:
     state = state_of(JOBS, "1x6", THREE, 5.0)
     decision = Decision({}, [Grant(3, (0, 1))], [0])
     assert cheaper_victims(Snapshot(state), decision, lambda row: COSTS[row]) is decision
-
-
-def test_what_a_preemption_costs_if_nobody_knows_better() -> None:
-    state = state_of(JOBS, "1x6", [Grant(0, (0, 1)), Grant(4, (4,))], 5.0)
-    state.since_s[4] = 3.0
-    assert since_start(state) == {0: 10.0, 4: 2.0}
 
 
 @given(st.data())

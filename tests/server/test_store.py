@@ -11,8 +11,8 @@ from postgres import postgres  # noqa: F401
 from store_place import SPEC, Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 
 from rota.errors import InputError
+from rota.server.policy.messages import seal
 from rota.server.store import loading, reading, stepping
-from rota.server.store.blob import pack_value
 from rota.server.store.rows import (
     AttemptRow,
     CommandDone,
@@ -159,7 +159,7 @@ def whole_step(memory: bytes) -> Step:
 def test_a_whole_step(store: Store) -> None:
     store.add_jobs("ann", "vision", jobs_of(3), 1.0)
     number = store.add_command(1.0, "ann", "cancel", row=1, args={"reason": "no"})
-    step = whole_step(memory := pack_value({"queues": np.arange(5)}))
+    step = whole_step(memory := seal({"queues": np.arange(5)}))
     store.commit(replace(step, done=[replace(step.done[0], seq=number)]))
 
     assert store.job(0).now == step.jobs[0]  # type: ignore[union-attr]

@@ -63,3 +63,14 @@ def test_the_simulator_rounds_as_python_2_did() -> None:
     """1 of 64 samples within reach is 0.015625, which rounds up, not to even."""
     samples = [10] + [1000] * 63
     assert SimulatorGittins(samples, 100).ranks[0] == pytest.approx(0.01563e6 / ((10 + 6300) // 64), abs=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_service_that_equals_a_sample_but_for_rounding() -> None:
+    """What is left is smaller than the sums can tell apart; the index is large, positive, and no warning."""
+    samples = np.sort(np.round(np.random.default_rng(1).uniform(0.0, 1e7, 10_000), 1))
+    index = Gittins(samples)
+    for sample in samples[::50]:
+        for quantum in (1e-9, 3.0, math.inf):
+            value = index.index(np.array([np.nextafter(sample, 0.0)]), quantum).item()
+            assert 0.0 < value < math.inf, (sample, quantum)

@@ -45,9 +45,9 @@ class ServiceSamples(Provides):
         values = frame[name].cast(pl.Float64, strict=False)
         wrong = (values.is_null() | ~values.is_finite() | (values < 0)).fill_null(True).arg_true()
         if len(wrong):
-            found = frame[name][wrong[0]]
+            value = frame[name][wrong[0]]
             raise InputError.at(
-                f"{found!r} is no service",
+                f"{value!r} is no service",
                 file=path,
                 row=wrong[0] + 2,
                 field=name,

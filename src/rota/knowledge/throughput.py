@@ -154,8 +154,8 @@ def accepted(jobs: JobTable, cluster: Cluster) -> Bools:
     for i, mask in enumerate(masks.tolist()):
         names = jobs.types_in(mask)
         allowed[i] = [not mask or name in names for name in cluster.type_names]
-    found: Bools = allowed[which]
-    return found
+    of_jobs: Bools = allowed[which]
+    return of_jobs
 
 
 def given_throughput(rates: Floats, provenance: Provenance = Provenance.ORACLE) -> Given:

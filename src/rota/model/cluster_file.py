@@ -243,10 +243,10 @@ def _row_of(node: yaml.Node, where: Location) -> int:
             node = node.value[part]
             row = node.start_mark.line + 1
         elif isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == part), None)
-            if found is None:
+            pair = next(((key, value) for key, value in node.value if key.value == part), None)
+            if pair is None:
                 break
-            row, node = found[0].start_mark.line + 1, found[1]
+            row, node = pair[0].start_mark.line + 1, pair[1]
     return row
 
 

@@ -76,7 +76,7 @@ def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
         nodes &= np.isin(cluster.node_type, codes)
     room = cluster.node_gpus[nodes] if need.gpus else np.ones(int(nodes.sum()), dtype=np.int64)
     least = min(max(need.gpus_min, 1), int(room.sum()))
-    found = []
+    shortfalls = []
     for wanted, capacities, what in (
         (need.cpus, cluster.node_cpus, "CPU cores"),
         (need.memory_gib, cluster.node_memory_gib, "GiB of host memory"),
@@ -88,5 +88,5 @@ def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
         fed = np.where(capacity > 0, np.floor(capacity / of_each + _ROUNDING), np.inf)  # 0 is unlimited
         if np.minimum(room, fed).sum() < least:
             on_one = of_each * min(least, int(room.max()))
-            found.append(Shortfall(on_one, float(capacity.max()), what))
-    return found
+            shortfalls.append(Shortfall(on_one, float(capacity.max()), what))
+    return shortfalls

@@ -105,11 +105,6 @@ class GrowingTable:
         for name, value in values.items():
             self._columns[name][row] = self._code(name, value) if name in CODED else value
 
-    def types_of(self, row: int) -> tuple[str, ...]:
-        """Acceptable GPU types of `row`; none for any."""
-        mask = int(self._columns["gpu_types"][row])
-        return tuple(name for bit, name in enumerate(self._types) if mask >> bit & 1)
-
     def _code(self, column: str, name: str) -> int:
         if not name:
             return -1

@@ -62,9 +62,9 @@ class Tenants:
 
     def lineage(self, path: str) -> tuple[Tenant, ...]:
         """The configured tenants from `path` up to the root; a job counts against each of them."""
-        found = []
+        configured = []
         while path:
             if path in self.by_path:
-                found.append(self.by_path[path])
+                configured.append(self.by_path[path])
             path = path.rpartition("/")[0]
-        return tuple(found)
+        return tuple(configured)

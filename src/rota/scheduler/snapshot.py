@@ -10,7 +10,7 @@ from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.grants import Grant, Reservation
-from rota.scheduler.job_columns import Jobs
+from rota.scheduler.snapshot_jobs import Jobs
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
 from rota.table.view import View

@@ -15,7 +15,6 @@ from typing import Protocol, runtime_checkable
 from rota.model.grants import Grant, Role
 from rota.scheduler.decision import Decision
 from rota.scheduler.snapshot import Snapshot
-from rota.table.state import State
 
 Cost = Callable[[int], float]
 """Seconds of work that the preemption of a running job would cost."""
@@ -28,14 +27,6 @@ class RanksAlike(Protocol):
     def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
         """True if `one` and `other` have the same rank."""
         ...
-
-
-def since_start(state: State) -> dict[int, float]:
-    """The cost of each running job if nobody knows better: device-seconds since its present start."""
-    return {
-        row: (state.now - state.since_s.item(row)) * max(len(grant.devices), 1)
-        for row, grant in state.grants.items()
-    }
 
 
 def cheaper_victims(snapshot: Snapshot, decision: Decision, cost_of: Cost) -> Decision:

@@ -30,6 +30,9 @@ class Gittins:
         low = np.searchsorted(self.samples, service, side="right")
         high = np.searchsorted(self.samples, service + quantum, side="right")
         spent = self._sum_below[high] - self._sum_below[low] - service * (high - low)
+        # A difference of large sums may lose what is left to the next sample, the least that each costs.
+        next_one = self.samples[np.minimum(low, n - 1)] if n else service
+        spent = np.maximum(spent, (next_one - service) * (high - low))
         # Those that outlast the quantum cost all of it; with an endless quantum there are none.
         spent = spent + np.where(high < n, n - high, 0) * np.where(np.isinf(quantum), 0.0, quantum)
         index: Floats = np.where(low < n, (high - low) / np.where(low < n, spent, 1.0), 0.0)

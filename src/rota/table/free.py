@@ -172,9 +172,9 @@ def mask_of(nodes: list[int]) -> int:
 
 def nodes_in(mask: int) -> list[int]:
     """The node ids of a bit mask, ascending."""
-    found = []
+    nodes = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        nodes.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return nodes

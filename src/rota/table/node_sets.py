@@ -16,6 +16,8 @@ class NodeSets:
             for code in range(len(cluster.type_names))
         ]
         """Per type of device, its nodes."""
+        self.lowest_units = _lowest_units(cluster)
+        """Nodes of each unit of the lowest level above them; all nodes together where there is no level."""
         first, memory = cluster.first_device.tolist(), cluster.device_memory_gib.tolist()
         self._memory_gib = {node: memory[d] for node, d in enumerate(first[:-1]) if d < first[node + 1]}
         self._with_memory: dict[float, int] = {}
@@ -27,3 +29,11 @@ class NodeSets:
             has = [node for node, gib in self._memory_gib.items() if not gib or gib >= need_gib]
             nodes = self._with_memory[need_gib] = mask_of(has)
         return nodes
+
+
+def _lowest_units(cluster: Cluster) -> list[int]:
+    """Units of a level nest in those of the wider ones, so that the codes of the last level are enough."""
+    if not cluster.levels:
+        return [mask_of(list(range(cluster.nodes)))]
+    codes = list(cluster.levels.values())[-1].tolist()
+    return [mask_of([node for node, code in enumerate(codes) if code == unit]) for unit in sorted(set(codes))]

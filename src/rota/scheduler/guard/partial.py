@@ -16,7 +16,7 @@ from rota.scheduler.guard.check import Breach, check
 from rota.table.state import State
 
 
-class Salvage(NamedTuple):
+class SoundPart(NamedTuple):
     """What is left of a decision."""
 
     decision: Decision
@@ -29,7 +29,7 @@ Check = Callable[[State, Decision], list[Breach]]
 """The rules: breaches of a decision, none if it is sound."""
 
 
-def sound_part(state: State, decision: Decision, check: Check = check) -> Salvage:
+def sound_part(state: State, decision: Decision, check: Check = check) -> SoundPart:
     """What can be carried out of `decision`, found by refusing offenders round by round."""
     refused_for: list[Breach] = []
     left = decision
@@ -40,7 +40,7 @@ def sound_part(state: State, decision: Decision, check: Check = check) -> Salvag
         left = _without(left, jobs, owners)
     refused = {breach.job for breach in refused_for}
     wanted = _devices(grant for grant in decision.grants if grant.job in refused)
-    return Salvage(_sparing(state, left, wanted, check), refused_for)
+    return SoundPart(_sparing(state, left, wanted, check), refused_for)
 
 
 def _devices(grants: Iterable[Grant]) -> set[int]:

@@ -1,8 +1,9 @@
 """Queues by service received: down a level at each limit, back to the top after starving.
 
 A job's *counted* service starts at 0 and starts again at each promotion; its level is the number of
-limits it has reached.  A job below the top level that has waited `knob` times as long as it has run is
-promoted.  Both runs and waits count from the last promotion, and waits only from the first run after it.
+limits it has reached.  A job below the top level that waits, or is to be stopped, and has waited `knob` times
+as long as it has run is promoted.  Both runs and waits count from the last promotion, and waits only from the
+first run after it.
 
 Memory    `levels`  level of each job that is not in the top one
           `resets`  per promoted job: GPU-seconds and seconds run at its promotion, and seconds waited when
@@ -25,6 +26,8 @@ from rota.scheduler.stages.alarms import Alarms
 from rota.table.state import Phase
 
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+_ROUNDING = 1e-12
+"""Part of all service by which a limit may be missed and counts as reached: what counts is a difference."""
 
 
 class ServiceMetric(StrEnum):
@@ -65,6 +68,19 @@ class Levels:
             moved.append(row)
         return moved
 
+    def catch_up(self, snapshot: Snapshot, preempt: Sequence[int]) -> list[int]:
+        """Demote and promote those about to be stopped whose time has come; the rows whose level changed.
+
+        Whoever chose `preempt` has to choose again if there are any: nobody due for promotion is stopped at
+        its old level, since nothing would wake the policy for it afterwards.
+        """
+        return [row for row in preempt if self._due(snapshot, row)] if self.knob else []
+
+    def is_returning(self, row: int) -> bool:
+        """True for a promoted job that has not run since."""
+        reset = self.resets.get(row)
+        return reset is not None and reset[2] < 0.0
+
     def next_s(self, snapshot: Snapshot, grants: Sequence[Grant], preempt: Sequence[int]) -> float:
         """The next moment at which a level changes, once `grants` and `preempt` are carried out."""
         jobs, by_row, now = snapshot.jobs, snapshot.by_row, snapshot.now
@@ -78,10 +94,10 @@ class Levels:
                 left = self.limits[self.of(row)] - self._before(snapshot, row)
                 moment = min(moment, now + left / rate)
         for row in preempt if self.knob else ():
-            starved_s = self._starved(snapshot, row, jobs.ran_s(row))
-            if starved_s > now:  # else it waited its share before it ran, and is promoted at the next event
-                moment = min(moment, starved_s)
-        return moment
+            moment = min(moment, self._starved(snapshot, row, jobs.ran_s(row)))
+            if row in self.resets and jobs.ran_s(row) == self.resets[row][1]:  # promoted just now, in vain
+                self.resets[row][2] = -1.0
+        return max(moment, math.nextafter(now, math.inf))
 
     def service(self, snapshot: Snapshot, rows: Ints) -> Floats:
         """Counted service of `rows` until now, in the unit of the limits."""
@@ -110,12 +126,28 @@ class Levels:
 
     def _wait(self, snapshot: Snapshot, row: int) -> bool:
         """`row` waits after having run; True if it reached a limit unnoticed."""
-        level, service = self.of(row), self._before(snapshot, row)
-        is_late = service >= self.limits[level]
-        if is_late:
-            self.levels[row] = next(i for i, limit in enumerate(self.limits) if service < limit)
+        is_late = self._fall(row, self._total(snapshot, row))
         self.alarms.set(row, self._starved(snapshot, row, snapshot.by_row.run_s.item(row)))
         return is_late
+
+    def _due(self, snapshot: Snapshot, row: int) -> bool:
+        """`row` runs and is about to be stopped; True if that shows that its level is another."""
+        jobs = snapshot.jobs
+        has_moved = self._fall(row, jobs.service_gpu_s(row) if self.by_gpus else jobs.ran_s(row))
+        if self._starved(snapshot, row, jobs.ran_s(row)) <= snapshot.now:
+            self._promote(snapshot, row)
+            has_moved = True
+        if has_moved:
+            self.alarms.set(row, self._full(snapshot, row))
+        return has_moved
+
+    def _fall(self, row: int, total: float) -> bool:
+        """Down to the level of the service that counts of `total`; False if `row` is there already."""
+        near = total * (1.0 + _ROUNDING) - self._uncounted(row)
+        if near < self.limits[self.of(row)]:
+            return False
+        self.levels[row] = next(i for i, limit in enumerate(self.limits) if near < limit)
+        return True
 
     def _demote(self, snapshot: Snapshot, row: int) -> None:
         while (full_s := self._full(snapshot, row)) <= snapshot.now:
@@ -124,7 +156,10 @@ class Levels:
 
     def _promote(self, snapshot: Snapshot, row: int) -> None:
         del self.levels[row]
-        self.resets[row] = [snapshot.by_row.service.item(row), snapshot.by_row.run_s.item(row), -1.0]
+        jobs, ran_s = snapshot.jobs, snapshot.jobs.ran_s(row)
+        runs = snapshot.by_row.phase.item(row) == _RUNNING
+        waited_s = snapshot.now - jobs.table.submit_s.item(row) - ran_s if runs else -1.0
+        self.resets[row] = [jobs.service_gpu_s(row), ran_s, waited_s]
 
     # -- moments, from what was so when the present phase began -------------------------------------
 
@@ -146,7 +181,13 @@ class Levels:
 
     def _before(self, snapshot: Snapshot, row: int) -> float:
         """Counted service received before the present stretch."""
-        total = snapshot.by_row.service.item(row) if self.by_gpus else snapshot.by_row.run_s.item(row)
-        if row in self.resets:
-            return total - self.resets[row][0 if self.by_gpus else 1]
-        return total
+        return self._total(snapshot, row) - self._uncounted(row)
+
+    def _total(self, snapshot: Snapshot, row: int) -> float:
+        """Service received before the present stretch, whether it counts or not."""
+        column = snapshot.by_row.service if self.by_gpus else snapshot.by_row.run_s
+        return float(column.item(row))
+
+    def _uncounted(self, row: int) -> float:
+        """Service received before the last promotion."""
+        return self.resets[row][0 if self.by_gpus else 1] if row in self.resets else 0.0

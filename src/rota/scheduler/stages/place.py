@@ -6,6 +6,7 @@ snapshot gives the same devices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -35,21 +36,47 @@ def one_node(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
 
 def packed(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
     """On as few nodes as an empty cluster would need: whole nodes and one remainder; else None."""
-    largest = (
-        max((free.size[node] for node in nodes_in(within)), default=0) if within >= 0 else max(free.size)
-    )
-    if largest == 0:
+    sizes = _fewest_sizes(free, gpus, within)
+    if not sizes:
         return None
-    whole, rest = divmod(gpus, largest)
     trial = free.copy()
     taken: tuple[int, ...] = ()
-    for size in [largest] * whole + ([rest] if rest else []):
+    for size in sizes:
         node = trial.best_fit(size, within)
         if node < 0:
             return None
         taken += trial.take(node, size)
     free.remove_all(taken)
     return tuple(sorted(taken))
+
+
+def packed_within(units: Sequence[int]) -> Place:
+    """As `packed` inside one of `units`, masks of nodes: the one with the fewest GPUs free where it fits."""
+
+    def place(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+        rooms = sorted((sum(free.count[node] for node in nodes_in(unit & within)), unit) for unit in units)
+        for room, unit in rooms:
+            devices = packed(free, gpus, unit & within) if room >= gpus else None
+            if devices is not None:
+                return devices
+        return None
+
+    return place
+
+
+def _fewest_sizes(free: Free, gpus: int, within: int) -> list[int]:
+    """GPUs to take of each node, largest nodes first; empty if the nodes together have too few."""
+    sizes = free.size if within < 0 else [free.size[node] for node in nodes_in(within)]
+    largest = max(sizes, default=0)
+    if gpus <= largest:
+        return [gpus]
+    parts: list[int] = []
+    for size in sorted(sizes, reverse=True):
+        parts.append(min(size, gpus))
+        gpus -= parts[-1]
+        if not gpus:
+            return parts
+    return []
 
 
 def spread(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:

@@ -1,7 +1,8 @@
 """Lease: turns in rounds, so that the time each job gets on each GPU type approaches a given fraction.
 
 The round mechanism of Gavel (OSDI 2020, section 5), for every policy that says what fraction of its time
-a job should spend on which type.  In each round the pairs (job, type) are served in order of fraction
+a job should spend on which type: max-min fairness today, and the other policies of Gavel, which differ in
+the fractions alone.  In each round the pairs (job, type) are served in order of fraction
 asked over fraction received; what is left idle goes to jobs whose fraction is 0.  A recomputation of the
 fractions starts the books anew: half a round is credited to everyone, and what a job was given beyond
 its fraction, or short of it, is carried on as its deficit.

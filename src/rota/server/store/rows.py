@@ -212,7 +212,7 @@ class PolicyRow:
     since_s: float
     by: str
     memory: bytes = b""
-    """As `blob.pack_value` writes it; empty is the empty memory."""
+    """Sealed by the policy process, which alone reads it; empty is the empty memory."""
     providers: bytes = b""
     """What the providers of knowledge have learnt, written likewise."""
     wake: Json = None

@@ -25,9 +25,9 @@ def _fail(what: str, counted: object, recounted: object) -> None:
 
 def _recount_sets(state: State) -> None:
     for phase, rows in ((Phase.PENDING, state.waiting), (Phase.RUNNING, state.running)):
-        found = np.flatnonzero(state.phase == phase)
-        if not np.array_equal(found, rows.sorted()):
-            _fail(f"{phase.name.lower()} jobs", len(rows), len(found))
+        recounted = np.flatnonzero(state.phase == phase)
+        if not np.array_equal(recounted, rows.sorted()):
+            _fail(f"{phase.name.lower()} jobs", len(rows), len(recounted))
     gpus = int(state.jobs.gpus[state.waiting.sorted()].sum())
     if gpus != state.waiting_gpus:
         _fail("GPUs waited for", state.waiting_gpus, gpus)

@@ -61,7 +61,7 @@ def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
     def cost(rule: Callable[[Medians], float]) -> CostModel:
         return CostModel(
             round(rule(overall), 6),
-            by_workload={name: round(rule(overall | found), 6) for name, found in sorted(own.items())},
+            by_workload={name: round(rule(overall | medians), 6) for name, medians in sorted(own.items())},
         )
 
     return MeasuredCosts(

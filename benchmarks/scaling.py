@@ -1,0 +1,165 @@
+"""How the engine time of each policy grows with the jobs, with the GPUs and with the types of GPUs.
+
+    python benchmarks/scaling.py [POLICY ...] [--only trace jobs nodes types] [--jobs 10000 300000]
+        [--nodes 80 1250] [--load 0.9] [--limit 300] [--trace jobs.csv]
+
+Figures are CPU microseconds of the loop alone (`engine_seconds` of a record) per job, and ratios of them
+within one run, so that they hold on any machine:
+
+  trace   a whole list of jobs on 80x8, against `srtf` on it (a generated one where the file is not there)
+  jobs    the longer generated list against the shorter one, on 80x8
+  nodes   the larger cluster against the smaller one, nodes of 8, lists of equal length and load
+  types   two types of GPUs, one of which every other job insists on, against one type
+
+All policies are measured unless some are named.  One whose need nobody provides is named with the reason;
+one that takes longer than the limit is stopped, and its figure is a lower bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import rota.table.free
+from rota.errors import InputError, PolicyError
+from rota.model.cluster import Cluster, parse_cluster
+from rota.model.trace import Trace
+from rota.scheduler.policy import systems
+from rota.traces import read
+from rota.traces.generate import generate
+from rota.worlds.simulated.run import run
+
+PHILLY = Path("../shared/data/philly/philly_jobs_pollux.csv.gz")
+AGAINST = "srtf"
+"""The policy that the whole list is measured against."""
+TYPES_JOBS, NODES_JOBS = 20_000, 100_000
+
+
+class OutOfTimeError(Exception):
+    """A run takes longer than somebody wants to wait."""
+
+
+@dataclass
+class Cost:
+    """What a run cost."""
+
+    us_per_job: float
+    is_bound: bool = False
+    """True if it was stopped: it costs at least so much."""
+
+    def __truediv__(self, other: Cost) -> str:
+        if other.is_bound:
+            return "?"
+        return f"{'>' if self.is_bound else ''}{self.us_per_job / other.us_per_job:.2f}"
+
+    def __str__(self) -> str:
+        return f"{'>' if self.is_bound else ''}{self.us_per_job:.1f}"
+
+
+def cost(policy: str, trace: Trace, cluster: Cluster, limit_s: float) -> Cost:
+    """CPU time of the loop per job; stopped after `limit_s`."""
+    began = time.process_time()
+
+    def watch(_: int) -> None:
+        if time.process_time() - began > limit_s:
+            raise OutOfTimeError
+
+    try:
+        record = run(policy, trace, cluster, watch=watch)
+    except OutOfTimeError:
+        return Cost((time.process_time() - began) / len(trace) * 1e6, is_bound=True)
+    return Cost(record.engine_seconds / len(trace) * 1e6)
+
+
+Measure = Callable[[str], Cost]
+"""What a policy costs in one place."""
+
+
+def of_jobs(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
+    """The shorter and the longer list on the same cluster."""
+    cluster = parse_cluster("80x8")
+    short, long = (generate(n, seed=0, load=arguments.load, cluster=cluster) for n in arguments.jobs)
+    measure = partial(cost, cluster=cluster, limit_s=arguments.limit)
+    return partial(measure, trace=short), partial(measure, trace=long)
+
+
+def of_nodes(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
+    """Lists of equal load for the smaller and for the larger cluster."""
+    small, large = (parse_cluster(f"{nodes}x8") for nodes in arguments.nodes)
+    few, many = (generate(NODES_JOBS, seed=0, load=arguments.load, cluster=c) for c in (small, large))
+    measure = partial(cost, limit_s=arguments.limit)
+    return partial(measure, trace=few, cluster=small), partial(measure, trace=many, cluster=large)
+
+
+def of_types(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
+    """The same jobs where all GPUs are alike, and where every other one insists on one of two types."""
+    one, two = parse_cluster("80x8"), parse_cluster("40x8:V100,40x8:P100")
+    trace = generate(TYPES_JOBS, seed=0, load=arguments.load, cluster=one)
+    wanted = np.random.default_rng(0).choice([0, 0, 1, 2], len(trace))
+    wanted[trace.jobs.gpus > two.gpus // 2] = 0
+    jobs = replace(trace.jobs, gpu_types=wanted, type_names=two.type_names)
+    measure = partial(cost, limit_s=arguments.limit)
+    return (
+        partial(measure, trace=trace, cluster=one),
+        partial(measure, trace=replace(trace, jobs=jobs), cluster=two),
+    )
+
+
+def of_trace(arguments: argparse.Namespace) -> tuple[Measure, Measure]:
+    """The whole list under one policy, measured once, and under any."""
+    cluster = parse_cluster("80x8")
+    path: Path = arguments.trace
+    trace = read(path) if path.exists() else generate(82_247, seed=0, load=arguments.load, cluster=cluster)
+    measure = partial(cost, trace=trace, cluster=cluster, limit_s=arguments.limit)
+    against = measure(AGAINST)
+    return (lambda policy: against), measure
+
+
+MEASURES = {
+    "trace": ("the whole list", of_trace),
+    "jobs": ("{jobs[0]:,} to {jobs[1]:,} jobs", of_jobs),
+    "nodes": ("{nodes[0]} to {nodes[1]} nodes", of_nodes),
+    "types": ("one type to two", of_types),
+}
+
+
+def rows(policies: list[str], base: Measure, grown: Measure) -> Iterator[str]:
+    """A line for each policy."""
+    for policy in policies:
+        try:
+            before, after = base(policy), grown(policy)
+        except (InputError, PolicyError) as error:
+            yield f"{policy:24s} not measured: {error}"
+            continue
+        yield f"{policy:24s} {before!s:>10s} {after!s:>10s} {after / before:>8s}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("policies", nargs="*", default=sorted(systems()), metavar="POLICY")
+    parser.add_argument("--jobs", type=int, nargs=2, default=[10_000, 300_000])
+    parser.add_argument("--nodes", type=int, nargs=2, default=[80, 1250])
+    parser.add_argument("--load", type=float, default=0.9)
+    parser.add_argument("--limit", type=float, default=300.0, help="CPU seconds after which a run is stopped")
+    parser.add_argument("--only", nargs="+", choices=list(MEASURES), default=list(MEASURES))
+    parser.add_argument("--trace", type=Path, default=PHILLY)
+    arguments = parser.parse_args()
+    is_compiled = not str(rota.table.free.__file__).endswith(".py")
+    print(f"hot modules: {'compiled' if is_compiled else 'interpreted'}")
+    for name in arguments.only:
+        title, prepare = MEASURES[name]
+        print(f"\n{title.format(**vars(arguments)):24s} {'us/job':>10s} {'us/job':>10s} {'ratio':>8s}")
+        for row in rows(arguments.policies, *prepare(arguments)):
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
