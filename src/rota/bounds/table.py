@@ -12,7 +12,7 @@ from rota import __version__
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.jobs import JobTable, Outcome
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 
 
@@ -76,6 +76,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "job_id": list(jobs.ids),
         **{name: _names(jobs, name) for name in ("tenant", "group", "workload")},
         "submit_s": jobs.submit_s,
+        "eligible_s": eligible_s(jobs, trace.truth, outcomes.finish_s),
         "start_s": outcomes.start_s,
         "finish_s": np.where(outcomes.rejected, jobs.submit_s, outcomes.finish_s),
         "state": _states(trace, outcomes),
@@ -115,9 +116,9 @@ def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
 
 
 def _attempts(trace: Trace) -> tuple[Ints, Ints, Floats]:
-    """Attempts of each job, how many of them failed, and the seconds that those ran."""
+    """Attempts of each job, how many of them failed, and the seconds of those that were tried again."""
     tries = np.ones(len(trace), np.int64)
-    lost_s = np.where(trace.truth.outcome == Outcome.FAILED, trace.truth.duration_s, 0.0)
+    lost_s = np.zeros(len(trace))
     for row, runs in trace.truth.failures.items():
         tries[row] += len(runs)
         lost_s[row] += sum(runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from play import finishes, play, trace_of
+from play import finishes, play, starts, trace_of
 from rota.errors import InputError, WorldError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge
@@ -23,6 +24,7 @@ from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import Outcome, Truth
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.reports.summary import summarise
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
@@ -262,6 +264,18 @@ def test_lost_work_is_in_the_record() -> None:
     assert (jobs["lost_s"][0], jobs["failures"][0], jobs["starts"][0]) == (7.0, 2, 3)
 
 
+def test_what_a_job_did_before_it_failed_for_good_is_not_lost() -> None:
+    """Its first attempt is: the second did that work again.  Preempted in between, it keeps what it did."""
+    failing = truth(
+        trace_of("A 4x10 B 4x1@5"), failures={0: (3.0,)}, outcome=[Outcome.FAILED, Outcome.COMPLETED]
+    )
+    for policy in ("fifo", "srtf"):
+        record = play(policy, failing)
+        assert record.jobs["state"].to_list() == ["FAILED", "COMPLETED"]
+        assert record.jobs["lost_s"].to_list() == [3.0, 0.0]
+        assert summarise(record)["goodput"] == pytest.approx((13 * 4 + 4 - 3 * 4) / (13 * 4 + 4))
+
+
 def test_a_preemption_may_add_more_work_than_was_done() -> None:
     """A has done 1 s of 10 when B comes; 5 s of saving and loading are added to the 9 that are left."""
     setting = Setting(costs=Costs(preempt=CostModel(5.0)))
@@ -495,3 +509,38 @@ def test_the_recount_finds_a_miscount(what: str, spoil: Any, words: str) -> None
     spoil(loop, recorder)
     with pytest.raises(WorldError, match=words):
         recount(loop.state, recorder)
+
+
+# what the trace recorded of holds, and who starts when under which semantics
+@pytest.mark.parametrize(
+    ("jobs", "held_s", "after", "expected"),
+    [
+        ("A 4x10 B 1x5@1", [math.nan, math.nan], {}, {"A": 0, "B": 10}),
+        ("A 4x10 B 1x5@1", [20, 0], {}, {"A": 20, "B": 1}),
+        ("A 4x10 B 1x5@1", [0, 30], {}, {"A": 0, "B": 31}),
+        # a dependency that is known holds by itself, not as long as it did in the recorded run
+        ("A 1x10 B 1x5@1", [0, 500], {1: (0,)}, {"A": 0, "B": 10}),
+        # what can never run is refused at once, and what is let go at one moment starts in order
+        ("A 9x10 B 4x5@1 C 4x5@2", [50, 7, 6], {}, {"A": None, "B": 8, "C": 13}),
+    ],
+)
+def test_nobody_starts_before_the_trace_has_it_eligible(
+    jobs: str, held_s: list[float], after: dict[int, tuple[int, ...]], expected: dict[str, float | None]
+) -> None:
+    trace = trace_of(jobs, after=after)
+    trace = replace(trace, truth=Truth.build(trace.truth.duration_s, held_s=held_s))
+    record = play("fifo", trace)
+    assert starts(record) == expected
+    eligible = np.array(record.jobs["eligible_s"].to_numpy(), dtype=float)
+    known = np.isfinite(eligible) & np.isfinite(record.jobs["start_s"].to_numpy().astype(float))
+    assert (record.jobs["start_s"].to_numpy()[known] >= eligible[known]).all()
+
+
+@pytest.mark.parametrize("preset", ["gavel", "elasticflow"])
+def test_rounds_hold_jobs_too(preset: str) -> None:
+    trace = trace_of("A 1x1000 B 1x1000@0")
+    trace = replace(trace, truth=Truth.build(trace.truth.duration_s, held_s=[0, 5000]))
+    record = play("fifo", trace, "1x1", Setting(semantics=semantics(preset)))
+    assert record.jobs["eligible_s"].to_list() == [0, 5000]
+    start_s = starts(record)
+    assert start_s["A"] < 5000 <= start_s["B"] < 7000

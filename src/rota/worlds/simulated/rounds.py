@@ -22,6 +22,7 @@ import numpy as np
 
 from rota.errors import InputError, WorldError
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
@@ -89,6 +90,8 @@ class RoundWorld(SimulatedWorld):
         batch.arrived = self._arrived(now)
         if len(batch.arrived):
             batch.cause |= Event.ARRIVAL
+        if self._holds and self._holds.follow(batch, self.state):
+            batch.cause |= Event.ARRIVAL
         if until_s <= now:
             batch.cause |= Event.TIMER
         self._add_faults(batch)
@@ -123,7 +126,7 @@ class RoundWorld(SimulatedWorld):
     def _idle_until(self, until_s: float) -> float:
         """The next moment at which a round may begin, when nothing runs; infinite if there is none."""
         arrival = self._submit[self._next] if self._next < len(self._submit) else math.inf
-        moment = min(arrival, until_s)
+        moment = min(arrival, until_s, self._holds.next_s)
         if self._fault < len(self._faults) and (arrival < math.inf or len(self.state.waiting)):
             moment = min(moment, self._faults[self._fault][0])
         if moment < math.inf and self.semantics.round_ends is RoundEnds.FIXED:
@@ -201,8 +204,8 @@ class RoundWorld(SimulatedWorld):
         if len(stuck):
             name, step_s = self.jobs.ids[int(rows[stuck[0]])], 1.0 / rate[stuck[0]]
             raise WorldError(
-                f"job {name} needs {step_s:g} s for one iteration and would never finish one in a round of "
-                f"{self.round_s:g} s; make rounds longer, or work continuous"
+                f"job {name} needs {format_duration(step_s)} for one iteration and would never finish one in "
+                f"a round of {format_duration(self.round_s)}; make rounds longer, or work continuous"
             )
         whole: Floats = np.floor(rate * seconds)
         return whole

@@ -29,6 +29,7 @@ from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
+from rota.worlds.simulated.holds import RecordedHolds
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
@@ -115,6 +116,7 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
+        self._holds = RecordedHolds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -135,7 +137,7 @@ class SimulatedWorld:
         finish = self._next_finish()
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
-        now = min(arrival, finish, until)
+        now = min(arrival, finish, until, self._holds.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -152,13 +154,15 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
+        if self._holds and self._holds.follow(batch, self.state):
+            batch.cause |= _ARRIVAL
         if until == now:
             batch.cause |= _TIMER
         return batch
 
     def _is_over(self) -> bool:
         """True if no job lives, so that only further arrivals would be news."""
-        return not (self.state.running.n or self.state.waiting.n)
+        return not (self.state.running.n or self.state.waiting.n or self._holds)
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version
@@ -326,8 +330,8 @@ class SimulatedWorld:
             pace = self.speed.pace(row, grant, beside, at._replace(done=pace.until_work))
         if pace.until_s <= now:
             raise WorldError(
-                f"the speed model lets the rate of job {self.jobs.ids[row]} end at {pace.until_s:g} s, "
-                f"which is not after now ({now:g} s)"
+                f"the speed model lets the rate of job {self.jobs.ids[row]} end at {pace.until_s:,.12g} s, "
+                f"which is not after now ({now:,.12g} s)"
             )
         return pace
 
