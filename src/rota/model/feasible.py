@@ -134,7 +134,7 @@ def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, 
     }
     if roomy:
         return roomy, []
-    largest = max(float(memory_gib[room > 0].max(initial=0.0)) for room in rooms.values())
+    largest = float(memory_gib[_suitable(cluster, need)].max(initial=0.0))
     return rooms, [Constraint(Code.MEMORY_TOO_LARGE, need.gpu_memory_gib, largest)]
 
 
