@@ -23,6 +23,7 @@ from rota.agent.processes import below, continue_tree, kill_tree, send, send_gro
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
 from rota.crash import crash_point
+from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
 NO_ROOM = 74
@@ -53,6 +54,7 @@ class AttemptWatch:
         self._look_s = NEVER  # monotonic time of the next look without an event
         self._kills = 0
         self._fault = ""  # what is wrong with the folder, if anything is
+        self._signalled_s: float | None = None  # when it was first told to go, as far as we know
 
     @classmethod
     def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> AttemptWatch:
@@ -75,7 +77,8 @@ class AttemptWatch:
         watch = cls(live, clock)
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
-            watch.take(StopPlan.read(stop))
+            watch.take(plan := StopPlan.read(stop))
+            watch._signalled_s = plan.first_s  # whoever made it may have died after it was followed
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
@@ -119,10 +122,16 @@ class AttemptWatch:
         if record is None:
             return False
         killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
-        self.live.end = exit_of(record, folder, killed_s)
+        self.live.end = exit_of(record, folder, killed_s, self._touched_s())
         lost = bool(record.get("lost"))
         self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
+
+    def _touched_s(self) -> float | None:
+        """The moment from which its end may be our doing; None if nothing was done to it."""
+        directive = protocol.read_directive(self.live.folder.training)
+        is_told = directive is not None and directive.do in (protocol.LEAVE, protocol.SUSPEND, protocol.PAUSE)
+        return 0.0 if is_told or self.live.suspended is not None else self._signalled_s
 
     def look(self) -> None:
         """Find out where the attempt stands."""
@@ -311,14 +320,21 @@ class AttemptWatch:
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
         if plan.notice_signal and not plan.noticed:
+            self._mark(now_s)
             send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
             self._rouse()
             plan = self._done(replace(plan, noticed=True))
         if now_s >= plan.terminate_s and not plan.terminated:
+            self._mark(now_s)
             send_group(live.pgid, signal.SIGTERM)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)
+
+    def _mark(self, now_s: float) -> None:
+        """It is about to get its first signal, if it has not had one."""
+        if self._signalled_s is None:
+            self._signalled_s = now_s
 
     def _done(self, plan: StopPlan) -> StopPlan:
         """Note a step that was taken."""
@@ -343,6 +359,7 @@ class AttemptWatch:
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
+        self._mark(self._clock())
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1
