@@ -30,7 +30,7 @@ def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
 
 
 def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Which policies left jobs waiting when nothing was to come any more, and what the first of them lacked."""
+    """Which policies left jobs behind when nothing was to come any more, and what the first lacked."""
     for record in records:
         stuck = record.jobs.filter(pl.col("state").is_in(["PENDING", "RUNNING"])) if record.ranked else None
         if stuck is None or stuck.is_empty():

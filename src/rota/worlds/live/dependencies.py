@@ -33,7 +33,7 @@ def derived_holds(live: LiveJobs, job: LiveJob, now: float) -> Iterator[Hold]:
     begin = begins(spec, live.epoch_unix_s, now)
     if begin is not None:
         yield begin
-    infeasible = impossible(live.machines.cluster, spec)
+    infeasible = impossible(live.machines.cluster, spec, tenant_of(live, job))
     if infeasible is not None:
         yield infeasible
     if array_is_full(live, job):
@@ -77,12 +77,17 @@ def is_met(phases: Collection[int], when: str) -> bool | None:
     return is_bad if when == "failed" else True
 
 
-def impossible(cluster: Cluster, spec: JobSpec) -> Hold | None:
-    """A hold if the cluster as it is could never run the job, empty as it may be."""
-    return next(lacks(cluster, spec), None)
+def tenant_of(live: LiveJobs, job: LiveJob) -> str:
+    """Whose quota it counts against: as it asks, or its user's own."""
+    return live.state.jobs.name_of("tenant", job.row)
 
 
-def lacks(cluster: Cluster, spec: JobSpec) -> Iterator[Hold]:
+def impossible(cluster: Cluster, spec: JobSpec, tenant: str) -> Hold | None:
+    """A hold if the cluster as it is could never run the job of `tenant`, empty as it may be."""
+    return next(lacks(cluster, spec, tenant), None)
+
+
+def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
     """All that the cluster has too little of, empty as it may be: devices, memory, cores, a hard quota."""
     need = Need(
         spec.gpus,
@@ -92,7 +97,7 @@ def lacks(cluster: Cluster, spec: JobSpec) -> Iterator[Hold]:
         spec.gpu_types,
         spec.gpu_share,
         spec.gpu_memory_gib,
-        spec.tenant,
+        tenant,
     )
     for code, requested, provided, detail in never_fits(cluster, need):
         yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code)
