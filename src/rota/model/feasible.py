@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Bools
+from rota.model.columns import Bools, Ints
 from rota.model.jobs import JobTable
 
 _ROUNDING = 1e-9
@@ -20,13 +20,28 @@ def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     per_type = [cluster.gpus_of_type(code) for code in range(len(cluster.type_names))]
     room = np.zeros(len(jobs), dtype=np.int64)
     for mask in np.unique(jobs.gpu_types).tolist():
-        names = jobs.types_in(mask)
-        counts = [
-            n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names
-        ]
-        room[jobs.gpu_types == mask] = max(counts, default=0)
+        room[jobs.gpu_types == mask] = _most(per_type, cluster, jobs.types_in(mask))
+    for code in np.unique(jobs.node_set[jobs.node_set >= 0]).tolist():
+        _narrow(room, jobs, cluster, code)
     feasible: Bools = np.minimum(jobs.gpus, jobs.gpus_min) <= room
     return feasible
+
+
+def _narrow(room: Ints, jobs: JobTable, cluster: Cluster, code: int) -> None:
+    """Correct the GPUs there are for the jobs of one node set; -1 for those without a node at all."""
+    nodes = cluster.admitted(jobs.node_set_names[code])
+    types = cluster.device_type[nodes[cluster.device_node]]
+    per_type = np.bincount(types, minlength=len(cluster.type_names)).tolist()
+    own = jobs.node_set == code
+    for mask in np.unique(jobs.gpu_types[own]).tolist():
+        most = _most(per_type, cluster, jobs.types_in(mask)) if nodes.any() else -1
+        room[own & (jobs.gpu_types == mask)] = most
+
+
+def _most(per_type: list[int], cluster: Cluster, names: Container[str]) -> int:
+    """The most GPUs there are of one type among `names`, of any if there are none."""
+    counts = zip(per_type, cluster.type_names, strict=True)
+    return max((n for n, name in counts if not names or name in names), default=0)
 
 
 class HostNeed(NamedTuple):
