@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,12 @@ from rota.agent.cgroups import kill_members, remove
 from rota.agent.ending import exit_of, verdict
 from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
 from rota.agent.identity import ProcessIdentity, boot_id
-from rota.agent.launching import spawn
+from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
+from rota.agent.trash import remove as remove_folder
 from rota.crash import crash_point
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
@@ -47,7 +47,7 @@ class AttemptWatch:
         self.plan: StopPlan | None = None
         self.on_change: Callable[[Live], None] = lambda _: None
         self._clock = clock
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._pipe: int | None = None  # the shim's word that it has the lock, that the ranks run
         self._shim: int | None = None  # pidfd
         self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
@@ -106,9 +106,9 @@ class AttemptWatch:
             self._shim = None
         self.look()
 
-    def spawn(self) -> None:
-        """Start the shim; raises OSError if this machine cannot."""
-        self._child, self._pipe = spawn(self.live.part, self.live.folder.path)
+    def spawn(self, form: Mapping[str, Any]) -> None:
+        """Start the shim with what `launch.json` holds; raises OSError if this machine cannot."""
+        self._child, self._pipe = spawn(self.live.part, self.live.folder.path, form)
         self._look_again(HANG_S)
 
     def recorded(self) -> bool:
@@ -192,7 +192,8 @@ class AttemptWatch:
             (folder / name).unlink(missing_ok=True)
         for room in folder.glob(".*.room"):
             room.unlink()
-        shutil.rmtree(self.live.folder.training, ignore_errors=True)
+        with suppress(OSError):  # it goes with the folder, when that is not kept any longer
+            remove_folder(folder, self.live.folder.training.name)
         remove(self.live.cgroup)
         self.close()
 

@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
-    columns = [jobs.gpus, np.minimum(jobs.gpus, jobs.gpus_min), jobs.gpu_types]
+    columns = [jobs.gpus, np.minimum(jobs.gpus, jobs.gpus_min), jobs.gpu_types, jobs.node_set]
     columns += [jobs.cpus] if cluster.node_cpus.any() else []
     columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []
     columns += [jobs.gpu_memory_gib] if cluster.device_memory_gib.any() else []
@@ -57,6 +57,8 @@ class Need(NamedTuple):
     gpu_memory_gib: float = 0.0
     """On each device."""
     tenant: str = ""
+    node_set: str = ""
+    """Nodes that will do, as `Cluster.admitted` reads it; empty for any."""
 
     @property
     def least(self) -> int:
@@ -75,6 +77,7 @@ def need_of(jobs: JobTable, row: int) -> Need:
         jobs.gpu_share.item(row),
         jobs.gpu_memory_gib.item(row),
         jobs.name_of("tenant", row),
+        jobs.name_of("node_set", row),
     )
 
 
@@ -84,8 +87,11 @@ def never_fits(cluster: Cluster, need: Need) -> list[Constraint]:
     A gang gets devices of one type, so that each thing is looked for among the types that have what comes
     before it: devices, their memory, what feeds them, a hard quota.
     """
+    present = _present(cluster, need)
+    if not present.any():
+        return [Constraint(Code.NODE_SET, need.gpus, 0, need.node_set)]
     if not need.gpus:
-        return _unfed(cluster, need, _present(cluster))
+        return _unfed(cluster, need, present)
     rooms = _rooms(cluster, need)
     if not rooms:
         return [Constraint(Code.GPU_TYPE, math.nan, 0.0, "|".join(need.types))]
@@ -100,14 +106,14 @@ Rooms = Mapping[str, Ints]
 """By type that will do: devices of each node, 0 where a node does not count."""
 
 
-def _present(cluster: Cluster) -> Bools:
-    nodes = np.ones(cluster.nodes, dtype=bool)
+def _present(cluster: Cluster, need: Need) -> Bools:
+    nodes = cluster.admitted(need.node_set)
     nodes[list(cluster.gone)] = False
     return nodes
 
 
 def _rooms(cluster: Cluster, need: Need) -> Rooms:
-    gpus = cluster.node_gpus * _present(cluster)
+    gpus = cluster.node_gpus * _present(cluster, need)
     names = [name for name in cluster.type_names if not need.types or name in need.types]
     return {name: gpus * (cluster.node_type == cluster.type_names.index(name)) for name in names}
 
@@ -205,6 +211,6 @@ def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) ->
 def _suitable(cluster: Cluster, need: Need) -> Bools:
     """Nodes that are there, with devices of a type that will do if the job wants any."""
     if not need.gpus:
-        return _present(cluster)
+        return _present(cluster, need)
     nodes: Bools = np.sum(list(_rooms(cluster, need).values()), axis=0) > 0
     return nodes

@@ -23,6 +23,7 @@ class Code(StrEnum):
     HOST = "HostResources"
     HOST_TOO_LARGE = "HostTooLarge"
     NODE = "ReqNodeNotAvail"
+    NODE_SET = "NodeSet"
     UNHEALTHY = "UnhealthyDevice"
     PRIORITY = "Priority"
     EARLIER = "Earlier"
@@ -129,6 +130,11 @@ def _type(c: Constraint, device: str) -> str:
     )
 
 
+def _node_set(c: Constraint, device: str) -> str:
+    asked = f"needs {plural(c.requested, device)} on nodes {c.detail.replace('|', ' or ')}"
+    return f"{asked}; {number(c.provided)} {_are(c.provided)} free there"
+
+
 def _host(c: Constraint, device: str) -> str:
     return f"needs {_host_need(c)} on one node; the most free on one is {number(c.provided)}"
 
@@ -225,6 +231,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
         f"{number(c.provided)} GiB"
     ),
     Code.MEMORY_TOO_LARGE: _memory_too_large,
+    Code.NODE_SET: _node_set,
     Code.HOST: _host,
     Code.HOST_TOO_LARGE: _host_too_large,
     Code.NODE: lambda c, d: f"would fit if {listed(c.detail, 'node')} took new jobs",

@@ -33,6 +33,9 @@ class Fitter:
         """Devices that are passed by for everybody but the job they are reserved for."""
         self._node_sets = snapshot.occupancy.node_sets
         self._accepted: dict[int, list[int]] = {0: self._node_sets.of_type}
+        self._admitted: dict[tuple[int, int], list[int]] = {}
+        """By type mask and node set, for the jobs that ask for some nodes only."""
+        self._asks_for_nodes = bool(self.jobs.node_set_names)
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
         """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
@@ -99,7 +102,14 @@ class Fitter:
             names, accepted = self.cluster.type_names, self.jobs.types_in(wanted)
             of_type = zip(names, self._node_sets.of_type, strict=True)
             self._accepted[wanted] = [nodes if name in accepted else 0 for name, nodes in of_type]
-        return self._accepted[wanted]
+        by_type = self._accepted[wanted]
+        code = self.jobs.node_set.item(row) if self._asks_for_nodes else -1
+        if code < 0:
+            return by_type
+        if (wanted, code) not in self._admitted:
+            admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
+            self._admitted[wanted, code] = [nodes & admitted for nodes in by_type]
+        return self._admitted[wanted, code]
 
     def _devices(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
@@ -181,8 +191,9 @@ class Fitter:
         return mask_of([n for n, part in enumerate(parts) if host_room(scratch, n, part, row)])
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
-        """The first node with CPU and memory enough for a job without GPUs."""
-        nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes)
+        """The first node with CPU and memory enough for a job without GPUs that it may use."""
+        admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
+        nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes and admitted >> n & 1)
         return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
 
 
