@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.background import (
+    AGENT_DEVICES,
     AGENT_LOG,
     CONTROLLER_FILE,
     CONTROLLER_LOG,
@@ -26,7 +29,7 @@ from rota.cli.background import (
 from rota.cli.live.connect import connect, home
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, console, print_json
-from rota.errors import RotaError, WorldError
+from rota.errors import InputError, RotaError, WorldError
 from rota.knowledge.registry import Where, help_text
 from rota.model.units import plural
 
@@ -98,6 +101,7 @@ def up(
       rota up --devices cpu:4       four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
+    _check_server()
     from rota.agent.devices import check_spec
     from rota.server.config import choose
     from rota.wire.sync import check_node
@@ -116,32 +120,58 @@ def up(
         if chosen.node:
             check_node(chosen.node)
     make_home(where)
-    arguments = ["--home", str(where), "--flags", json.dumps(given)]
+    arguments = ["--home", str(where), "--flags", "-"]
     arguments += ["--config", str(config.absolute())] if config else []
-    started = _ensure_controller(where, arguments)
-    if chosen.devices != "none":
-        _ensure_agent(where, chosen.devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
+    started = _ensure_controller(where, arguments, json.dumps(given))
     if not started:
         _warn_of_ignored(where, given, config)
+    devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
+    if devices != "none":
+        _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
     _report(where, started, as_json, policy)
+
+
+def _check_server() -> None:
+    """What the controller is made of is an extra of the package: named before anything runs."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("sqlalchemy", "fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise WorldError(
+            f"a live cluster needs rota[server], and this installation can simulate only: {missing[0]} is "
+            "missing; pip install 'rota[server]'"
+        )
+
+
+def _devices_of_before(where: Path, chosen: str) -> str:
+    """What this machine joined with, if its agent is to start again and nobody says anything else."""
+    kept = where / AGENT_DEVICES
+    try:
+        return kept.read_text(encoding="utf-8").strip() or chosen
+    except OSError:
+        return chosen
 
 
 def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> None:
     """Flags of which the controller that runs has another value: they belong to its start."""
-    from rota.server.config import choose
+    from rota.server.config import choose, shown
 
     asked, runs = (choose(where, flags, None, file).config for flags in (given, _flags_of_running(where)))
-    ignored = [key for key in given if key != "policy" and getattr(asked, key) != getattr(runs, key)]
+    ignored = [
+        key
+        for key in given
+        if key != "policy" and shown(key, getattr(asked, key)) != shown(key, getattr(runs, key))
+    ]
     if ignored:
         told = ", ".join(f"--{key.replace('_', '-')}" for key in ignored)
         typer.echo(f"rota: the controller was up already, without this {told}; `rota down` first", err=True)
 
 
-def _ensure_controller(where: Path, arguments: list[str]) -> bool:
+def _ensure_controller(where: Path, arguments: list[str], flags: str) -> bool:
     """True if it had to be started."""
     if controller_pid(where) is not None and answers(where):
         return False
-    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments)
+    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments, flags)
     started.wait_for(lambda: answers(where))
     return True
 
@@ -261,7 +291,11 @@ def status(as_json: JsonFlag = False) -> None:
     """Show what runs here, and what an operator should know."""
     with connect() as client:
         said = client.call("GET", "/v1/status")
-    said["troubles"] += _troubles_here(said["troubles"])
+    here, node = _troubles_here(said["troubles"])
+    others = [
+        trouble for trouble in said["troubles"] if not here or not trouble.startswith(f"node {node} is")
+    ]
+    said["troubles"] = others + here
     if as_json:
         print_json(said)
         return
@@ -279,17 +313,15 @@ def status(as_json: JsonFlag = False) -> None:
         out.print(f"  trouble  {trouble}")
 
 
-def _troubles_here(known: list[str]) -> list[str]:
-    """What this machine knows before the controller, to which an agent may be silent for a while."""
+def _troubles_here(known: list[str]) -> tuple[list[str], str]:
+    """What this machine knows better than the controller, which only hears nothing; and its node."""
     where = home().absolute()
     node = dead_agent(where) if controller_pid(where) is not None else ""
-    if not node or any(trouble.startswith(f"node {node} is ") for trouble in known):
-        return []
-    if _flags_of_running(where).get("devices") == "none":
-        return []
-    return [
-        f"the agent of this machine (node {node}) does not run: jobs here go on; `rota up` starts it again"
-    ]
+    is_lost = any(trouble.startswith(f"node {node} is lost") for trouble in known)
+    if not node or is_lost or _flags_of_running(where).get("devices") == "none":
+        return [], node
+    sentence = f"the agent of this machine (node {node}) does not run: jobs here go on"
+    return [f"{sentence}; `rota up` starts it again"], node
 
 
 def config(
@@ -355,10 +387,27 @@ def _show_rules(chosen: Config, as_json: bool) -> None:
                 typer.echo(f"    {what:<8} {said}")
 
 
+def _token_in(file: Path) -> str:
+    """A join token; InputError if there is none."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise InputError.at(
+            f"cannot be read ({error.strerror})", file=file, expected="a join token"
+        ) from None
+    if not text.strip():
+        raise InputError.at("is empty", file=file, expected="a join token")
+    return text.strip()
+
+
 def agent(
     join: Annotated[str, typer.Option("--join", metavar="URL", help="The controller.")],
     token: Annotated[
         Text, typer.Option("--token", envvar="ROTA_JOIN_TOKEN", metavar="TOKEN", help="A join token.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with it, which shows in no list of processes; - is stdin."),
     ] = None,
     devices: Annotated[str, typer.Option(metavar="SPEC", help="auto, nvidia or cpu:4.")] = "auto",
     node: Annotated[str, typer.Option(metavar="NAME", help="Name of this node.")] = "",
@@ -376,6 +425,10 @@ def agent(
     """
     from rota.agent.main import Options, run
 
+    if token_file is not None:
+        token = _token_in(token_file)
+    elif token and token != os.environ.get("ROTA_JOIN_TOKEN"):
+        typer.echo("rota: everybody on this machine sees --token in `ps`; use --token-file", err=True)
     options = Options(
         home=(folder or home() / "agent").absolute(),
         controller=join,
