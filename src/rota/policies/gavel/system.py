@@ -80,7 +80,7 @@ class GavelMaxMin:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
 
-    def _fractions(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
+    def _fractions(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> Floats:
         rates = demand.rates if self.parameters.aware else (demand.rates > 0.0).astype(np.float64)
         fractions = np.zeros_like(rates)
         able = rates.any(axis=1)
