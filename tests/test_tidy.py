@@ -66,11 +66,11 @@ def test_nothing_left_over() -> None:
 
 LONG = {
     "worlds/simulated/world.py": (
-        516,
+        540,
         "rates, their ends, what changes cost, where stretches begin: one heap",
     ),
     "server/store/rows.py": (409, "what is stored, one dataclass for each table, read side by side"),
-    "scheduler/loop.py": (419, "one pass of the loop, from what happened to what is recorded"),
+    "scheduler/loop.py": (450, "one pass of the loop, from what happened to what is recorded"),
 }
 """Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""
 

@@ -9,9 +9,7 @@ The names below are loaded when first used, so that importing one part of Rota d
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest of this file
 if TYPE_CHECKING:
     from rota.api import Results, replay, simulate, snapshot
     from rota.errors import InputError, PolicyError, RotaError, WorldError
@@ -72,6 +70,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'rota' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOME[name]), name)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from rota.cli.main import app
+from rota.cli.app import app
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -13,10 +13,10 @@ from live_play import DETAIL, NOW_S, Asked, Canned, job, log_of, refusal
 from shell_play import rota, rota_process
 from typer.testing import CliRunner
 
+from rota.cli.app import app
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import load
 from rota.cli.live.connect import complete_job
-from rota.cli.main import app
 from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
@@ -248,7 +248,7 @@ def test_nothing_is_imported_for_the_help() -> None:
     """The list of commands names those of the live cluster without loading them."""
     done = rota_process("--help")
     assert done.out.index("\nJobs:\n") < done.out.index("\nCluster:\n") < done.out.index("\nSimulation:\n")
-    code = "import sys; from rota.cli.main import app; from typer.testing import CliRunner as R;"
+    code = "import sys; from rota.cli.app import app; from typer.testing import CliRunner as R;"
     code += "R().invoke(app, ['--help']); print(*[m for m in sys.modules if m.startswith('rota.cli.live')])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

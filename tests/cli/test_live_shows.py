@@ -24,7 +24,7 @@ from live_play import (
 )
 from shell_play import check_golden, rota
 
-from rota.cli.live.jobs import where_or_why
+from rota.cli.live.listing import where_or_why
 from rota.cli.live.show import detail_text, why_text
 from rota.cli.live.tables import table_text
 from rota.wire.views import JobView, Why

@@ -16,8 +16,8 @@ import pytest
 from live_play import DETAIL, NOW_S, Answer, Asked, Canned, job, log_of, refusal
 from shell_play import check_golden, rota
 
+from rota.cli.live.caller import pass_on
 from rota.cli.live.following import exit_code
-from rota.cli.live.request import pass_on
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, ReasonView
 

@@ -16,8 +16,11 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.policies.afs import carry_out
 from rota.scheduler.decision import Decision
+from rota.scheduler.policy import parse_policy
 from rota.solvers.one_by_one import Filling
-from rota.worlds.simulated.run import Setting
+from rota.table.state import Phase
+from rota.worlds.simulated.abilities import parse_can
+from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.speed_table import ScalingSpeed
 
 CURVES = ScalingCurves.build({"lin": {1: 1.0, 4: 4.0}, "con": {1: 1.0, 2: 1.6, 3: 2.0, 4: 2.2}})
@@ -171,3 +174,25 @@ def test_linear_by_default():
     """Without curves a job on four GPUs instead of one is four times as fast."""
     trace = trace_of("A 1x100", gpus_min=1, gpus_max=4)
     assert finishes(play("afs", trace, "1x4")) == {"A": 25}
+
+
+STAYS = [
+    # A can         held by A, B    why
+    ("all", [2, 2], "A makes room for B"),
+    ("suspend", [4, None], "A cannot go on on two, and B gains less"),
+    ("nothing", [4, None], "A would lose its work"),
+]
+
+
+@pytest.mark.parametrize(("can", "held", "why"), STAYS, ids=[row[-1] for row in STAYS])
+def test_who_would_lose_its_work_is_not_resized(can, held, why) -> None:
+    """A alone on 4 GPUs from 0; at 10 B comes, which is as long as what is left of A."""
+    trace = _trace("A 1x400 B 1x360@10", "lin lin")
+    where = parse_cluster("1x4")
+    setting = Setting(speed=ScalingSpeed(trace, where, CURVES), can=parse_can(can))
+    loop, _ = prepare(parse_policy("afs").make(), trace, where, setting)
+    loop.run(10.0)
+    grants = loop.state.grants
+    assert [len(grants[row].devices) if row in grants else None for row in (0, 1)] == held, why
+    loop.run()
+    assert set(loop.state.phase.tolist()) == {Phase.COMPLETED}

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from site_play import Program, Site
 
 from rota.model.tenants import Tenants
-from rota.scheduler.moments.restore import COLUMNS, PROGRESS
 from rota.server.rebuilding import LEAST_CAPACITY, rebuild, wake_of
 from rota.server.stepping import plain_wake
 from rota.server.store.rows import NewJob
-from rota.table.state import Phase, State
+from rota.table.progress import COLUMNS as PROGRESS
+from rota.table.state import COLUMNS, Phase, State
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, SyncRequest
 from rota.worlds.live import lifecycle
@@ -31,9 +31,13 @@ from rota.worlds.live.world import LiveWorld
 def said(state: State) -> dict[str, Any]:
     """Everything of a table that a policy could tell apart."""
     seen = slice(0, state.submitted)
+    live = state.phase[seen] <= Phase.RUNNING
+    progress = {name: getattr(state.progress, name)[seen] for name in PROGRESS}
+    programs = {name: progress.pop(name)[live].tolist() for name in ("batch", "can")}
     return {
         **{name: getattr(state, name)[seen].tolist() for name in COLUMNS},
-        **{f"progress {name}": getattr(state.progress, name)[seen].tolist() for name in PROGRESS},
+        **{f"progress {name}": column.tolist() for name, column in progress.items()},
+        **{f"{name} of live jobs": column for name, column in programs.items()},
         "waiting": state.waiting.sorted().tolist(),
         "running": state.running.sorted().tolist(),
         "gpus wanted": state.waiting_gpus,

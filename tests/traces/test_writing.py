@@ -112,6 +112,7 @@ def traces(draw: st.DrawFn) -> Trace:
         column(maybe(amounts)),
         iterations=column(maybe(amounts)),
         outcome=column(st.sampled_from(list(Outcome))),
+        held_s=column(maybe(amounts)),
         failures=draw(st.dictionaries(st.integers(0, n - 1), runs, max_size=2)),
     )
     seen = RecordedRun(np.array(column(maybe(moments))), np.array(column(maybe(moments))))
@@ -179,8 +180,53 @@ def small() -> Trace:
 def test_a_csv_shows_what_is_known_and_no_more(tmp_path: Path) -> None:
     write(small(), tmp_path / "t.csv")
     lines = (tmp_path / "t.csv").read_text().splitlines()
-    assert lines[0].startswith("#rota {")
-    assert lines[1:] == ["job_id,submit_s,gpus,duration_s", "a,0.0,1,60.0", "b,1.5,8,"]
+    assert lines == ["job_id,submit_s,gpus,duration_s", "a,0.0,1,60.0", "b,1.5,8,"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["t.csv", "t.csv.rota.json"]
+
+
+def test_others_read_a_csv_as_it_is(tmp_path: Path) -> None:
+    write(replace(small(), facts={"seed": 7}), tmp_path / "t.csv")
+    assert pl.read_csv(tmp_path / "t.csv")["gpus"].to_list() == [1, 8]
+
+
+# what happens to the two files, and what is read then
+@pytest.mark.parametrize(
+    ("change", "facts", "odd"),
+    [
+        (lambda file: None, {"seed": 7}, []),
+        (lambda file: (file.parent / "t.csv.rota.json").unlink(), {}, []),
+        (
+            lambda file: file.write_text(file.read_text().replace("a,0.0,1", "a,0.0,2")),
+            {},
+            ["t.csv.rota.json beside it describes other rows"],
+        ),
+    ],
+)
+def test_what_stands_beside_belongs_to_these_rows(
+    tmp_path: Path, change: Any, facts: dict[str, int], odd: list[str]
+) -> None:
+    file = tmp_path / "t.csv"
+    write(replace(small(), facts={"seed": 7}), file)
+    change(file)
+    trace = read(file)
+    assert trace.facts == facts
+    assert [rows.what for rows in trace.odd] == odd
+
+
+def test_the_first_line_of_older_files_is_still_read(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text('#rota {"facts": {"seed": 7}, "odd": []}\nsubmit_s,gpus,duration_s\n0,1,60\n')
+    assert read(file).facts == {"seed": 7}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"of": 1', '{"of": "x", "facts": 7', "\udc80"])
+def test_a_damaged_file_beside_is_named(tmp_path: Path, text: str) -> None:
+    write(small(), tmp_path / "t.csv")
+    (tmp_path / "t.csv.rota.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(
+        InputError, match=r"t\.csv\.rota\.json: is not as Rota writes it; expected what describes"
+    ):
+        read(tmp_path / "t.csv")
 
 
 def test_every_column_has_a_place() -> None:
@@ -198,7 +244,7 @@ def test_equal_traces_make_equal_files(tmp_path: Path) -> None:
     for name in ("one.csv.gz", "two.csv.gz"):
         write(small(), tmp_path / name)
     assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"#rota")
+    assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"job_id,")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +280,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
         write(small(), file)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]  # and nothing half-written
     assert file.read_text() == "old"
 
 

@@ -316,9 +316,18 @@ def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, s
     ("data", "says"),
     [
         (b"PAR1 and then nothing that belongs there", "jobs: cannot be read as Parquet ("),
-        (b"#rota {half\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not as Rota writes it"),
-        (b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n", "row 1: the #rota line is not as Rota writes it"),
-        (b'#rota {"odd": [1]}\nsubmit_s,gpus,duration_s\n0,1,2\n', "row 1: the #rota line is not as Rota"),
+        (
+            b"#rota {half\nsubmit_s,gpus,duration_s\n0,1,2\n",
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
+            b"#rota []\nsubmit_s,gpus,duration_s\n0,1,2\n",
+            "row 1: what stands there beside the columns is not",
+        ),
+        (
+            b'#rota {"odd": [1]}\nsubmit_s,gpus,duration_s\n0,1,2\n',
+            "row 1: what stands there beside the columns is not",
+        ),
     ],
 )
 def test_broken_plain_files_are_named(read_text: Any, data: bytes, says: str) -> None:

@@ -12,7 +12,7 @@ from rota import __version__
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.jobs import JobTable, Outcome
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 
 
@@ -76,6 +76,7 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "job_id": list(jobs.ids),
         **{name: _names(jobs, name) for name in ("tenant", "group", "workload")},
         "submit_s": jobs.submit_s,
+        "eligible_s": eligible_s(jobs, trace.truth, outcomes.finish_s),
         "start_s": outcomes.start_s,
         "finish_s": np.where(outcomes.rejected, jobs.submit_s, outcomes.finish_s),
         "state": _states(trace, outcomes),

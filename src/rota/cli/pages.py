@@ -19,8 +19,8 @@ import typer
 
 import rota
 from rota.cli import job_pages, rooms
+from rota.cli.app import app
 from rota.cli.catalogue import Entry, entries
-from rota.cli.main import app
 from rota.errors import InputError
 from rota.knowledge.needs import FORMS, Knowledge
 from rota.knowledge.registry import Source, Where, all_sources

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.cli.terminal import WIDTH
 from rota.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 100
 KNOWLEDGE_HELP = (
     "duration=oracle (default), predicted or user; service history=predicted (default) or measured[:FILE]; "
     "throughput=oracle (default) or assumed; scaling=oracle (default), assumed or measured; "
@@ -26,7 +26,6 @@ KNOWLEDGE_HELP = (
 )
 """What the registry of knowledge says of simulations; written out, since to ask it loads NumPy.  A test
 holds it to the registry."""
-"""Columns when standard output is no terminal."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -12,17 +12,18 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints, read_only
+from rota.model.grants import Can
 from rota.model.job_columns import CODED
 from rota.model.jobs import JOB_COLUMNS, Job
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
-from rota.scheduler.moments.restore import PROGRESS
+from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.state import COLUMNS
 
 # -- one more job ----------------------------------------------------------------------------------
 
-_FRESH: dict[str, float] = {"first_start_s": math.nan}
+_FRESH: dict[str, float] = {"first_start_s": math.nan, "batch": math.nan, "can": int(Can.ALL)}
 """Values of a job that has not been submitted yet, where they are not 0."""
 
 
@@ -50,7 +51,9 @@ def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
         state[name] = np.append(state[name], value)
     state["progress"] = dict(state["progress"])
     for name in PROGRESS:
-        state["progress"][name] = np.append(state["progress"][name], 0.0)
+        if name in state["progress"]:  # moments of earlier versions lack some
+            column = state["progress"][name]
+            state["progress"][name] = np.append(column, np.asarray(_FRESH.get(name, 0), dtype=column.dtype))
     if "per_s" in state["progress"]:
         state["progress"]["per_s"] = np.append(state["progress"]["per_s"], 1.0)
     return replace(moment, packed={**packed, "jobs": jobs, "state": state})

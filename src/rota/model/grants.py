@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from enum import IntEnum, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 from typing import NamedTuple
 
 from rota.model.reasons import Code, Constraint
 
-__all__ = ["Code", "Constraint", "Grant", "Leave", "Purpose", "Reservation", "Role"]
+__all__ = ["Can", "Code", "Constraint", "Grant", "Leave", "Purpose", "Reservation", "Role"]
 
 
 class Role(IntEnum):
@@ -25,7 +25,20 @@ class Purpose(IntEnum):
     """Why a job holds what it holds."""
 
     RUN = 0
-    PROFILE = 1  # to be measured; it says so when somebody asks why it runs as it does
+    PROFILE = (
+        1  # to be measured: when it ends, policies are woken by `Event.PROFILE`, having heard what was seen
+    )
+
+
+class Can(IntFlag):
+    """What the program of a job bears without losing its work, as far as that is known."""
+
+    NOTHING = 0
+    SUSPEND = 1  # it gives its devices back, and goes on in memory where it was
+    CHECKPOINT = 2  # it leaves, and goes on anywhere
+    RESIZE = 4  # it goes on from its checkpoint on another number of devices
+    BATCH = 8  # it changes its batch size while it runs
+    ALL = 15
 
 
 class Leave(StrEnum):

@@ -223,6 +223,9 @@ class Truth:
     """Total iterations, for jobs whose speed comes from a table; NaN if unknown."""
     outcome: Array
     """`Outcome` of the last attempt."""
+    held_s: Floats
+    """Seconds from submission in which no scheduler could have started it: it waited for other jobs, for the
+    moment its user had named, or was held.  NaN where nobody recorded that."""
     failures: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -232,6 +235,7 @@ class Truth:
         *,
         iterations: Any = np.nan,
         outcome: Any = Outcome.COMPLETED,
+        held_s: Any = np.nan,
         failures: Mapping[int, tuple[float, ...]] | None = None,
     ) -> Truth:
         duration = read_only(np.array(duration_s, dtype=np.float64))
@@ -240,6 +244,7 @@ class Truth:
             duration_s=duration,
             iterations=read_only(np.array(np.broadcast_to(np.asarray(iterations, np.float64), (n,)))),
             outcome=read_only(np.array(np.broadcast_to(np.asarray(outcome, np.int8), (n,)))),
+            held_s=read_only(np.array(np.broadcast_to(np.asarray(held_s, np.float64), (n,)))),
             failures=failures or {},
         )
 
@@ -249,6 +254,7 @@ class Truth:
             duration_s=read_only(self.duration_s[rows]),
             iterations=read_only(self.iterations[rows]),
             outcome=read_only(self.outcome[rows]),
+            held_s=read_only(self.held_s[rows]),
             failures={where[row]: runs for row, runs in self.failures.items() if row in where},
         )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import polars as pl
 
 from rota.model.cluster import Cluster
+from rota.model.columns import Floats
+from rota.model.jobs import JobTable, Truth
 
 JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.Int64,  # row in the trace
@@ -16,6 +19,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "group": pl.String,
     "workload": pl.String,
     "submit_s": pl.Float64,
+    "eligible_s": pl.Float64,  # when it could have started whoever schedules; null if unknown
     "start_s": pl.Float64,  # first start; null if it never started
     "finish_s": pl.Float64,  # null if it did not end
     "state": pl.String,  # COMPLETED FAILED CANCELLED REJECTED PENDING RUNNING
@@ -106,3 +110,16 @@ def cluster_facts(cluster: Cluster) -> dict[str, object]:
         "node_names": list(cluster.node_names),
         "types": types,
     }
+
+
+def eligible_s(jobs: JobTable, truth: Truth, finish_s: Floats) -> Floats:
+    """When each job could have started whoever schedules; NaN where that is not known.
+
+    A job that starts after others: once the last of them has ended in this run, by `finish_s`.  Any other: at
+    its submission or, as the trace recorded, once no begin time, dependency or hold kept it (`Truth.held_s`).
+    """
+    moments: Floats = jobs.submit_s + truth.held_s
+    for row, befores in jobs.after.items():
+        if befores:
+            moments[row] = np.max([jobs.submit_s[row], *finish_s[list(befores)]])
+    return moments

@@ -10,7 +10,8 @@ Idea      1. Of two jobs that could have one more GPU, a ends first and b later 
 Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the one that ends first: our
           reading, the paper's text was not at hand.  A job that was resized is not grown again for a minute
           (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The cluster is
-          taken to be of one type: on several a job gets the first type on which its share fits.
+          taken to be of one type: on several a job gets the first type on which its share fits.  A job that
+          would lose its work by it is not resized, and one that bears no stop keeps what it has (ours).
 Checked   systems/afs.md, worked examples 1 to 5; 6 (a resize that overlaps with training) is left to
           the world, which charges a resize as a pause
 """
@@ -25,7 +26,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import curves_of, rates_on
 from rota.model.columns import Bools, Ints
-from rota.model.grants import Code, Constraint
+from rota.model.grants import Can, Code, Constraint
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, Status, register
 from rota.scheduler.snapshot import Snapshot
@@ -65,7 +66,7 @@ class Afs:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
-        rows = rows[snapshot.jobs.gpus[rows] > 0]
+        rows = rows[(snapshot.jobs.gpus[rows] > 0) & ~self._stays(snapshot, rows)]
         fresh = self._fresh(snapshot, rows)
         shares = dict(zip(rows.tolist(), self._shares(snapshot, rows, fresh), strict=True))
         grants, preempt = carry_out(snapshot, shares)
@@ -76,14 +77,19 @@ class Afs:
         """GPUs for each row."""
         jobs, table = snapshot.jobs, snapshot.jobs.table
         scaling = snapshot.know(Knowledge.SCALING)
-        counts = []
-        for row, is_fresh in zip(rows.tolist(), fresh.tolist(), strict=True):
-            held = len(snapshot.grants[row].devices) if is_fresh else None
-            counts.append(feasible_counts(table, row, held))
+        counts: list[tuple[int, ...]] = []
+        resizable = (jobs.can(rows) & Can.RESIZE) != 0
+        for row, is_fresh, resizes in zip(rows.tolist(), fresh.tolist(), resizable.tolist(), strict=True):
+            grant = snapshot.grants.get(row)
+            held = None if grant is None else len(grant.devices)
+            if held is not None and not resizes:
+                counts.append((held,))
+            else:
+                counts.append(feasible_counts(table, row, held if is_fresh else None))
         least = np.array([count[0] for count in counts], dtype=np.int64)
         most = max((count[-1] for count in counts), default=0)
         filling = Filling(curves_of(scaling, rows, most).tolist(), counts)
-        gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down)
+        gpus = self._gpus(snapshot, rows)
         if not self.parameters.lengths:
             return filling.fill(gpus, afs(filling, jobs.service_gpu_s(rows).tolist()))
         asked = rates_on(scaling, rows, jobs.gpus[rows])
@@ -91,6 +97,18 @@ class Afs:
         speed = rates_on(scaling, rows, least)
         alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
         return filling.fill(gpus, afs(filling, alone_s.tolist(), left.tolist()))
+
+    def _stays(self, snapshot: Snapshot, rows: Ints) -> Bools:
+        """Running rows that bear no stop of any kind: to ask for one would be to ask for ever."""
+        bears = (snapshot.jobs.can(rows) & (Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE)) != 0
+        stays: Bools = np.isin(rows, snapshot.running) & ~bears
+        return stays
+
+    def _gpus(self, snapshot: Snapshot, rows: Ints) -> int:
+        """GPUs to hand out among `rows`: those that work, less what others hold."""
+        among = set(rows.tolist())
+        others = [len(grant.devices) for row, grant in snapshot.grants.items() if row not in among]
+        return max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - sum(others))
 
     def _fresh(self, snapshot: Snapshot, rows: Ints) -> Bools:
         """Rows whose GPUs have changed so recently that they are not to grow."""

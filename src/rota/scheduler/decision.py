@@ -32,7 +32,7 @@ class Event(IntFlag):
     CAPACITY = 8  # a node was lost or came back
     TIMER = 16  # the moment the policy asked for
     ROUND = 32  # a round of the world's semantics ended
-    PROFILE = 64  # a measurement is ready
+    PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
     ANY = 127
 
 

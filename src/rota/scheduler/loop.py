@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant, is_adjustment, with_one_nan
+from rota.model.grants import Grant, Purpose, is_adjustment, with_one_nan
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
@@ -23,6 +23,7 @@ from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
+_PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
 _END = int(Event.END)
 _HASTE = 50.0
 """After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
@@ -92,6 +93,8 @@ class Loop:
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = Jobs(self.state)
+        self._profiled = False
+        """True if a grant to measure has ended since the policy was last asked."""
         world.attach(self.state)
         if self._listeners:
             self._listen()
@@ -112,6 +115,8 @@ class Loop:
         self._absorb(batch)
         if self._listeners:
             self._listen()
+        if self._profiled and batch.cause:
+            batch.cause |= _PROFILED
         if self._is_due(batch.cause):
             self._decide(batch)
         return batch.now < until_s
@@ -190,6 +195,8 @@ class Loop:
         lost = self.world.stopped(row, how)
         state.free(row)
         grant = state.stop(row, phase, end)
+        if grant.purpose is _NOT_A_RUN:
+            self._profiled = True
         self.recorder.interval(grant, start, end, how, lost)
         if phase is not _PENDING:
             self.recorder.left(row, phase, state.now)
@@ -223,6 +230,7 @@ class Loop:
     def _decide(self, batch: Batch) -> None:
         snapshot = self.snapshot(batch.cause)
         decide: Callable[[Snapshot, Memory], object] = self.policy.decide
+        self._profiled = False
         self.state.occupancy.take_back()
         decision = decide(snapshot, self.memory)
         if not isinstance(decision, Decision):
@@ -241,8 +249,16 @@ class Loop:
         self._wake_on = int(decision.wake.on)
         held = len(self.state.held)
         self._adopt(decision)
-        if len(self.state.held) < held and self._is_due(_END):
-            self._decide(Batch(self.state.now, _END))  # jobs it let go by ending others are news to it
+        self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
+
+    def _follow_up(self, cause: int) -> None:
+        """What a decision has brought about is news: jobs let go by ending others, measurements."""
+        if not cause:
+            return
+        if cause & _PROFILED and self._listeners:
+            self._listen()
+        if self._is_due(cause):
+            self._decide(Batch(self.state.now, cause))
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
         """What speaks against `decision`; most are plainly sound, and looked at once."""
@@ -399,6 +415,8 @@ class Loop:
         state = self.state
         old = state.grants[grant.job]
         how = How.RESIZED if len(old.devices) != len(grant.devices) else How.MIGRATED
+        if old.purpose is _NOT_A_RUN:
+            self._profiled = True
         lost = self.world.stopped(grant.job, how)
         self.recorder.interval(old, state.since_s.item(grant.job), state.now, how, lost)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import overload
+
+import numpy as np
 
 from rota.model.columns import Array, Floats, Ints, read_only
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JobTable
-from rota.table.state import COLUMNS, State
+from rota.table.state import COLUMNS, Phase, State
 
 
 class LiveColumns:
@@ -167,6 +170,51 @@ class Jobs:
         """Work per second as a part of what the requested allocation gives; 0 for one that does not run."""
         per_s = self._state.progress.per_s
         return self.rate(row) / (1.0 if per_s is None else per_s.item(row))
+
+    @overload
+    def ready_s(self, rows: int) -> float: ...
+    @overload
+    def ready_s(self, rows: Ints) -> Floats: ...
+    def ready_s(self, rows: int | Ints) -> float | Floats:
+        """Moment from which a running job works: ahead of now while it starts, restores or moves.
+
+        Infinite if it stands still and nobody can tell until when; NaN for one that does not run.
+        """
+        if isinstance(rows, int):
+            return self.ready_s(np.array([rows])).item(0)
+        state, progress = self._state, self._state.progress
+        ready = np.where(progress.rate[rows] > 0.0, progress.since[rows], math.inf)
+        ready_s: Floats = np.where(state.phase[rows] == Phase.RUNNING, ready, math.nan)
+        return ready_s
+
+    @overload
+    def batch_now(self, rows: int) -> float: ...
+    @overload
+    def batch_now(self, rows: Ints) -> Floats: ...
+    def batch_now(self, rows: int | Ints) -> float | Floats:
+        """Batch size in force: what its program says, else what its grant names, else what the job asks for.
+
+        NaN if the job chooses, and nobody has heard what.
+        """
+        if isinstance(rows, int):
+            return self.batch_now(np.array([rows])).item(0)
+        state = self._state
+        asked, said = self.table.batch_size[rows], state.progress.batch[rows]
+        grants = [state.grants.get(row) for row in rows.tolist()]
+        runs = np.array([grant is not None for grant in grants], dtype=bool)
+        named = np.array([math.nan if grant is None else grant.batch_size for grant in grants])
+        granted = np.where(np.isnan(named), asked, named)
+        batch: Floats = np.where(runs & ~np.isnan(said), said, granted)
+        return batch
+
+    @overload
+    def can(self, rows: int) -> int: ...
+    @overload
+    def can(self, rows: Ints) -> Ints: ...
+    def can(self, rows: int | Ints) -> int | Ints:
+        """What each bears without losing its work, as far as is known: flags of `Can`."""
+        can = self._state.progress.can
+        return can.item(rows) if isinstance(rows, int) else can[rows]
 
     def finish_s(self, row: int, duration_s: float) -> float:
         """When `row`, of so many seconds of work, is done if it works at full speed from where it stands.

@@ -15,7 +15,7 @@ import numpy as np
 from rota.knowledge.seen import JobObservations
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
-from rota.model.grants import Reservation
+from rota.model.grants import Can, Reservation
 from rota.model.growing import GrowingTable
 from rota.model.job_columns import CODED, SUBMITTED
 from rota.model.jobs import Job
@@ -241,7 +241,8 @@ def _kept(
     return Stored(
         now=now,
         columns=columns,
-        progress={name: numbers[f"progress_{name}"] for name in ("base", "rate", "since")},
+        progress={name: numbers[f"progress_{name}"] for name in ("base", "rate", "since")}
+        | _of_programs(jobs, seen),
         waiting=[job.row for job in live if phase[job.row] == Phase.PENDING],
         grants=[
             job.attempt.grant for job in live if phase[job.row] == Phase.RUNNING and job.attempt is not None
@@ -251,6 +252,14 @@ def _kept(
         closed_nodes=[node.position for node in nodes if node.state != "up"],
         closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],
     )
+
+
+def _of_programs(jobs: Sequence[LiveJob], seen: int) -> dict[str, Array]:
+    """What is known of the programs of live jobs: what they bear, and their batch sizes."""
+    batch, can = np.full(seen, math.nan), np.full(seen, int(Can.ALL))
+    for job in jobs:
+        batch[job.row], can[job.row] = job.batch_size, int(job.can)
+    return {"batch": batch, "can": can}
 
 
 def wake_of(plain: Any) -> Wake:

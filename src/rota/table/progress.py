@@ -12,18 +12,27 @@ from typing import overload
 import numpy as np
 
 from rota.model.columns import Floats, Ints
+from rota.model.grants import Can
+
+COLUMNS = ("base", "rate", "since", "batch", "can")
+"""What a `Progress` notes about each job: arrays of these names."""
+_ALL = int(Can.ALL)
 
 
 class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
-    __slots__ = ("base", "per_s", "rate", "since", "steady")
+    __slots__ = ("base", "batch", "can", "per_s", "rate", "since", "steady")
 
-    def __init__(self, rows: int, per_s: Floats | None = None) -> None:
+    def __init__(self, rows: int, per_s: Floats | None = None, batch: Floats | None = None) -> None:
         self.base = np.zeros(rows)
         self.rate = np.zeros(rows)
         self.since = np.zeros(rows)
         """Moment from which work is done at `rate`; may lie ahead of now."""
+        self.batch: Floats = np.full(rows, np.nan) if batch is None else batch
+        """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
+        self.can = np.full(rows, _ALL, dtype=np.int64)
+        """What each row bears, as `Can` flags."""
         self.per_s = per_s
         """Work of each row in a second at the requested allocation, NaN where that is not always the same;
         None if all work is counted in such seconds."""

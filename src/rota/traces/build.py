@@ -136,6 +136,12 @@ def _note_common(odd: Oddities, submit_s: Floats, gpus: Array, truth: Truth) -> 
     odd.note("submitted before the row above it", "sorted by submission", kept & late)
 
 
+def held_since(odd: Oddities, eligible_s: Floats, submit_s: Floats) -> Floats:
+    """Seconds from submission to the moment at which each job became eligible; NaN where that is unknown."""
+    odd.note("eligible before submission", "kept, eligible at once", ~odd.dropped & (eligible_s < submit_s))
+    return np.maximum(eligible_s - submit_s, 0.0)
+
+
 def tenant_paths(table: Table, *columns: str) -> dict[str, Any]:
     """The `JobTable` arguments for a tenant whose path is the names in `columns`, widest first."""
     cells = [table.text(column).str.strip_chars() for column in columns]

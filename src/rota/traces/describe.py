@@ -79,6 +79,8 @@ class Description:
     outcomes: Mapping[str, int]
     waits: Quantiles | None
     """Recorded start less submission, where the trace has it."""
+    holds: Quantiles | None
+    """What of it passed before a job was eligible to start, where the trace has it."""
     odd: tuple[OddRows, ...]
     facts: Mapping[str, object]
 
@@ -116,6 +118,7 @@ class Description:
             ("elastic", f"{self.elastic:,}" if self.elastic else ""),
             ("outcomes", "  ".join(f"{name}: {n:,}" for name, n in self.outcomes.items())),
             ("recorded waits", str(self.waits) if self.waits else ""),
+            ("of it before eligible", str(self.holds) if self.holds else ""),
         ]  # fmt: skip
         lines += [(f"odd: {odd.what}", f"{odd.count:,} {odd.done}{_examples(odd)}") for odd in self.odd]
         lines += [(name, _fact(value)) for name, value in self.facts.items()]
@@ -170,9 +173,17 @@ def describe(trace: Trace) -> Description:
         elastic=int((jobs.gpus_max > jobs.gpus_min).sum()),
         outcomes={Outcome(code).name: n for code, n in _counts(truth.outcome).items()},
         waits=Quantiles.of(trace.observed.start_s - submit_s) if trace.observed else None,
+        holds=_holds(trace),
         odd=trace.odd,
         facts=dict(trace.facts),
     )
+
+
+def _holds(trace: Trace) -> Quantiles | None:
+    """Of the jobs that started."""
+    if trace.observed is None:
+        return None
+    return Quantiles.of(trace.truth.held_s[np.isfinite(trace.observed.start_s)])
 
 
 def gap_figures(submit_s: Floats) -> tuple[float | None, float | None]:

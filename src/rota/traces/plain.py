@@ -4,17 +4,20 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           optional: every other column of a job (`rota.model.job_columns`; tenant, group and workload by
           name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
-          attempts, joined by ;), start_s and end_s (observed)
+          attempts, joined by ;), held_s (from submission until it could have started, whoever schedules),
+          start_s and end_s (observed)
 Units     as the names say
 Times     kept as they are: seconds from any origin
-Head      what has no column (facts, oddities, names not in use) stands in a first line `#rota {...}` of
-          a CSV, or under the key `rota` in the metadata of a Parquet file; both may be absent
+Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
+          with the digest of the rows it belongs to, or under the key `rota` in the metadata of a Parquet
+          file; both may be absent.  Older files have it in a first line `#rota {...}`
 Odd       anything but a column listed here is an error, so that a typing mistake is not ignored
 Handling  zero durations, zero GPUs, duplicates and disorder are counted and kept
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -23,6 +26,8 @@ from enum import IntEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import isfinite
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,9 +44,20 @@ from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
-OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "start_s", "end_s")
+OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "held_s", "start_s", "end_s")
 """What stands beside the columns of a job."""
-HEAD = "#rota "
+_HEAD = "#rota "
+_BESIDE = ".rota.json"
+
+
+def beside(file: str | PathLike[str]) -> Path:
+    """The file that holds what has no column in the CSV `file`."""
+    return Path(f"{file}{_BESIDE}")
+
+
+def digest(data: bytes) -> str:
+    """What tells the content of a CSV, unpacked, from any other."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _matches(source: TraceSource) -> bool:
@@ -49,13 +65,13 @@ def _matches(source: TraceSource) -> bool:
 
 
 def _has_head(source: TraceSource) -> bool:
-    return source.data.startswith(HEAD.encode())
+    return source.data.startswith(_HEAD.encode())
 
 
 @trace_format(
     "plain",
     description="Rota's own table of jobs, CSV or Parquet",
-    recognised="Parquet, a first line that starts with #rota, or a header with submit_s and gpus",
+    recognised="Parquet, or a header with submit_s and gpus",
     matches=_matches,
     example="job_id,submit_s,gpus,duration_s,tenant,deadline_s\nj1,0,2,600,vision/ann,900\n",
 )
@@ -63,6 +79,9 @@ def read(source: TraceSource) -> Trace:
     table, head = _parquet(source) if source.is_parquet else _csv(source)
     _check_columns(table)
     odd = Oddities(table, ids_of(table, "job_id") if table.has("job_id") else numbered(table))
+    if head.is_of_others:
+        what = f"{beside(source.file).name} beside it describes other rows"
+        odd.noted.append(OddRows(what, "left out: the file was changed after it was written", 1))
     trace = finish(
         "plain",
         odd,
@@ -88,13 +107,30 @@ class _Head:
     odd: tuple[OddRows, ...] | None = None
     """What was odd about the file the trace came from; None if this is the first one."""
     names: dict[str, list[str]] = field(default_factory=dict)
+    is_of_others: bool = False
+    """True if the file beside was written for other rows, and so was left out."""
 
 
 def _csv(source: TraceSource) -> tuple[Table, _Head]:
-    if not _has_head(source):
-        return read_table(source), _Head()
-    first = source.data.split(b"\n", 1)[0].decode()
-    return read_table(source, skip=1), _head(source, first.removeprefix(HEAD))
+    if _has_head(source):
+        first = source.data.split(b"\n", 1)[0].decode()
+        return read_table(source, skip=1), _head(source.file, first.removeprefix(_HEAD), row=1)
+    return read_table(source), _described(source)
+
+
+def _described(source: TraceSource) -> _Head:
+    """What the file beside `source` says, if it is there and was written for these very rows."""
+    file = beside(source.file)
+    try:
+        text = file.read_bytes().decode()
+        is_of_these = json.loads(text)["of"] == digest(source.data)
+    except FileNotFoundError:
+        return _Head()
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError.at(
+            "is not as Rota writes it", file=file, expected=f"what describes {source.file}, or no such file"
+        ) from None
+    return _head(str(file), text) if is_of_these else _Head(is_of_others=True)
 
 
 def _parquet(source: TraceSource) -> tuple[Table, _Head]:
@@ -107,10 +143,10 @@ def _parquet(source: TraceSource) -> tuple[Table, _Head]:
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
-    return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source, head)
+    return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source.file, head)
 
 
-def _head(source: TraceSource, text: str) -> _Head:
+def _head(file: str, text: str, row: int | None = None) -> _Head:
     try:
         given = json.loads(text)
         odd = given.get("odd")
@@ -121,10 +157,10 @@ def _head(source: TraceSource, text: str) -> _Head:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError.at(
-            "the #rota line is not as Rota writes it",
-            file=source.file,
-            row=1,
-            expected="JSON, or no such line",
+            "what stands there beside the columns is not as Rota writes it",
+            file=file,
+            row=row,
+            expected="JSON with facts, odd and names, or nothing",
         ) from None
 
 
@@ -209,7 +245,8 @@ def _truth(table: Table) -> Truth:
     table.reject(bad, "failures_s", "{!r} is not a list of run times", "seconds joined by ;")
     iterations = table.floats("iterations", blank=np.nan) if table.has("iterations") else np.nan
     duration_s = table.floats("duration_s", blank=np.nan)
-    return Truth.build(duration_s, iterations=iterations, outcome=outcome, failures=failures)
+    held_s = table.floats("held_s", blank=np.nan) if table.has("held_s") else np.nan
+    return Truth.build(duration_s, iterations=iterations, outcome=outcome, held_s=held_s, failures=failures)
 
 
 def _run_times(cell: str) -> tuple[float, ...]:

@@ -1,4 +1,7 @@
-"""Write a trace in the `plain` format (columns in `plain`), so that reading it gives the same trace."""
+"""Write a trace in the `plain` format (columns in `plain`), so that reading it gives the same trace.
+
+A CSV holds nothing but its header and its rows; what has no column stands in a file beside it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from rota.model.columns import Array
 from rota.model.job_columns import CODED, WORDED, deadlines_text
 from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome
 from rota.model.trace import Trace
-from rota.traces.plain import HEAD
+from rota.traces.plain import beside, digest
 
 _ALWAYS = ("submit_s", "gpus")
 
@@ -29,22 +32,24 @@ def write(trace: Trace, path: str | PathLike[str]) -> None:
     """Write `trace` to `path`, whose name ends in .csv or .parquet, with .gz behind it if compressed.
 
     Reading the file back gives an equal trace, but for `source` and `format`; `facts["origin"]` keeps
-    those.  A file of that name is replaced in one step, or left as it is if anything fails.
+    those.  What has no column goes into the metadata of a Parquet file, and for a CSV into `PATH.rota.json`
+    beside it.  A file of that name is replaced in one step, or left as it is if anything fails.
     """
     file = Path(path)
     suffixes = file.suffixes[-2:] if file.suffix == ".gz" else [file.suffix]
-    if suffixes[0] == ".parquet":
-        data = _parquet_bytes(trace)
-    elif suffixes[0] == ".csv":
-        data = _csv_bytes(trace)
-    else:
+    if suffixes[0] not in (".parquet", ".csv"):
         raise InputError.at(
             f"{file.name!r} does not say what to write",
             file=file,
             expected="a name ending in .csv, .parquet, .csv.gz or .parquet.gz",
         )
+    is_csv = suffixes[0] == ".csv"
+    data = _csv_bytes(trace) if is_csv else _parquet_bytes(trace)
     # A fixed stamp in the gzip header: equal traces make equal files.
     _replace(file, gzip.compress(data, mtime=0) if suffixes[-1] == ".gz" else data)
+    if is_csv:
+        # After the file it describes: until it is there, or if that fails, the old one matches no content.
+        _replace(beside(file), (_head(trace, of=digest(data)) + "\n").encode())
 
 
 def _csv_bytes(trace: Trace) -> bytes:
@@ -58,7 +63,7 @@ def _csv_bytes(trace: Trace) -> bytes:
                 field=name,
                 expected="a .parquet file, which can hold it",
             )
-    return f"{HEAD}{_head(trace)}\n".encode() + frame.write_csv().encode()
+    return frame.write_csv().encode()
 
 
 def _parquet_bytes(trace: Trace) -> bytes:
@@ -99,6 +104,8 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if not np.isnan(truth.iterations).all():
         columns["iterations"] = _blanked(truth.iterations)
+    if not np.isnan(truth.held_s).all():
+        columns["held_s"] = _blanked(truth.held_s)
     if truth.outcome.any():
         columns["outcome"] = _member_names(Outcome, truth.outcome)
     if truth.failures:
@@ -147,12 +154,17 @@ def _parts_text(jobs: JobTable, row: int) -> str | None:
     return json.dumps([asdict(part) for part in parts]) if parts else None
 
 
-def _head(trace: Trace) -> str:
-    """What has no column, as JSON on one line."""
+def _head(trace: Trace, **more: str) -> str:
+    """What has no column, as JSON on one line, and `more`."""
     jobs = trace.jobs
     names = {name: getattr(jobs, f"{name}_names") for name in (*CODED, "type")}
     origin = {} if trace.format == "plain" else {"origin": f"{trace.format} {trace.source}"}
-    head = {"facts": {**trace.facts, **origin}, "odd": [asdict(odd) for odd in trace.odd], "names": names}
+    head: dict[str, object] = {
+        **more,
+        "facts": {**trace.facts, **origin},
+        "odd": [asdict(odd) for odd in trace.odd],
+        "names": names,
+    }
     return json.dumps(head, ensure_ascii=True, default=str)
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from play import finishes, play, trace_of
@@ -16,7 +17,7 @@ from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
-from rota.policies.gavel.system import shares
+from rota.policies.gavel.system import shares, spread_evenly
 from rota.solvers.max_min import max_min
 from rota.traces import read
 from rota.worlds.simulated.run import Setting
@@ -50,6 +51,34 @@ def test_long_run_throughputs_are_those_of_the_program():
     assert record.jobs["finish_s"].equals(done), "the same run repeats"
     first = float(np.min(done.to_numpy()))
     assert 1e6 / first == pytest.approx(1.842, rel=0.01)
+
+
+def test_the_agnostic_baseline_spreads_every_job_over_the_types():
+    """Both jobs want all their time: half of each type's GPUs for each, not one type for each."""
+    record = _run("max_min:aware=no", "ab", 1e6)
+    on = record.intervals.filter(pl.col("start_s") < 1e5)
+    on = on.with_columns(
+        pl.col("devices").list.first().alias("device"), held=pl.col("end_s") - pl.col("start_s")
+    )
+    for job in (0, 1):
+        of_job = on.filter(pl.col("job") == job)
+        shares = [of_job.filter(pl.col("device") == device)["held"].sum() for device in (0, 1)]
+        assert shares[0] == pytest.approx(shares[1], rel=0.15), job
+
+
+@pytest.mark.parametrize(
+    ("total", "runs_on", "expected", "why"),
+    [
+        ([1.0, 1.0], [[1, 1], [1, 1]], [[0.25, 0.75], [0.25, 0.75]], "in proportion to 1 and 3 GPUs"),
+        ([0.5, 1.0], [[1, 1], [1, 1]], [[0.125, 0.375], [0.25, 0.75]], "of whatever time the job has"),
+        ([1.0, 1.0], [[1, 0], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "no room for a part of type 0: as it was"),
+    ],
+)
+def test_spreading(total, runs_on, expected, why):
+    runs_on = np.array(runs_on, dtype=bool)
+    before = np.array([[total[0], 0.0], [0.0, total[1]]])
+    spread = spread_evenly(before, runs_on, np.ones(2), np.array([1.0, 3.0]))
+    assert spread.tolist() == expected, why
 
 
 def test_aware_beats_agnostic_for_a_job_that_does_not_gain():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import pytest
 from live_stage import Stage
 
-from rota.wire.sync import Capability, Mechanism
+from rota.model.grants import Can
+from rota.wire.sync import Capability, Mechanism, ProgressReport
 
 SPEAKS = Capability(training="1", suspend=Mechanism.COOPERATIVE, checkpoint=True, resize=True)
 SILENT = Capability(suspend=Mechanism.SIGNAL)
@@ -42,3 +47,42 @@ def test_a_program_that_never_spoke_cannot_do_anything() -> None:
     stage.start(row, 0)
     stage.run(row, capability=SILENT)
     assert stage.job(row).capability == SILENT
+
+
+BEARS = [
+    # spec                       said    can                                   why
+    ({}, None, Can.NOTHING, "nothing is known yet"),
+    ({}, SILENT, Can.SUSPEND, "any program can be stopped by signal"),
+    ({}, SPEAKS, Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE, "it says so"),
+    ({"checkpoint": "own"}, None, Can.CHECKPOINT | Can.RESIZE, "its user says that it saves by itself"),
+    ({"checkpoint": "none"}, SILENT, Can.NOTHING, "nor is it suspended"),
+    ({"preemptible": False}, SPEAKS, Can.NOTHING, "its user forbids all stops"),
+    ({"preemptible": False}, Capability(training="1", batch_size=True), Can.BATCH, "a batch is none"),
+]
+
+
+@pytest.mark.parametrize(("spec", "said", "can", "why"), BEARS, ids=[row[-1] for row in BEARS])
+def test_policies_see_what_a_job_bears(
+    spec: dict[str, Any], said: Capability | None, can: Can, why: str
+) -> None:
+    stage = Stage(n0=1)
+    row = stage.submit(**spec)
+    stage.grant(row, 0)
+    if said is not None:
+        stage.run(row, capability=said)
+    assert stage.loop.snapshot().jobs.can(row) == can, why
+
+
+def test_policies_see_when_a_job_works_and_with_which_batch() -> None:
+    """Nobody knows when it will be ready, until it is; it says its batch; what it said is void elsewhere."""
+    stage = Stage(n0=1, n1=1)
+    row = stage.submit()
+    stage.grant(row, 0, batch_size=32.0)
+    jobs = stage.loop.snapshot().jobs
+    assert (jobs.ready_s(row), jobs.batch_now(row)) == (math.inf, 32.0)
+    stage.now += 7.0
+    stage.run(row, progress=ProgressReport(steps=1, batch_size=64.0, at_s=stage.now))
+    assert (jobs.ready_s(row), jobs.batch_now(row)) == (stage.now, 64.0)
+    stage.grant(row, 1)
+    assert math.isinf(jobs.ready_s(row))
+    assert math.isnan(jobs.batch_now(row))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from play import finishes, play, trace_of
+from play import finishes, play, starts, trace_of
 from rota.errors import InputError, WorldError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge
@@ -495,3 +496,38 @@ def test_the_recount_finds_a_miscount(what: str, spoil: Any, words: str) -> None
     spoil(loop, recorder)
     with pytest.raises(WorldError, match=words):
         recount(loop.state, recorder)
+
+
+# what the trace recorded of holds, and who starts when under which semantics
+@pytest.mark.parametrize(
+    ("jobs", "held_s", "after", "expected"),
+    [
+        ("A 4x10 B 1x5@1", [math.nan, math.nan], {}, {"A": 0, "B": 10}),
+        ("A 4x10 B 1x5@1", [20, 0], {}, {"A": 20, "B": 1}),
+        ("A 4x10 B 1x5@1", [0, 30], {}, {"A": 0, "B": 31}),
+        # a dependency that is known holds by itself, not as long as it did in the recorded run
+        ("A 1x10 B 1x5@1", [0, 500], {1: (0,)}, {"A": 0, "B": 10}),
+        # what can never run is refused at once, and what is let go at one moment starts in order
+        ("A 9x10 B 4x5@1 C 4x5@2", [50, 7, 6], {}, {"A": None, "B": 8, "C": 13}),
+    ],
+)
+def test_nobody_starts_before_the_trace_has_it_eligible(
+    jobs: str, held_s: list[float], after: dict[int, tuple[int, ...]], expected: dict[str, float | None]
+) -> None:
+    trace = trace_of(jobs, after=after)
+    trace = replace(trace, truth=Truth.build(trace.truth.duration_s, held_s=held_s))
+    record = play("fifo", trace)
+    assert starts(record) == expected
+    eligible = np.array(record.jobs["eligible_s"].to_numpy(), dtype=float)
+    known = np.isfinite(eligible) & np.isfinite(record.jobs["start_s"].to_numpy().astype(float))
+    assert (record.jobs["start_s"].to_numpy()[known] >= eligible[known]).all()
+
+
+@pytest.mark.parametrize("preset", ["gavel", "elasticflow"])
+def test_rounds_hold_jobs_too(preset: str) -> None:
+    trace = trace_of("A 1x1000 B 1x1000@0")
+    trace = replace(trace, truth=Truth.build(trace.truth.duration_s, held_s=[0, 5000]))
+    record = play("fifo", trace, "1x1", Setting(semantics=semantics(preset)))
+    assert record.jobs["eligible_s"].to_list() == [0, 5000]
+    start_s = starts(record)
+    assert start_s["A"] < 5000 <= start_s["B"] < 7000

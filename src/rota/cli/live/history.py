@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.jobs import gpus
+from rota.cli.live.listing import gpus
 from rota.cli.live.tables import duration, ended_by, moment, table_text
 from rota.cli.shell import JsonFlag, print_json
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import count, duration, show_frames, signal_name, table_text
+from rota.cli.live.listing import LIVE_STATES, jobs_text
+from rota.cli.live.tables import show_frames
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.views import JobView
 
-LIVE_STATES = "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
 STATES = (
     *LIVE_STATES.split(","),
     "COMPLETED",
@@ -84,25 +83,6 @@ def ls(
         typer.echo(jobs_text(rows()), nl=False)
 
 
-def jobs_text(jobs: Sequence[JobView], columns: int | None = None) -> str:
-    """One line for each job."""
-    heads = "JOB ~NAME ~USER ?~TENANT STATE >GPUS >RUN >WAIT ?>LIMIT ~WHERE_OR_WHY"
-    return table_text(heads, (_row(job) for job in jobs), columns)
-
-
-def _row(job: JobView) -> tuple[str, ...]:
-    limit = duration(job.time_s)
-    times = duration(job.run_s), duration(job.waiting_s), limit
-    return (job.id, job.name, job.user, job.tenant, job.state, gpus(job), *times, where_or_why(job))
-
-
-def gpus(job: JobView) -> str:
-    """`2`, `0.5` of one, or `1/2`: running on another number than was asked for."""
-    if job.gpus_now and job.gpus_now != job.gpus:
-        return f"{job.gpus_now}/{job.gpus}"
-    return count(job.gpus * job.share)
-
-
 def _states(text: str) -> str:
     """States as Slurm spells them.  Raises InputError at a word that is none, which would match nothing."""
     words = [word.strip().upper() for word in text.split(",")]
@@ -110,16 +90,3 @@ def _states(text: str) -> str:
         if word not in STATES:
             raise InputError.at(f"{word!r} is no state", field="--state", expected=", ".join(STATES))
     return ",".join(words)
-
-
-def where_or_why(job: JobView) -> str:
-    """Nodes of one that runs; in parentheses what others wait for, or how they ended."""
-    if job.state in ("RUNNING", "COMPLETING") and job.nodes:
-        return ",".join(job.nodes)
-    if job.reason and job.reason != job.state:
-        return f"({job.reason})"
-    if job.end_s is None or job.state == "COMPLETED":
-        return ""
-    if job.signal is not None:
-        return f"({signal_name(job.signal)})"
-    return f"(exit {job.exit_code})" if job.exit_code is not None else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 
 import typer
 
+from rota.cli.live.caller import pass_on
 from rota.cli.live.connect import parameters_of, with_parameters
 from rota.errors import InputError
 from rota.model.job_columns import COLUMNS, DEVICES, NAMES, WHEN
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PASSED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
-PASSED_PREFIXES = ("CONDA_", "LC_")
-"""What of the caller's environment a job gets unasked: what its program needs to be found, and no secrets."""
-NEVER_PASSED = ("ROTA_", "TORCHELASTIC_")
-"""The agent sets these, and one of them is the caller's token."""
 Text = str | None
 
 
@@ -186,27 +181,3 @@ def _with_arguments(command: list[str], words: list[str]) -> list[str]:
     if words and command[1:2] == ["-c"]:
         return [*command, "rota", *words]
     return [*command, *words]
-
-
-def pass_on(caller: Mapping[str, str], export: str = "") -> dict[str, str]:
-    """What a job gets of the caller's environment.
-
-    `export` is sbatch's: empty for what programs need to be found, ALL, NONE, or names and NAME=VALUE.
-    """
-    asked = [word.strip() for word in export.split(",") if word.strip()]
-    allowed = {name: value for name, value in caller.items() if not name.startswith(NEVER_PASSED)}
-    if not asked:
-        return {n: v for n, v in allowed.items() if n in PASSED or n.startswith(PASSED_PREFIXES)}
-    environment = dict(allowed) if "ALL" in asked else {}
-    for word in asked:
-        name, equals, value = word.partition("=")
-        if equals:
-            environment[name] = value
-        elif name in allowed:
-            environment[name] = allowed[name]
-    return environment
-
-
-def here() -> tuple[dict[str, str], str]:
-    """The caller's environment and folder."""
-    return dict(os.environ), os.getcwd()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rota.cli.live.connect import JobArgument, live
-from rota.cli.live.jobs import gpus
+from rota.cli.live.listing import gpus
 from rota.cli.live.submit import estimate
 from rota.cli.live.tables import (
     count,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.cli.live.caller import here
 from rota.cli.live.connect import live
-from rota.cli.live.request import Request, describes_job, here, make_job
+from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.tables import ahead, moment, now_s, warn, wrapped
+from rota.cli.quick import submitted
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
-from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.client import Client
@@ -62,7 +63,7 @@ def submit(
         print_json(answer)
     else:
         ids = [job["id"] for job in answer["jobs"]]
-        typer.echo("\n".join(ids) if quiet else _submitted(ids))
+        typer.echo("\n".join(ids) if quiet else submitted(ids))
 
 
 @live
@@ -109,12 +110,6 @@ def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
     for warning in answer.get("warnings", ()):
         warn(warning)
     return answer
-
-
-def _submitted(ids: list[str]) -> str:
-    if len(ids) == 1:
-        return f"submitted job {ids[0]}"
-    return f"submitted {plural(len(ids), 'job')}: {ids[0]} to {ids[-1]}"
 
 
 def _dry(answer: DryRun) -> str:

@@ -1,18 +1,17 @@
-"""Plain tables of 100 columns or the terminal's, and the words of times, sizes and counts in them."""
+"""Plain tables of 100 columns or the terminal's, and the words of times, sizes and counts in them.
+
+Standard library only until something is shown that needs more.
+"""
 
 from __future__ import annotations
 
-import shutil
 import signal as signals
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
-import typer
-
-from rota.cli.shell import WIDTH
+from rota.cli.terminal import WIDTH, width
 from rota.model.units import format_duration
 
 GAP = 2
@@ -25,11 +24,6 @@ CLOCK: Callable[[], float] = time.time
 def now_s() -> float:
     """Unix seconds; what "ago" and "in" count from."""
     return CLOCK()
-
-
-def width() -> int:
-    """Columns there are: the terminal's, or 100."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
 def table_text(heads: str, rows: Iterable[Sequence[str]], columns: int | None = None) -> str:
@@ -99,6 +93,8 @@ def one_line(text: str) -> str:
 
 def wrapped(text: str, indent: str = "", further: str = "") -> str:
     """Lines of at most as many columns as there are, the first behind `indent`, the others `further` in."""
+    import textwrap
+
     return textwrap.fill(
         one_line(text),
         width(),
@@ -163,6 +159,8 @@ def ended_by(code: int | None, signal: int | None) -> str:
 
 def warn(sentence: str) -> None:
     """One line on standard error."""
+    import typer
+
     typer.echo(f"rota: {sentence}", err=True)
 
 
@@ -170,7 +168,7 @@ def show_frames(frame: Callable[[], str], every_s: float) -> None:
     """`frame()` again and again until Ctrl-C: in place on a terminal, one after the other in a pipe."""
     if not sys.stdout.isatty():
         while True:
-            typer.echo(frame())
+            print(frame(), flush=True)
             time.sleep(every_s)
     from rich.console import Console
     from rich.live import Live

@@ -43,7 +43,7 @@ def update(
     With another number of devices a running job leaves by its checkpoint and starts again when it gets
     them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.
     """
-    from rota.cli.live.jobs import jobs_text
+    from rota.cli.live.listing import jobs_text
     from rota.client import route
     from rota.client.fields import check_fields, read_fields
     from rota.wire.views import JobView

@@ -22,6 +22,7 @@ from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
 from rota.model.tenants import Cell, Tenant, Tenants
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.occupancy import EPSILON, Occupancy
+from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
 from rota.table.state import COLUMNS, State
@@ -190,7 +191,7 @@ def _pack_state(state: State) -> Packed:
     packed["refused"] = {int(row): why for row, why in state.refused.items()}
     packed["grants"] = [pack_grant(grant) for grant in state.grants.values()]
     packed["reservations"] = [pack_reservation(reservation) for reservation in state.reservations]
-    packed["progress"] = {name: getattr(progress, name)[seen] for name in ("base", "rate", "since")}
+    packed["progress"] = {name: getattr(progress, name)[seen] for name in PROGRESS}
     if progress.per_s is not None:
         packed["progress"]["per_s"] = progress.per_s[seen]
     packed["steady"] = progress.steady
@@ -205,7 +206,9 @@ def _number(value: Any) -> int | float:
 def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     stored = packed["state"]
     progress = Progress(len(jobs), stored["progress"].get("per_s"))
-    progress.base, progress.rate, progress.since = (stored["progress"][n] for n in ("base", "rate", "since"))
+    for name in PROGRESS:
+        if name in stored["progress"]:  # moments of earlier versions know neither batch sizes nor abilities
+            setattr(progress, name, stored["progress"][name])
     progress.steady = stored["steady"]
     state = State(jobs, cluster, progress)
     for name in (*COLUMNS, *_STATE_SCALARS):

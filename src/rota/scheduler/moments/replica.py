@@ -20,6 +20,7 @@ from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
 from rota.scheduler.moments.packing import Packed, pack_jobs, unpack_jobs
 from rota.scheduler.moments.restore import Stored, fresh_state, refill, stored
+from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 
@@ -126,8 +127,8 @@ class Frame:
     now: float
     refused: dict[int, str]
     reservations: tuple[Reservation, ...]
-    progress: list[tuple[int, float, float, float]]
-    """Row, base, rate and since of the jobs whose progress was touched."""
+    progress: list[tuple[int, tuple[float, ...]]]
+    """Row and `PROGRESS` of the jobs whose progress was touched."""
     counters: list[tuple[int, int, int]]
     """Row, preemptions and failures of the jobs in the trace."""
     steady: bool = False
@@ -150,6 +151,7 @@ def take_frame(state: TracedState) -> Frame:
     """What a replica has to be told now; the trace begins anew."""
     trace = state.take_trace()
     progress = state.progress
+    columns = [getattr(progress, name) for name in PROGRESS]
     rows = sorted({said[-1].job if said[0] in _GRANTED else _row(said) for said in trace} | state.paced)
     touched = [row for row in rows if row >= 0]
     state.paced = set()
@@ -157,7 +159,7 @@ def take_frame(state: TracedState) -> Frame:
         now=state.now,
         refused=dict(state.refused),
         reservations=state.reservations,
-        progress=[(r, progress.base.item(r), progress.rate.item(r), progress.since.item(r)) for r in touched],
+        progress=[(row, tuple(column.item(row) for column in columns)) for row in touched],
         counters=[(r, state.preemptions.item(r), state.failures.item(r)) for r in touched],
         steady=progress.steady,
         trace=trace,
@@ -193,8 +195,10 @@ class Replica:
         state, progress = self.state, self.state.progress
         for verb, *said in frame.trace:
             _REPEAT[verb](self, *said)
-        for row, base, rate, since in frame.progress:
-            progress.base[row], progress.rate[row], progress.since[row] = base, rate, since
+        columns = [getattr(progress, name) for name in PROGRESS]
+        for row, values in frame.progress:
+            for column, value in zip(columns, values, strict=True):
+                column[row] = value
         for row, preemptions, failures in frame.counters:
             state.preemptions[row], state.failures[row] = preemptions, failures
         state.now, progress.steady = frame.now, frame.steady

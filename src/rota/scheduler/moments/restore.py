@@ -11,10 +11,9 @@ from rota.model.grants import Grant, Reservation, with_one_nan
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.packing import Packed, fill_occupancy, pack_occupancy
 from rota.scheduler.moments.values import copied
+from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.progress import Progress
 from rota.table.state import COLUMNS, State
-
-PROGRESS = ("base", "rate", "since")
 
 
 @dataclass
@@ -25,7 +24,7 @@ class Stored:
     columns: Mapping[str, Array]
     """`COLUMNS`, as long as there are submitted jobs."""
     progress: Mapping[str, Array]
-    """`PROGRESS`, likewise."""
+    """`PROGRESS`, or some of it, likewise."""
     waiting: Iterable[int]
     """Rows that wait, in the order in which the table holds them."""
     grants: Iterable[Grant]
@@ -71,8 +70,7 @@ def refill(state: State, kept: Stored) -> None:
         column = kept.columns[name]
         getattr(state, name)[: len(column)] = column
         state.submitted = len(column)
-    for name in PROGRESS:
-        column = kept.progress[name]
+    for name, column in kept.progress.items():
         getattr(state.progress, name)[: len(column)] = column
     state.progress.steady = kept.steady
     state.now = kept.now

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from rota.knowledge.seen import JobObservations
-from rota.model.grants import Grant
+from rota.model.grants import Can, Grant
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
@@ -163,6 +164,27 @@ class LiveJob:
     def restorable(self) -> list[int]:
         """Numbers of the attempts whose checkpoints may be restored, newest first."""
         return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
+
+    @property
+    def can(self) -> Can:
+        """What its program bears, as far as is known; a job that is not to be stopped bears no stop."""
+        said, own = self.capability or Capability(), self.spec.checkpoint == "own"
+        flags = Can.BATCH if said.batch_size else Can.NOTHING
+        if not self.spec.preemptible:
+            return flags
+        if said.suspend is not None and self.spec.checkpoint == "auto":
+            flags |= Can.SUSPEND
+        if own or said.checkpoint:
+            flags |= Can.CHECKPOINT
+        if own or said.resize:
+            flags |= Can.RESIZE
+        return flags
+
+    @property
+    def batch_size(self) -> float:
+        """The batch size that its program, since it last began, has said it works with; NaN if it has not."""
+        said = None if self.attempt is None else self.attempt.progress
+        return math.nan if said is None or said.batch_size is None else said.batch_size
 
     @property
     def lost_s(self) -> float:

@@ -88,6 +88,7 @@ class LiveJobs(Mapping[int, LiveJob]):
             self.state.enter(row)
         self._jobs[row] = job
         self.names.add(job.id, row)
+        self.note_program(job)
 
     def drop_if_gone(self, job: LiveJob) -> None:
         """Forget, once it is on record, a job that is over and of which nothing is left."""
@@ -152,6 +153,14 @@ class LiveJobs(Mapping[int, LiveJob]):
             began_s = self.now if attempt.ready_s is None else attempt.ready_s
             ends_s = min(ends_s, began_s + self.settings.trial_s)
         return ends_s
+
+    def note_program(self, job: LiveJob) -> None:
+        """What the program of `job` bears and works with, for policies, where it has changed."""
+        row, can, batch = job.row, int(job.can), job.batch_size
+        then = self.progress.batch.item(row)
+        if self.progress.can.item(row) != can or (then != batch and (then == then or batch == batch)):
+            self.progress.can[row], self.progress.batch[row] = can, batch
+            self.note_progress(row)
 
     def note_progress(self, row: int) -> None:
         """How far or how fast `row` is has changed: replicas are told."""

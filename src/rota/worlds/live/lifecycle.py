@@ -77,6 +77,7 @@ def begin(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
         saved_base=live.progress.base.item(job.row),
     )
     job.attempts.append(attempt)
+    live.note_program(job)
     order(live, job, attempt)
     live.set_timers(job)
 

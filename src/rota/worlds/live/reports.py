@@ -148,6 +148,7 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
         attempt.mechanism = report.capability.suspend or attempt.mechanism
     if report.progress is not None:
         attempt.progress = report.progress
+        live.note_program(job)
         note_speed(live, job, attempt)
     if report.usage is not None and _is_news(live, attempt, node, report.usage):
         attempt.usage = report.usage
@@ -176,6 +177,7 @@ def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capab
     if before != said:
         job.capability = said
         live.unsaved.job(job)
+        live.note_program(job)
 
 
 def _is_news(live: LiveJobs, attempt: Attempt, node: str, usage: Usage) -> bool:

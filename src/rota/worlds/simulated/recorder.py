@@ -10,7 +10,7 @@ import polars as pl
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats
 from rota.model.grants import Constraint, Grant
-from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts
+from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
@@ -66,7 +66,15 @@ def make_record(
     )
 
 
-_NULLABLE = ["start_s", "finish_s", "duration_s", "deadline_s", "wait_requested", "wait_provided"]
+_NULLABLE = [
+    "eligible_s",
+    "start_s",
+    "finish_s",
+    "duration_s",
+    "deadline_s",
+    "wait_requested",
+    "wait_provided",
+]
 
 
 def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame:
@@ -90,6 +98,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "group": _names(jobs.group, jobs.group_names),
         "workload": _names(jobs.workload, jobs.workload_names),
         "submit_s": jobs.submit_s,
+        "eligible_s": eligible_s(jobs, trace.truth, finish),
         "start_s": state.first_start_s,
         "finish_s": finish,
         "state": _names(phase, tuple(p.name for p in Phase)),

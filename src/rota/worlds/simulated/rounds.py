@@ -89,6 +89,8 @@ class RoundWorld(SimulatedWorld):
         batch.arrived = self._arrived(now)
         if len(batch.arrived):
             batch.cause |= Event.ARRIVAL
+        if self._holds and self._holds.follow(batch, self.state):
+            batch.cause |= Event.ARRIVAL
         if until_s <= now:
             batch.cause |= Event.TIMER
         self._add_faults(batch)
@@ -123,7 +125,7 @@ class RoundWorld(SimulatedWorld):
     def _idle_until(self, until_s: float) -> float:
         """The next moment at which a round may begin, when nothing runs; infinite if there is none."""
         arrival = self._submit[self._next] if self._next < len(self._submit) else math.inf
-        moment = min(arrival, until_s)
+        moment = min(arrival, until_s, self._holds.next_s)
         if self._fault < len(self._faults) and (arrival < math.inf or len(self.state.waiting)):
             moment = min(moment, self._faults[self._fault][0])
         if moment < math.inf and self.semantics.round_ends is RoundEnds.FIXED:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rota import __version__
 from rota.knowledge.needs import Provider
 from rota.model.cluster import Cluster
+from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
@@ -44,6 +45,8 @@ class Setting:
     """Failing attempts after which a job is given up; None tries as often as the trace did."""
     observation_noise: float = 0.0
     """Relative error of what providers see of running jobs."""
+    can: Mapping[str, Can] = field(default_factory=dict)
+    """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
     seed: int = 0
     until_s: float = float("inf")
 
@@ -96,6 +99,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         faults=setting.faults,
         retries=setting.retries,
         observation_noise=setting.observation_noise,
+        can=setting.can,
         seed=setting.seed,
     )
     recorder = RunRecorder()

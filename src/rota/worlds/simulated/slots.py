@@ -76,7 +76,7 @@ class SlotWorld(RoundWorld):
             return self._submit[0] if self._submit else math.inf
         rule = self.semantics.round_ends
         coming = self._next < len(self._submit)
-        moment = min(self._earliest_finish(begin), self._alarm)
+        moment = min(self._earliest_finish(begin), self._alarm, max(self._holds.next_s, begin))
         if rule is RoundEnds.ARRIVAL:
             arrival = self._submit[self._next] if coming else math.inf
             return min(arrival, self._on_grid(begin, moment))

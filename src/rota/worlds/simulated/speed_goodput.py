@@ -14,7 +14,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.goodput import GoodputProfile, GoodputTable, StepFit
+from rota.knowledge.goodput import Batch, GoodputProfile, GoodputTable, StepFit
 from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.throughput import accepted, given_throughput
 from rota.model.cluster import Cluster
@@ -23,6 +23,7 @@ from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
+from rota.worlds.simulated.stretches import Sight
 
 
 class GoodputSpeed:
@@ -44,7 +45,10 @@ class GoodputSpeed:
         self._node_of: list[int] = cluster.device_node.tolist()
         self._largest_node = int(cluster.node_gpus.max())
         self._profiles = [_profile_of(trace, row, table) for row in range(len(trace))]
-        self._goodputs: dict[tuple[object, ...], float] = {}
+        self._goodputs: dict[tuple[object, ...], tuple[float, Sight]] = {}
+        self.batch_now = np.full(len(trace), math.nan)
+        """Batch size with which each job works since its rate was last asked for."""
+        self._sights: dict[int, Sight] = {}
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         rates = self._rates(accepted(trace.jobs, cluster).tolist(), table.source)
         self._fastest = rates.argmax(axis=1).tolist()
@@ -66,21 +70,36 @@ class GoodputSpeed:
         phase = bisect_right(profile.ends, at.done)
         nodes = len({self._node_of[device] for device in grant.devices})
         kinds = {self._type_of[device] for device in grant.devices}
-        goodputs = [
+        goodput, seen = min(
             self._goodput(row, phase, kind, nodes, len(grant.devices), grant.batch_size) for kind in kinds
-        ]
+        )
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
-        return Pace(min(goodputs) * factor, profile.ends[phase], until_s)
+        self.batch_now[row] = seen.batch_size
+        self._sights[row] = seen._replace(step_s=seen.step_s / factor if factor else math.nan)
+        return Pace(goodput * factor, profile.ends[phase], until_s)
 
-    def _goodput(self, row: int, phase: int, kind: int, nodes: int, gpus: int, named: float) -> float:
-        """Goodput in one phase on one type; 0 where the job cannot run so."""
+    def sight(self, row: int) -> Sight:
+        """What the program of `row` would say of its steps, at the rate that was last asked for."""
+        return self._sights.get(row, Sight())
+
+    def _goodput(
+        self, row: int, phase: int, kind: int, nodes: int, gpus: int, named: float
+    ) -> tuple[float, Sight]:
+        """Goodput in one phase on one type, and how its steps look; 0 where the job cannot run so."""
         profile = self._profiles[row]
         batch_size = self.jobs.batch_size.item(row) if math.isnan(named) else named
         wanted = None if math.isnan(batch_size) else batch_size
         key = (id(profile), phase, kind, nodes, gpus, wanted)
         if key not in self._goodputs:
             fit = profile.fit_on(self._types[kind])
-            self._goodputs[key] = 0.0 if fit is None else _goodput(profile, fit, phase, nodes, gpus, wanted)
+            batch = None if fit is None else _batch(profile, fit, phase, nodes, gpus, wanted)
+            self._goodputs[key] = 0.0, Sight()
+            if fit is not None and batch is not None:
+                noise = profile.phases[phase].noise
+                goodput = profile.goodput(fit, noise, nodes, gpus, batch)
+                scale = noise.var / noise.sqr * profile.limits.initial if noise.sqr else math.inf
+                step_s = fit.step_s(nodes, gpus, batch)
+                self._goodputs[key] = goodput, Sight(step_s, batch.total(gpus), scale)
         return self._goodputs[key]
 
     # -- at the requested allocation ---------------------------------------------------------------
@@ -88,7 +107,7 @@ class GoodputSpeed:
     def _asked(self, row: int, phase: int, kind: int) -> float:
         """Goodput on the GPUs it asked for, on as few nodes as they need."""
         gpus = self.jobs.gpus.item(row)
-        return self._goodput(row, phase, kind, -(-gpus // self._largest_node), gpus, math.nan)
+        return self._goodput(row, phase, kind, -(-gpus // self._largest_node), gpus, math.nan)[0]
 
     def _rates(self, accepts: list[list[bool]], source: str) -> Floats:
         """Goodput of each job in its first phase on each type, 0 where it cannot run."""
@@ -138,14 +157,14 @@ class GoodputSpeed:
         return seconds
 
 
-def _goodput(
+def _batch(
     profile: GoodputProfile, fit: StepFit, phase: int, nodes: int, gpus: int, wanted: float | None
-) -> float:
-    noise = profile.phases[phase].noise
-    if wanted is None:
-        best = profile.best(fit, noise, nodes, gpus)
-        return 0.0 if best is None else best[1]
-    return profile.goodput(fit, noise, nodes, gpus, profile.limits.split(gpus, wanted))
+) -> Batch | None:
+    """The batch as it is wanted; the best without a wish, None if the job cannot run on so many GPUs."""
+    if wanted is not None:
+        return profile.limits.split(gpus, wanted)
+    best = profile.best(fit, profile.phases[phase].noise, nodes, gpus)
+    return None if best is None else best[0]
 
 
 def _profile_of(trace: Trace, row: int, table: GoodputTable) -> GoodputProfile:

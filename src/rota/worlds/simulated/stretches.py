@@ -17,6 +17,15 @@ from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 
 
+class Sight(NamedTuple):
+    """What the program of a job would say of its steps now; NaN for what a speed model does not know."""
+
+    step_s: float = math.nan
+    batch_size: float = math.nan
+    noise: float = math.nan
+    """As in an `Observation`."""
+
+
 class Stretch(NamedTuple):
     """A job works on the same grant at the same rate from a moment on."""
 
@@ -24,14 +33,32 @@ class Stretch(NamedTuple):
     since_s: float
     work: float
     """Work done at that moment."""
+    sight: Sight
+
+
+def unseen(row: int) -> Sight:
+    """Of a speed model that knows nothing of steps."""
+    return Sight()
 
 
 class Stretches:
     """The stretches that last, and what was seen of those that are over."""
 
-    def __init__(self, jobs: JobTable, *, steps: bool, noise: float, seed: int) -> None:
-        """`steps` if work is counted in steps; `noise` is the relative error of what is seen."""
+    def __init__(
+        self,
+        jobs: JobTable,
+        *,
+        steps: bool,
+        noise: float,
+        seed: int,
+        sight: Callable[[int], Sight] = unseen,
+    ) -> None:
+        """`steps` if work is counted in steps; `noise` is the relative error of what is seen.
+
+        `sight` tells of the steps of a row at its present rate.
+        """
         self.jobs = jobs
+        self.sight = sight
         self.steps = steps
         self.noise = noise
         self._random = np.random.default_rng(seed)
@@ -42,7 +69,7 @@ class Stretches:
 
     def begin(self, row: int, grant: Grant, since_s: float, work: float) -> None:
         """`row` has done so much `work`, and works on `grant` from `since_s` on, which may lie ahead."""
-        self._last[row] = Stretch(grant, since_s, work)
+        self._last[row] = Stretch(grant, since_s, work, self.sight(row))
         self._untold.add(row)
 
     def end(self, row: int, now: float, work: float) -> None:
@@ -59,7 +86,7 @@ class Stretches:
             if now > stretch.since_s:
                 work = done(row, now)
                 self._note(row, stretch, now, work)
-                self._last[row] = Stretch(stretch.grant, now, work)
+                self._last[row] = stretch._replace(since_s=now, work=work)
                 self._untold.discard(row)
         seen, self._seen = self._seen, []
         return seen
@@ -68,10 +95,16 @@ class Stretches:
         seconds, done = now - stretch.since_s, work - stretch.work
         if seconds <= 0.0:
             return
-        done *= math.exp(self.noise * self._random.standard_normal()) if self.noise else 1.0
-        asked = self.jobs.batch_size.item(row)
-        batch = asked if math.isnan(stretch.grant.batch_size) else stretch.grant.batch_size
-        step_s = seconds / done if self.steps and done > 0.0 else math.nan
+        error = math.exp(self.noise * self._random.standard_normal()) if self.noise else 1.0
+        done *= error
+        step_s, batch, noise = stretch.sight
+        if step_s == step_s:
+            step_s /= error
+        elif self.steps and done > 0.0:
+            step_s = seconds / done
+        if batch != batch:
+            asked, named = self.jobs.batch_size.item(row), stretch.grant.batch_size
+            batch = asked if math.isnan(named) else named
         self._seen.append(
-            Observation(row, stretch.grant, stretch.since_s, now, done, step_s=step_s, batch_size=batch)
+            Observation(row, stretch.grant, stretch.since_s, now, done, step_s, batch, noise=noise)
         )

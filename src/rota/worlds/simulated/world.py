@@ -8,7 +8,7 @@ change made void.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from mypy_extensions import mypyc_attr
@@ -17,7 +17,7 @@ from rota.errors import InputError, WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Grant, Leave, Role, is_adjustment
+from rota.model.grants import Can, Grant, Leave, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
@@ -25,13 +25,15 @@ from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
+from rota.worlds.simulated.abilities import Abilities
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
+from rota.worlds.simulated.holds import RecordedHolds
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.semantics import Restart, Semantics
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
-from rota.worlds.simulated.stretches import Stretches
+from rota.worlds.simulated.stretches import Sight, Stretches, unseen
 
 _PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
@@ -64,6 +66,7 @@ class SimulatedWorld:
         faults: Sequence[Fault] = (),
         retries: int | None = None,
         observation_noise: float = 0.0,
+        can: Mapping[str, Can] | None = None,
         seed: int = 0,
     ) -> None:
         self.trace = trace
@@ -71,7 +74,6 @@ class SimulatedWorld:
         self.cluster = cluster
         self.costs = costs or Costs()
         self._costs_nothing = self.costs.free
-        self._loses_nothing = self._costs_nothing and self.costs.keep_work
         self.semantics = semantics or Semantics()
         self.retries = retries
         n = len(trace)
@@ -80,7 +82,9 @@ class SimulatedWorld:
         self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
         """Work of each job in a second at its request: 1 where work is counted in such seconds, NaN where the
         rate there is not always the same."""
-        self.progress = Progress(n, per_s)
+        self.progress = Progress(n, per_s, getattr(self.speed, "batch_now", None))
+        self.abilities = Abilities(trace.jobs, self.progress, can or {})
+        self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self.abilities.lacking
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
@@ -112,6 +116,7 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
+        self._holds = RecordedHolds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -132,7 +137,7 @@ class SimulatedWorld:
         finish = self._next_finish()
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
-        now = min(arrival, finish, until)
+        now = min(arrival, finish, until, self._holds.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -149,13 +154,15 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
+        if self._holds and self._holds.follow(batch, self.state):
+            batch.cause |= _ARRIVAL
         if until == now:
             batch.cause |= _TIMER
         return batch
 
     def _is_over(self) -> bool:
         """True if no job lives, so that only further arrivals would be news."""
-        return not (self.state.running.n or self.state.waiting.n)
+        return not (self.state.running.n or self.state.waiting.n or self._holds)
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version
@@ -232,7 +239,10 @@ class SimulatedWorld:
                 continue
             if change.old is not None and is_adjustment(change.old, new):
                 self._dirty.add(row)
+                self._begin_stretch(row, new)
                 continue
+            if self.abilities.lacking and change.old is None:
+                self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
             if self._prepares:
                 since = self._prepare(change, since)
@@ -378,7 +388,8 @@ class SimulatedWorld:
         if self._stretches is None:
             noise, seed = self._sight
             steps = self.progress.per_s is not None
-            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed)
+            sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
+            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed, sight=sight)
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
@@ -472,8 +483,12 @@ class SimulatedWorld:
         if per_s != per_s:  # NaN: seconds count at the present rate
             per_s = rate
         lost = self._lost_work(row, how, done, per_s)
+        if self.abilities.lacking:
+            lost = max(lost, self.abilities.leave(row, how, state.grants[row], state.occupancy))
         if lost:
             self.progress.base[row] = done - lost
+        if self.abilities.lacking:
+            lost += self.abilities.forgone.pop(row, 0.0)
         return Lost(overhead, lost / per_s if per_s else 0.0)
 
     def _stall(self, row: int, until_s: float) -> None:

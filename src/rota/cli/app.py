@@ -1,0 +1,135 @@
+"""The whole command line: which verbs there are, and what becomes of errors.
+
+Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from rota.cli import fidelity, moments, simulate, systems, trace
+from rota.cli.commands import LIVE, SECTIONS
+from rota.cli.lazy import LazyGroup
+from rota.errors import InputError, RotaError
+
+INTERRUPTED = 130
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""Of the click that typer stands on, which is its own or a package."""
+
+
+class Shell(LazyGroup):
+    """Turns errors meant for people into one sentence and an exit code."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.declare(LIVE, SECTIONS)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **options)
+        except UsageError as error:
+            raise _misused(error) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except UsageError as error:
+            raise _misused(error) from None
+        except RotaError as error:
+            _complain(str(error))
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            _complain("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is left of it goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            raise typer.Exit(1) from None
+
+
+def _misused(error: Any) -> Exception:
+    """What to raise once it is said what is wrong with the words of a command, in one line."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error  # no mistake: its text is the help
+    said = str(error.format_message()).removesuffix(".")
+    said = said[:1].lower() + said[1:]
+    if not said.endswith("?") and error.ctx is not None:  # else it has asked what was meant
+        said += f"; `{error.ctx.command_path} -h` says more"
+    _complain(said)
+    return typer.Exit(InputError.exit_code)
+
+
+def _complain(sentence: str) -> None:
+    typer.secho("rota: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
+    typer.echo(sentence, err=True)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from rota import __version__
+
+        typer.echo(f"rota {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="rota",
+    cls=Shell,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback()
+def rota(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A scheduler for deep-learning GPU clusters: run jobs, or replay a history of them, under any policy.
+
+    \b
+    Examples:
+      rota up
+      rota submit --gpus 2 --time 3h -- python train.py
+      rota why 17
+      rota trace generate --jobs 5000 --load 0.9 --cluster 16x8 --out jobs.csv
+      rota simulate jobs.csv --cluster 16x8:V100 --policy tiresias,srtf,fifo --out out/
+      rota systems tiresias
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+    """
+
+
+app.command("simulate")(simulate.simulate)
+app.add_typer(trace.app, name="trace")
+app.command("snapshot")(moments.snapshot)
+app.command("replay")(moments.replay)
+app.command("systems")(systems.systems)
+app.command("fidelity")(fidelity.fidelity)
+
+
+def run(words: list[str]) -> None:
+    """Carry out `rota WORDS`; ends by SystemExit."""
+    try:
+        app(words, prog_name="rota")
+    except SystemExit as left:
+        if left.code == INTERRUPTED:  # another Ctrl-C would spoil it while Python takes leave
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # `python -m` would end by the signal if the interrupt came within `exec` (a dataclass was being
+            # made, by an import): Python remembers that it passed there until it evaluates a text again.
+            eval("0")
+        raise

@@ -1,0 +1,49 @@
+"""The table of `rota ls`.  Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.cli.live.tables import count, duration, signal_name, table_text
+
+TYPE_CHECKING = False  # `typing` would cost more time to load than the table takes
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from rota.wire.views import JobView
+
+    Row = JobView | SimpleNamespace
+
+LIVE_STATES = "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
+
+
+def jobs_text(jobs: Sequence[Row], columns: int | None = None) -> str:
+    """One line for each job."""
+    heads = "JOB ~NAME ~USER ?~TENANT STATE >GPUS >RUN >WAIT ?>LIMIT ~WHERE_OR_WHY"
+    return table_text(heads, (_row(job) for job in jobs), columns)
+
+
+def _row(job: Row) -> tuple[str, ...]:
+    limit = duration(job.time_s)
+    times = duration(job.run_s), duration(job.waiting_s), limit
+    return (job.id, job.name, job.user, job.tenant, job.state, gpus(job), *times, where_or_why(job))
+
+
+def gpus(job: Row) -> str:
+    """`2`, `0.5` of one, or `1/2`: running on another number than was asked for."""
+    if job.gpus_now and job.gpus_now != job.gpus:
+        return f"{job.gpus_now}/{job.gpus}"
+    return count(job.gpus * job.share)
+
+
+def where_or_why(job: Row) -> str:
+    """Nodes of one that runs; in parentheses what others wait for, or how they ended."""
+    if job.state in ("RUNNING", "COMPLETING") and job.nodes:
+        return ",".join(job.nodes)
+    if job.reason and job.reason != job.state:
+        return f"({job.reason})"
+    if job.end_s is None or job.state == "COMPLETED":
+        return ""
+    if job.signal is not None:
+        return f"({signal_name(job.signal)})"
+    return f"(exit {job.exit_code})" if job.exit_code is not None else ""

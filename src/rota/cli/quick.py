@@ -1,0 +1,198 @@
+"""`rota submit` and `rota ls` as most people type them, without loading the command line.
+
+Standard library only, and little of it: the interpreter's own start is most of what these commands cost.
+What is not understood here, and whatever goes wrong, is left to the whole command line, which explains it.
+A submission that was sent is sent again with its key in that case, so that it is one job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+from rota.cli.live.caller import here, pass_on
+from rota.errors import RotaError
+
+TYPE_CHECKING = False  # `typing` would cost more time to load than the call takes
+if TYPE_CHECKING:
+    from typing import Any
+
+    Fields = dict[str, Any]
+
+SOCKET = "controller.sock"
+LONGEST_SOCKET_PATH = 107
+"""Bytes that fit into the address of a UNIX socket."""
+TIMEOUT_S = 30.0
+JOB_FILES = (".yaml", ".yml", ".json")
+Left = list[str] | None
+"""Words that the whole command line shall carry out; None if nothing is left to do."""
+
+
+class _NotQuick(Exception):  # noqa: N818
+    """Only the whole command line can say what to do."""
+
+
+def left_over(words: list[str]) -> Left:
+    """Carry out `rota WORDS` if that is simple and goes well; else what the whole command line shall do."""
+    command = _COMMANDS.get(words[0]) if words else None
+    if command is None or "ROTA_URL" in os.environ or "_ROTA_COMPLETE" in os.environ:
+        return words
+    return command(words)
+
+
+def _submit(words: list[str]) -> Left:
+    """`rota submit [OPTION...] [--] PROGRAM ARGUMENT...`"""
+    try:
+        options, program = _parsed(words[1:], _SUBMIT)
+        if not program or program[0].endswith(JOB_FILES):
+            return words
+        fields = _fields(options, program, *here())
+    except (_NotQuick, RotaError, OSError):
+        return words
+    key = options["--key"][-1] if "--key" in options else os.urandom(16).hex()
+    again = [words[0], "--key", key, *words[1:]]
+    try:
+        answer = _call("POST", "/v1/jobs", {"spec": fields, "key": key})
+    except (_NotQuick, OSError, ValueError):
+        return again
+    for warning in answer["warnings"]:
+        print(f"rota: {warning}", file=sys.stderr)
+    ids = [job["id"] for job in answer["jobs"]]
+    _say("\n".join(ids) if "--quiet" in options else submitted(ids))
+    return None
+
+
+def _ls(words: list[str]) -> Left:
+    """`rota ls [OPTION...]`"""
+    from types import SimpleNamespace
+
+    from rota.cli.live.listing import LIVE_STATES, jobs_text
+
+    try:
+        options, rest = _parsed(words[1:], _LS)
+        if rest:
+            return words
+        query = {"limit": "1000"} if "--all" in options else {"limit": "1000", "state": LIVE_STATES}
+        query |= {name[2:]: values[-1] for name, values in options.items() if values}
+        rows = _call("GET", "/v1/jobs?" + "&".join(f"{name}={_plain(query[name])}" for name in query))
+        text = jobs_text([SimpleNamespace(**row) for row in rows])
+    except (_NotQuick, OSError, ValueError, AttributeError):
+        return words
+    _say(text.removesuffix("\n"))
+    return None
+
+
+def submitted(ids: list[str]) -> str:
+    """What is said of a submission that is on record."""
+    if len(ids) == 1:
+        return f"submitted job {ids[0]}"
+    from rota.model.units import plural
+
+    return f"submitted {plural(len(ids), 'job')}: {ids[0]} to {ids[-1]}"
+
+
+_COMMANDS: Mapping[str, Callable[[list[str]], Left]] = {"submit": _submit, "ls": _ls}
+_SUBMIT = {
+    **dict.fromkeys(("--quiet", "--hold"), False),
+    **dict.fromkeys(("--key", "--gpus", "--time", "--name", "--priority", "--tenant", "--group"), True),
+    **dict.fromkeys(("--array", "--comment", "--env"), True),
+}
+_LS = {"--all": False, "--tenant": True, "--user": True, "--name": True}
+"""Option -> whether it takes a value."""
+_SHORT = {"-q": "--quiet", "-e": "--env", "-a": "--all"}
+
+
+def _parsed(words: list[str], known: Mapping[str, bool]) -> tuple[dict[str, list[str]], list[str]]:
+    """Options with their values, and the words that are none.  Raises _NotQuick for all that is unusual."""
+    options: dict[str, list[str]] = {}
+    left = list(words)
+    while left and left[0].startswith("-"):
+        word = left.pop(0)
+        if word == "--":
+            return options, left
+        name, equals, value = word.partition("=")
+        name = _SHORT.get(name, name) if not equals else name
+        if name not in known or (equals and not known[name]) or (known[name] and not equals and not left):
+            raise _NotQuick
+        values = options.setdefault(name, [])
+        if known[name]:
+            values.append(value if equals else left.pop(0))
+    if any(word.startswith("-") for word in left):  # an option behind the program may be ours
+        raise _NotQuick
+    return options, left
+
+
+def _fields(
+    options: Mapping[str, list[str]], program: list[str], caller: Mapping[str, str], folder: str
+) -> Fields:
+    """The job that was asked for.  Raises _NotQuick and RotaError."""
+    fields: Fields = {"workdir": folder, "env": pass_on(caller), "command": program}
+    for option, values in options.items():
+        if option == "--env":
+            pairs = [value.partition("=") for value in values]
+            if not all(name and equals for name, equals, _ in pairs):
+                raise _NotQuick
+            fields["env"] |= {name: value for name, _, value in pairs}
+        elif option == "--hold":
+            fields["hold"] = True
+        elif option not in ("--key", "--quiet"):
+            name, value = _field(option, values[-1].strip())
+            fields[name] = value
+    return fields
+
+
+def _field(option: str, text: str) -> tuple[str, Any]:
+    """Name and value of the field that an option sets."""
+    if option == "--time":
+        from rota.model.units import parse_duration
+
+        return "time_s", parse_duration(text)
+    if option in ("--gpus", "--priority"):
+        if not (text.isascii() and text.isdigit()):
+            raise _NotQuick
+        return option[2:], int(text)
+    return option[2:], text
+
+
+def _call(method: str, path: str, body: object = None) -> Any:
+    """Answer of the controller behind the socket in $ROTA_HOME.
+
+    Raises OSError where nobody answers, _NotQuick and ValueError for an answer that is not a plain yes.
+    """
+    import json
+    import socket
+
+    home = os.environ.get("ROTA_HOME") or os.path.expanduser("~/.rota")
+    address, token = os.path.join(os.path.expanduser(home), SOCKET), os.environ.get("ROTA_TOKEN", "").strip()
+    if len(os.fsencode(address)) > LONGEST_SOCKET_PATH or not token.isascii() or " " in token:
+        raise _NotQuick
+    data = b"" if body is None else json.dumps(body, allow_nan=False).encode()
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", "User-Agent: rota"]
+    head += [f"Authorization: Bearer {token}"] * bool(token)
+    head += ["Content-Type: application/json", f"Content-Length: {len(data)}"] * (body is not None)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.settimeout(TIMEOUT_S)
+        caller.connect(address)
+        caller.sendall("\r\n".join([*head, "", ""]).encode() + data)
+        answer = b"".join(iter(lambda: caller.recv(1 << 16), b""))
+    status, _, rest = answer.partition(b"\r\n")
+    headers, _, content = rest.partition(b"\r\n\r\n")
+    if status.split()[1:2] not in ([b"200"], [b"201"]) or b"transfer-encoding" in headers.lower():
+        raise _NotQuick
+    return json.loads(content)
+
+
+def _plain(text: str) -> str:
+    """A value that may stand in an address as it is."""
+    if not text.isascii() or not all(letter.isalnum() or letter in "._-/@," for letter in text):
+        raise _NotQuick
+    return text
+
+
+def _say(text: str) -> None:
+    """One piece of output; whoever reads it may have seen enough."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

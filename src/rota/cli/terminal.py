@@ -1,0 +1,17 @@
+"""How wide output is.  Standard library only."""
+
+from __future__ import annotations
+
+import sys
+
+WIDTH = 100
+"""Columns when standard output is no terminal."""
+
+
+def width() -> int:
+    """Columns there are: the terminal's, or 100."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    import shutil
+
+    return shutil.get_terminal_size((WIDTH, 24)).columns

@@ -1,0 +1,96 @@
+"""What the programs of a simulation bear without losing their work, and what is lost where they do not.
+
+As on a live cluster: a program that saves nothing but can be suspended is suspended when it is preempted, and
+goes on where it was; one that saves, but cannot go on on another number of devices, begins anew there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.grants import Can, Grant
+from rota.model.jobs import JobTable
+from rota.scheduler.world import How
+from rota.table.occupancy import Occupancy
+from rota.table.progress import Progress
+
+Place = tuple[int, frozenset[int]]
+"""Number of devices, and the nodes they are on."""
+
+WORDS: Mapping[str, Can] = {
+    "all": Can.ALL,
+    "nothing": Can.NOTHING,
+    "suspend": Can.SUSPEND,
+    "checkpoint": Can.CHECKPOINT,
+    "resize": Can.RESIZE,
+    "batch": Can.BATCH,
+}
+"""By the names under which a command line knows them."""
+
+
+class Abilities:
+    """Abilities of the jobs of a trace: written into `progress`, and heeded when they stop and start."""
+
+    def __init__(self, jobs: JobTable, progress: Progress, can: Mapping[str, Can]) -> None:
+        """`can` is by workload, `*` for all others; all of it for those that nobody names."""
+        rest = can.get("*", Can.ALL)
+        of_workload = np.array([*(int(can.get(name, rest)) for name in jobs.workload_names), int(rest)])
+        progress.can[:] = of_workload[jobs.workload]
+        self.progress = progress
+        self.lacking = bool((progress.can != int(Can.ALL)).any())
+        """True if some job does not bear everything."""
+        self.forgone: dict[int, float] = {}
+        """Work that a job lost when it began on devices to which it could not bring it."""
+        self._left: dict[int, Place] = {}
+        """What waiting jobs held when they were stopped."""
+
+    def leave(self, row: int, how: How, grant: Grant, occupancy: Occupancy) -> float:
+        """Work that `row` loses by giving up `grant`; who loses it only elsewhere is remembered."""
+        can = self.progress.can.item(row)
+        done = self.progress.base.item(row)
+        if how is How.MIGRATED:
+            return 0.0 if can & Can.CHECKPOINT else done
+        if how is How.RESIZED:
+            return 0.0 if can & Can.CHECKPOINT and can & Can.RESIZE else done
+        if how is How.PREEMPTED:
+            self._left[row] = _place(grant, occupancy)
+            return 0.0 if can & (Can.CHECKPOINT | Can.SUSPEND) else done
+        return 0.0
+
+    def start(self, row: int, grant: Grant, occupancy: Occupancy) -> None:
+        """`row` begins on `grant`: it goes on with its work if it can bring it there."""
+        if row not in self._left:
+            return
+        can, (gpus, nodes), now = self.progress.can.item(row), self._left.pop(row), _place(grant, occupancy)
+        is_bound = not can & Can.CHECKPOINT
+        if (gpus, nodes) != now if is_bound else gpus != now[0] and not can & Can.RESIZE:
+            self.forgone[row] = self.progress.base.item(row)
+            self.progress.base[row] = 0.0
+
+
+def _place(grant: Grant, occupancy: Occupancy) -> Place:
+    return len(grant.devices), frozenset(node for node, _ in occupancy.parts(grant))
+
+
+def parse_can(text: str) -> dict[str, Can]:
+    """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; one without a name is for all others.
+
+    Words are all, nothing, suspend, checkpoint, resize and batch.  InputError names the one that is wrong.
+    """
+    can: dict[str, Can] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        workload, equals, words = part.rpartition("=")
+        name = workload.strip() if equals else "*"
+        if name in can:
+            raise InputError.at(f"says twice what {name} can", field="--can", expected="each workload once")
+        can[name] = Can.NOTHING
+        for word in (word.strip() for word in words.split("+")):
+            if word not in WORDS:
+                raise InputError.at(
+                    f"{word!r} is nothing that a job can do", field="--can", expected=", ".join(WORDS)
+                )
+            can[name] |= WORDS[word]
+    return can

@@ -1,0 +1,91 @@
+"""What the jobs of a simulation bear, as words say it, and what they lose where they bear less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from play import finishes, play, trace_of
+from rota.errors import InputError
+from rota.model.cluster import parse_cluster
+from rota.model.grants import Can, Grant
+from rota.scheduler.snapshot import Snapshot
+from rota.worlds.simulated.abilities import parse_can
+from rota.worlds.simulated.run import Setting, prepare
+from scripted import Scripted
+
+WORDS = [
+    # text                              can
+    ("all", {"*": Can.ALL}),
+    ("nothing", {"*": Can.NOTHING}),
+    ("checkpoint+resize", {"*": Can.CHECKPOINT | Can.RESIZE}),
+    ("suspend, vgg19=all, bert = batch+suspend", {
+        "*": Can.SUSPEND, "vgg19": Can.ALL, "bert": Can.BATCH | Can.SUSPEND,
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "can"), WORDS)
+def test_words(text: str, can: dict[str, Can]) -> None:
+    assert parse_can(text) == can
+
+
+WRONG = [
+    ("fly", "'fly' is nothing that a job can do"),
+    ("vgg19=", "'' is nothing that a job can do"),
+    ("all,nothing", "says twice what * can"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG)
+def test_wrong_words(text: str, says: str) -> None:
+    with pytest.raises(InputError, match="--can") as error:
+        parse_can(text)
+    assert says in str(error.value)
+
+
+def turns(*grants: tuple[int, ...] | None) -> list[dict[str, Any]]:
+    """Every ten seconds the job gets these devices, or none."""
+    return [{"preempt": [0]} if one is None else {"grants": [Grant(0, one)]} for one in grants]
+
+
+LOST = [
+    # can                     what it gets     done   lost  why
+    ("all", turns((0,), (1,)), 100.0, 0.0, "a checkpoint goes anywhere"),
+    ("nothing", turns((0,), (1,)), 110.0, 10.0, "without one it begins anew"),
+    ("suspend", turns((0,), (1,)), 110.0, 10.0, "what is suspended stays where it is"),
+    ("suspend", turns((0,), None, (0,)), 110.0, 0.0, "and goes on there"),
+    ("suspend", turns((0,), None, (4,)), 120.0, 10.0, "or begins anew on another node"),
+    ("checkpoint", turns((0,), None, (4,)), 110.0, 0.0, "a checkpoint goes to another node"),
+    ("nothing", turns((0,), None, (0,)), 120.0, 10.0, "stopped, it begins anew anywhere"),
+    ("all", turns((0,), (0, 1)), 55.0, 0.0, "resized after a tenth"),
+    ("checkpoint", turns((0,), (0, 1)), 60.0, 10.0, "it cannot go on on two"),
+    ("checkpoint", turns((0,), None, (0, 1)), 70.0, 10.0, "nor after a wait"),
+    ("checkpoint+resize", turns((0,), None, (0, 1)), 65.0, 0.0, "it can"),
+]
+
+
+@pytest.mark.parametrize(("can", "held", "done", "lost", "why"), LOST, ids=[row[-1] for row in LOST])
+def test_what_is_lost(can: str, held: list[dict[str, Any]], done: float, lost: float, why: str) -> None:
+    """A job of 100 s is granted something else every 10 s."""
+
+    class Every10(Scripted):
+        def decide(self, snapshot: Snapshot, memory: Any) -> Any:
+            decision = super().decide(snapshot, memory)
+            decision.wake.at_s = snapshot.now + 10.0 if self.turns else np.inf
+            return decision
+
+    trace = trace_of("A 1x100", gpus_min=1, gpus_max=2)
+    record = play(Every10(*held), trace, "2x4", Setting(can=parse_can(can)))
+    assert finishes(record) == {"A": done}, why
+    assert record.jobs["lost_s"].to_list() == [lost], why
+
+
+def test_by_workload() -> None:
+    trace = trace_of("A 1x1 B 1x1 C 1x1", workload=[0, 1, -1], workload_names=("bert", "vgg"))
+    setting = Setting(can=parse_can("nothing,bert=suspend"))
+    loop, _ = prepare(Scripted(), trace, parse_cluster("1x4"), setting)
+    loop.step()
+    assert loop.snapshot().jobs.can(np.arange(3)).tolist() == [Can.SUSPEND, 0, 0]
