@@ -47,12 +47,17 @@ class Division:
     """What each member obtains per second on each type, [entry, 2, type]; 0 where it cannot run."""
     capacity: Floats
     """GPUs of each type."""
-    jobs: int
+    counts: Floats
+    """Jobs that each job here stands for: 1, or as many as are alike."""
 
     @cached_property
     def size(self) -> int:
         """Fractions in all."""
         return len(self.members) * len(self.capacity)
+
+    @property
+    def has_pairs(self) -> bool:
+        return bool((self.members[:, 1] >= 0).any())
 
     @cached_property
     def able(self) -> Bools:
@@ -83,12 +88,14 @@ class Division:
         rows = np.repeat(self.members[entry, place], types)
         columns = (entry[:, None] * types + np.arange(types)).ravel()
         data = values[entry, place].ravel()
-        return sparse.csr_matrix((data, (rows, columns)), shape=(self.jobs, self.size))
+        return sparse.csr_matrix((data, (rows, columns)), shape=(len(self.counts), self.size))
 
     def fractions(self, columns: Floats) -> Floats:
-        """The first columns of a solution as [entry, type], cut at 0 and 1 against rounding."""
-        x: Floats = columns[: self.size].reshape(len(self.members), len(self.capacity)).clip(0.0, 1.0)
-        return np.where(self.able, x, 0.0)
+        """The first columns of a solution as [entry, type], cut at 0 and at all its time against rounding."""
+        most = np.where(self.members[:, 1] < 0, np.inf, self.counts[self.members[:, 1]])
+        most = np.minimum(self.counts[self.members[:, 0]], most)
+        x: Floats = columns[: self.size].reshape(len(self.members), len(self.capacity))
+        return np.where(self.able, x.clip(0.0, most[:, None]), 0.0)
 
 
 def _rows(values: Floats, columns: Ints, size: int) -> Any:
@@ -101,7 +108,7 @@ def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
     """The division among jobs that share with nobody; `rates` is [job, type]."""
     jobs = len(gpus)
     members = np.column_stack((np.arange(jobs), np.full(jobs, -1)))
-    return Division(members, gpus, np.stack((rates, np.zeros_like(rates)), axis=1), capacity, jobs)
+    return Division(members, gpus, np.stack((rates, np.zeros_like(rates)), axis=1), capacity, np.ones(jobs))
 
 
 class Demands(NamedTuple):
@@ -140,7 +147,7 @@ def _program(division: Division, objective: Objective, demands: Demands | None) 
     upper = np.where(division.able.ravel(), INFINITY, 0.0)
     made.add_columns(objective.costs, np.zeros(division.size), upper)
     _add_rows(made, division.held, np.full(len(division.capacity), -INFINITY), division.capacity)
-    _add_rows(made, division.time, np.full(division.jobs, -INFINITY), np.ones(division.jobs))
+    _add_rows(made, division.time, np.full(len(division.counts), -INFINITY), division.counts)
     if demands is not None:
         if demands.slope is not None:
             made.add_columns(np.array([objective.of_t]), np.array([-INFINITY]), np.array([INFINITY]))
@@ -174,7 +181,7 @@ def _add_rows(made: LinearProgram, rows: Any, low: Floats, high: Floats) -> None
 def _inside(division: Division, objective: Objective, demands: Demands | None) -> Solution:
     """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides."""
     blocks = [-sparse.identity(division.size, format="csr"), division.held, division.time]
-    limits = [np.zeros(division.size), division.capacity, np.ones(division.jobs)]
+    limits = [np.zeros(division.size), division.capacity, division.counts]
     costs = objective.costs
     if demands is not None:
         if demands.slope is not None:

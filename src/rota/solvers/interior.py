@@ -15,6 +15,7 @@ does not depend on their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,31 +25,43 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from rota.errors import PolicyError
-from rota.model.columns import Floats
+from rota.model.columns import Bools, Floats, Ints
 from rota.solvers.lp import Solution, SolveStatus
 
 TOLERANCE = 1e-8
 """Of residuals and of the gap, absolute and relative."""
+ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
 _SCALINGS = 3
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
 _LEAST_CENTRING = 1e-4
-_REGULARISATION = 1e-13
-"""Relative, so that a column which no row feels yet can be factored; refinement takes it out again."""
 _REFINEMENTS = 2
+_WIDE = 30
+"""Entries from which on a row counts as wide."""
 
 Pair = tuple[Floats, Floats]
 _Solver = Callable[[Floats, Floats], Pair]
 
 
+class _Part(NamedTuple):
+    """Some of the rows of G."""
+
+    places: Ints
+    rows: Any
+    transposed: Any
+
+
 @dataclass(frozen=True)
 class _Scaled:
-    """minimise c x, G x + s = h, s >= 0, with rows and columns of similar size; x = `columns` × the asked one."""
+    """minimise c x with G x + s = h, s >= 0, where rows and columns are of similar size."""
 
     c: Floats
-    G: Any  # noqa: N815
+    G: Any
     h: Floats
     columns: Floats
+    """By how much x is larger than what was asked for."""
+    narrow: _Part
+    wide: _Part
 
 
 class _Point(NamedTuple):
@@ -72,23 +85,32 @@ class _Residuals(NamedTuple):
 def inner_optimum(costs: Floats, rows: Any, limits: Floats) -> Solution:
     """Where the method ends; `rows` is a SciPy sparse matrix, [row, column].
 
-    Raises PolicyError if it stalls before it knows.
+    Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`; then
+    the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.  PolicyError if
+    there is none.
     """
     scaled = _scale(-costs, sparse.csr_matrix(rows), limits)
-    point = _start(scaled)
+    point, nearest = _start(scaled), (math.inf, np.zeros(0))
     for _ in range(MOST_STEPS):
         missed = _residuals(scaled, point)
-        status = _status(scaled, point, missed)
+        status, miss = _status(scaled, point, missed)
+        if miss < nearest[0]:
+            nearest = miss, point.x / (point.tau * scaled.columns)
         if status is SolveStatus.OPTIMAL:
-            columns = point.x / (point.tau * scaled.columns)
-            return Solution(status, float(costs @ columns), columns)
+            break
         if status is not None:
             return Solution(status, float("nan"), np.zeros(0))
-        point = _step(scaled, point, missed)
-    raise PolicyError(
-        f"a linear program with {len(limits)} rows and {len(costs)} columns was not solved from the inside "
-        f"in {MOST_STEPS} steps"
-    )
+        following = _step(scaled, point, missed)
+        if following is None:
+            break
+        point = following
+    miss, columns = nearest
+    if miss > ROUGH_TOLERANCE:
+        raise PolicyError(
+            f"a linear program with {len(limits)} rows and {len(costs)} columns was not solved from the "
+            f"inside: the nearest point misses an equation or the optimum by {miss:.1g}"
+        )
+    return Solution(SolveStatus.OPTIMAL, float(costs @ columns), columns)
 
 
 def _scale(c: Floats, matrix: Any, h: Floats) -> _Scaled:
@@ -99,7 +121,14 @@ def _scale(c: Floats, matrix: Any, h: Floats) -> _Scaled:
         by_row, by_column = (_root(size.max(axis=axis).toarray().ravel()) for axis in (1, 0))
         matrix = sparse.diags(1.0 / by_row) @ matrix @ sparse.diags(1.0 / by_column)
         row_scale, column_scale = row_scale * by_row, column_scale * by_column
-    return _Scaled(c / column_scale, sparse.csc_matrix(matrix), h / row_scale, column_scale)
+    entries = np.diff(sparse.csr_matrix(matrix).indptr)
+    narrow, wide = (_part(matrix, which) for which in (entries < _WIDE, entries >= _WIDE))
+    return _Scaled(c / column_scale, matrix, h / row_scale, column_scale, narrow, wide)
+
+
+def _part(matrix: Any, which: Bools) -> _Part:
+    rows = sparse.csr_matrix(matrix)[which]
+    return _Part(np.flatnonzero(which), rows, sparse.csr_matrix(rows.T))
 
 
 def _root(largest: Floats) -> Floats:
@@ -121,20 +150,31 @@ def _inside(r: Floats) -> Floats:
 
 
 def _factor(p: _Scaled, w2: Floats) -> _Solver:
-    """Solves [0 Gᵀ; G −W²] [x; z] = [a; b]."""
-    n, m = len(p.c), len(p.h)
-    small = _REGULARISATION * max(1.0, float((1.0 / w2).max()))
-    matrix = sparse.bmat(
-        [[sparse.diags(np.full(n, small)), p.G.T], [p.G, sparse.diags(-w2)]], format="csc"
-    )
-    lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
+    """Solves [0 Gᵀ; G −W²] [x; z] = [a; b].
+
+    The z of narrow rows are eliminated, which keeps its accuracy where many constraints hold with equality at
+    once; rows over many columns stay, so that what is factored stays sparse.
+    """
+    n = len(p.c)
+    narrow, wide = p.narrow, p.wide
+    weight = 1.0 / w2[narrow.places]
+    normal = narrow.transposed @ sparse.diags(weight) @ narrow.rows
+    matrix = sparse.bmat([[normal, wide.transposed], [wide.rows, sparse.diags(-w2[wide.places])]], format="csc")
+    lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+    def once(a: Floats, b: Floats) -> Pair:
+        of_narrow = b[narrow.places]
+        both = lu.solve(np.concatenate((a + narrow.transposed @ (weight * of_narrow), b[wide.places])))
+        z = np.empty(len(b))
+        z[narrow.places] = weight * (narrow.rows @ both[:n] - of_narrow)
+        z[wide.places] = both[n:]
+        return both[:n], z
 
     def solve(a: Floats, b: Floats) -> Pair:
-        x, z = np.zeros(n), np.zeros(m)
-        for _ in range(1 + _REFINEMENTS):
-            rest = np.concatenate((a - p.G.T @ z, b - (p.G @ x - w2 * z)))
-            more = lu.solve(rest)
-            x, z = x + more[:n], z + more[n:]
+        x, z = once(a, b)
+        for _ in range(_REFINEMENTS):
+            more_x, more_z = once(a - p.G.T @ z, b - (p.G @ x - w2 * z))
+            x, z = x + more_x, z + more_z
         return x, z
 
     return solve
@@ -148,26 +188,40 @@ def _residuals(p: _Scaled, at: _Point) -> _Residuals:
     )
 
 
-def _status(p: _Scaled, at: _Point, missed: _Residuals) -> SolveStatus | None:
-    """What is known at this point; None if not enough."""
+def _status(p: _Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | None, float]:
+    """What is known at this point, None if not enough; and by how much it misses equations or the optimum."""
     of_h, of_c = max(1.0, float(np.linalg.norm(p.h))), max(1.0, float(np.linalg.norm(p.c)))
     cost, bound = float(p.c @ at.x), float(-(p.h @ at.z))
     misses = max(np.linalg.norm(missed.z) / of_h, np.linalg.norm(missed.x) / of_c) / at.tau
-    gap = float(at.s @ at.z)
-    reference = max(-cost, bound)
-    if misses < TOLERANCE and gap < TOLERANCE * max(1.0, reference):
-        return SolveStatus.OPTIMAL
+    gap = float(at.s @ at.z) / max(1.0, -cost / at.tau, bound / at.tau)
+    miss = float(max(misses, gap))
+    if miss < TOLERANCE:
+        return SolveStatus.OPTIMAL, miss
     if at.tau >= at.kappa:
-        return None
-    if bound > 0.0 and np.linalg.norm(p.G.T @ at.z) / of_c < TOLERANCE * bound:
-        return SolveStatus.INFEASIBLE
-    if cost < 0.0 and np.linalg.norm(p.G @ at.x + at.s) / of_h < TOLERANCE * -cost:
-        return SolveStatus.UNBOUNDED
-    return None
+        return None, miss
+    of_z, of_x = max(1.0, float(np.linalg.norm(at.z))), max(1.0, float(np.linalg.norm(at.x)))
+    if bound > TOLERANCE * of_z and np.linalg.norm(p.G.T @ at.z) < TOLERANCE * of_z:
+        return SolveStatus.INFEASIBLE, miss
+    if -cost > TOLERANCE * of_x and np.linalg.norm(p.G @ at.x + at.s) < TOLERANCE * of_x:
+        return SolveStatus.UNBOUNDED, miss
+    return None, miss
 
 
-def _step(p: _Scaled, at: _Point, missed: _Residuals) -> _Point:
-    """One step: where Newton's method would go, then a corrected one that keeps away from the walls."""
+def _step(p: _Scaled, at: _Point, missed: _Residuals) -> _Point | None:
+    """One step: where Newton's method would go, then a corrected one that keeps away from the walls.
+
+    None where rounding leaves no direction.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            following = _stepped(p, at, missed)
+        except RuntimeError:  # SuperLU: the matrix is singular
+            return None
+    sound = min(following.s.min(), following.z.min(), following.tau, following.kappa) > 0.0
+    return following if sound and np.isfinite(following.x).all() else None
+
+
+def _stepped(p: _Scaled, at: _Point, missed: _Residuals) -> _Point:
     w, scaled = np.sqrt(at.s / at.z), np.sqrt(at.s * at.z)
     mu = float(at.s @ at.z + at.kappa * at.tau) / (len(at.s) + 1)
     solve = _factor(p, w * w)

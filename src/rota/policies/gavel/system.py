@@ -23,104 +23,104 @@ Checked   systems/gavel.md, worked examples 1, 5.  Authors' simulator, 96 jobs o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
 
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Bools, Floats
+from rota.policies.gavel.allox import allox
+from rota.policies.gavel.entries import entries
+from rota.policies.gavel.hierarchy import hierarchy
+from rota.policies.gavel.packing import packing
+from rota.policies.gavel.parameters import RECOMPUTE_S, GavelMode, GavelObjective, GavelParameters
+from rota.policies.gavel.problem import Objective, Problem, seen_rates
+from rota.policies.gavel.programs import cost, finish_time, makespan, max_min, throughput
+from rota.policies.gavel.walks import fifo, isolated, shortest
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.rounds import RoundDemand, Rounds, Turns
-from rota.solvers.max_min import Tie, max_min
+from rota.scheduler.stages.rounds import RoundDemand, Rounds, Shares, Turns, alone
+
+OBJECTIVES: Mapping[GavelObjective, Objective] = {
+    GavelObjective.MAX_MIN: max_min,
+    GavelObjective.HIERARCHY: hierarchy,
+    GavelObjective.FINISH_TIME: finish_time,
+    GavelObjective.FIFO: fifo,
+    GavelObjective.SHORTEST: shortest,
+    GavelObjective.MAKESPAN: makespan,
+    GavelObjective.THROUGHPUT: throughput,
+    GavelObjective.COST: cost,
+    GavelObjective.ALLOX: allox,
+    GavelObjective.PACKING: packing,
+    GavelObjective.ISOLATED: isolated,
+}
+_SHARING = {GavelObjective.PACKING}
+"""Objectives that look at pairs whatever `pairs` says."""
 
 
-class GavelMode(StrEnum):
-    """Whose rules hold where the two differ."""
-
-    PAPER = "paper"
-    ARTIFACT = "artifact"  # the authors' simulator
-
-
-@dataclass(frozen=True)
-class MaxMinParameters:
-    """Parameters of `max_min`."""
-
-    round_s: float = 360.0
-    """Length of a round, in seconds (section 5)."""
-    aware: bool = True
-    """Use throughputs by GPU type; `no` takes all types for equally fast (the agnostic baseline)."""
-    tie: Tie = Tie.SUM
-    """Which of many optimal allocations: the one with the largest sum of shares (with `aware=no` spread over
-    the types), or the solver's."""
-    mode: GavelMode = GavelMode.PAPER
-    """Rules for new jobs and recomputations."""
-
-
-RECOMPUTE_S = 1920.0
-"""Least time between two recomputations in the authors' simulator."""
-
-
-_ROUNDING = 1e-9
-"""By how much the GPUs of a type may seem to be exceeded where sums are all it is."""
+def _shares(parameters: GavelParameters) -> bool:
+    return parameters.pairs or parameters.objective in _SHARING
 
 
 @register(
-    "max_min",
-    "Max-min fairness over GPU types by linear program",
+    "gavel",
+    "Time on GPU types divided by an objective, in rounds",
     paper="Gavel, OSDI 2020",
-    needs={Knowledge.THROUGHPUT},
-    levers={Lever.PREEMPT, Lever.MIGRATE},
-    parameters=MaxMinParameters,
+    needs={
+        Knowledge.THROUGHPUT: True,
+        Knowledge.DURATION: lambda p: p.counts_work,
+        Knowledge.PAIRS: _shares,
+    },
+    levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.SHARE: _shares},
+    parameters=GavelParameters,
     rotates=True,
 )
-class GavelMaxMin:
-    """Max-min fairness over GPU types."""
+class Gavel:
+    """Divides time on GPU types, and carries it out in rounds."""
 
-    def __init__(self, parameters: MaxMinParameters | None = None) -> None:
-        self.parameters = parameters or MaxMinParameters()
+    def __init__(self, parameters: GavelParameters | None = None) -> None:
+        self.parameters = parameters or GavelParameters()
+        self.objective = OBJECTIVES[self.parameters.objective]
         self.inner = Rounds(self._fractions, turns(self.parameters))
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         return self.inner.decide(snapshot, memory)
 
-    def _fractions(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> Floats:
-        rates = demand.rates if self.parameters.aware else (demand.rates > 0.0).astype(np.float64)
-        fractions = np.zeros_like(rates)
-        able = rates.any(axis=1)
-        if able.any():
-            scores = shares(rates[able], demand.gpus[able], demand.capacity)
-            best = max_min(scores, demand.gpus[able], demand.capacity, self.parameters.tie).fractions
-            if not self.parameters.aware and self.parameters.tie is not Tie.VERTEX:
-                best = spread_evenly(best, scores > 0.0, demand.gpus[able], demand.capacity)
-            fractions[able] = best
-        return fractions
+    def _fractions(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> Shares:
+        """The objective's answer for the jobs that can run at all; the others get nothing."""
+        able = np.flatnonzero(demand.rates.any(axis=1))
+        every = Shares(alone(len(demand.rows)), np.zeros_like(demand.rates))
+        if not len(able):
+            return every
+        part = RoundDemand(
+            demand.rows[able], demand.gpus[able], demand.rates[able], demand.capacity, demand.pairs
+        )
+        seen = seen_rates(part.rates, self.parameters)
+        weights = snapshot.jobs.weight[part.rows]
+        among = entries(part, seen, weights, _shares(self.parameters))
+        problem = Problem(
+            snapshot,
+            self.parameters,
+            part.rows,
+            part.gpus,
+            part.rates,
+            part.capacity,
+            among.division,
+            among.classes,
+            own,
+        )
+        shares = among.shares(self.objective(problem))
+        if len(able) == len(demand.rows):
+            return shares
+        pairs = shares.members[:, 1] >= 0
+        every.fractions[able] = shares.fractions[~pairs]
+        return Shares(
+            np.concatenate((every.members, able[shares.members[pairs]])),
+            np.concatenate((every.fractions, shares.fractions[pairs])),
+        )
 
 
-def shares(rates: Floats, gpus: Floats, capacity: Floats) -> Floats:
-    """Share of a job that spends all its time on one type, [job, type].
-
-    GPUs × throughput over the throughput of a division of time in proportion to the GPUs of each type.
-    """
-    equal = rates @ (capacity / capacity.sum())
-    scores: Floats = gpus[:, None] * rates / equal[:, None]
-    return scores
-
-
-def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Floats) -> Floats:
-    """The time of each job divided over the types it runs on, [job, type], in proportion to their GPUs.
-
-    To whoever takes all types for equally fast this is worth the same.  Where jobs that run on few types
-    leave no room for it, the allocation stays as it is.
-    """
-    weights = runs_on * capacity
-    spread: Floats = fractions.sum(axis=1, keepdims=True) * weights / weights.sum(axis=1, keepdims=True)
-    return spread if (gpus @ spread <= capacity * (1.0 + _ROUNDING)).all() else fractions
-
-
-def turns(parameters: MaxMinParameters) -> Turns:
+def turns(parameters: GavelParameters) -> Turns:
     """The rules of the rounds."""
     artifact = parameters.mode is GavelMode.ARTIFACT
     return Turns(
@@ -129,4 +129,6 @@ def turns(parameters: MaxMinParameters) -> Turns:
         shuffle=not parameters.aware,
         reserve=artifact,
         by_work=artifact,
+        fill=parameters.objective is not GavelObjective.FIFO,
+        pairs=_shares(parameters),
     )
