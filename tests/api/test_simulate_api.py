@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import rota
@@ -15,7 +16,9 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
+from rota.policies.fifo.system import Fifo
 from rota.policies.srtf import srtf
+from rota.reports.metrics import METRICS
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated import many
@@ -45,6 +48,41 @@ def test_any_number_of_workers(workers: int) -> None:
     alone = rota.simulate(trace, workers=1, **asked)
     assert same(alone, rota.simulate(trace, workers=workers, **asked))
     assert [record.policy for record in alone.records[::2]] == asked["policies"]
+
+
+def test_a_frame_compares_policies() -> None:
+    """One row per run, every metric a column, types that do not depend on the values."""
+    result = rota.simulate(trace_of(JOBS), cluster="1x8", policies="fifo,srtf", seeds=2)
+    frame = result.frame()
+    assert frame["policy"].to_list() == ["fifo", "fifo", "srtf", "srtf"]
+    assert frame["seed"].to_list() == [0, 1, 0, 1]
+    assert set(frame.columns) == {"policy", "observed", "seed", *METRICS}
+    assert frame["mean_waiting_s"].to_list() == [summary["mean_waiting_s"] for summary in result.summaries]
+    assert frame.schema["finished"] == pl.Int64
+    assert frame.schema["deadline_share"] == pl.Float64, "though nobody has a deadline"
+
+
+NOT_AS_EXPECTED: list[tuple[dict[str, Any], str]] = [
+    ({"cluster": 64}, r"cluster.*64 is no cluster; expected a text such as '8x8:V100'"),
+    ({"cluster": ["8x8"]}, r"\['8x8'\] is no cluster"),
+    ({"policies": [Fifo]}, r"Fifo is a class; expected an instance, Fifo\(\)"),
+    ({"policies": Fifo}, r"Fifo is a class; expected an instance, Fifo\(\)"),
+    ({"policies": [7]}, r"7 is no policy; expected names such as 'tiresias'"),
+    ({"trace": 64}, r"64 is no trace; expected a file, or a Trace"),
+    ({"trace": np.zeros(999)}, "an object of type ndarray is no trace"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "says"), NOT_AS_EXPECTED)
+def test_what_is_not_as_expected_is_one_sentence(wrong: dict[str, Any], says: str) -> None:
+    asked: dict[str, Any] = {"trace": trace_of(JOBS), "cluster": "1x8", "policies": "fifo"}
+    with pytest.raises(InputError, match=says):
+        rota.simulate(**(asked | wrong))
+
+
+def test_one_instance_needs_no_list() -> None:
+    alone = rota.simulate(trace_of(JOBS), cluster="1x8", policies=Fifo())  # type: ignore[call-arg]
+    assert alone.records[0].policy == "Fifo"
 
 
 @pytest.mark.slow

@@ -138,6 +138,19 @@ def test_closed_pipe(hundred: Path) -> None:
 
 
 @pytest.mark.slow
+def test_closed_pipe_of_a_table(hundred: Path) -> None:
+    """Text is printed by another way than JSON; it ends as quietly when nobody reads it."""
+    command = (
+        f"{sys.executable} -m rota.cli.main simulate {hundred} --cluster 4x8 --policy fifo,srtf | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(shell: str) -> None:
     """Each shell gets a completion script."""

@@ -98,7 +98,7 @@ while True:
 def test_the_time_limit_ends_a_job(live: LiveCluster) -> None:
     job = live.wait(live.submit("sleep", "600", time_s=1.0))
     assert job["state"] == "TIMEOUT"
-    assert job["cause"] == "reached its time limit of 1 s"
+    assert job["cause"] == "reached its time limit of 1s"
 
 
 def test_the_notice_signal_comes_before_sigterm(live: LiveCluster, tmp_path: Path) -> None:

@@ -63,10 +63,14 @@ EXPECTED = [
     ("mean_rho", (2 / 3 + 1.5 + 4 / 3) / 3, "4 of 8/3 GPUs run 1.5x slower alone: 100/150, 60/40, 100/75"),
     ("max_rho", 1.5, "B"),
     ("makespan_s", 150.0, "from 0 to C's finish"),
-    ("utilisation", 700 / 1200, "400 + 100 + 200 of 8 GPUs x 150 s"),
+    (
+        "utilisation",
+        460 / 720,
+        "360 + 100 of 8 GPUs x 90 s, to the last submission",
+    ),
     # waiting: B in 0..10, C in 50..100, D in 90..150; free: 4 in 0..10 (node 1 empty), in 50..60 the 2
     # beside B, in 60..150 node 1 again
-    ("fragmentation", 20 / 420, "2 GPUs x 10 s beside B, of 40 + 20 + 360 GPU-s free"),
+    ("fragmentation", 20 / 180, "2 GPUs x 10 s beside B, of 40 + 20 + 120 GPU-s free"),
     ("granted_gpu_s", 700.0, ""),
     ("overhead_gpu_s", 20.0, "10 s of 2 GPUs"),
     ("lost_gpu_s", 20.0, "5 s of 4 GPUs"),
@@ -147,7 +151,28 @@ def test_without_placement_there_is_no_fragmentation() -> None:
     rows = [{**row, "devices": [], "gpus": len(row["devices"])} for row in INTERVALS]
     summary = summarise(record(JOBS, rows, nodes=(4, 4)))
     assert summary["fragmentation"] is None
-    assert summary["utilisation"] == pytest.approx(700 / 1200), "counts are enough for that"
+    assert summary["utilisation"] == pytest.approx(460 / 720), "counts are enough for that"
+
+
+SPANS = [
+    # submissions and durations                     measured      why
+    ([(0, 30), (50, 20), (100, 1000)], (0, 100), "to the last submission, whatever runs on"),
+    (
+        [(0, 500), (5, 400), (9, 3)],
+        (0, 1600),
+        "a batch: the median job takes longer than all submissions",
+    ),
+    ([(0, None), (100, None)], (0, 100), "durations that nobody knows make no batch"),
+    ([(7, 10)], (7, 1600), "one job"),
+]
+
+
+@pytest.mark.parametrize(("jobs", "span", "why"), SPANS)
+def test_span_without_a_window(jobs, span, why) -> None:  # type: ignore[no-untyped-def]
+    rows: list[Row] = [{"submit_s": s, "duration_s": d, "gpus": 1} for s, d in jobs]
+    rows[-1] |= {"start_s": rows[-1]["submit_s"], "finish_s": 1600.0}
+    of = summarise(record(rows)).span
+    assert (of.start_s, of.end_s) == span, why
 
 
 def test_an_empty_run_has_no_means_and_no_error() -> None:

@@ -17,7 +17,7 @@ from rota.reports.compare import calibration, compare
 from rota.reports.summary import summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import parse_window
-from rota.reports.wording import ratio_words
+from rota.reports.wording import change_words, factor_words
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -105,11 +105,28 @@ def test_bounds_stand_beside_the_policies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(None, "–"), (0.0, "0x"), (0.000004, "<0.0001x"), (0.0005, "0.0005x"), (0.62, "0.62x"), (1e3, "1,000x")],
+    ("ratio", "short", "sentence"),
+    [
+        # ratio  in a table       in a sentence
+        (None, "–", "–"),
+        (0.0, "−100%", "100% shorter"),
+        (0.0036, "280x shorter", "280x shorter"),
+        (0.07, "14x shorter", "14x shorter"),
+        (0.12, "−88%", "8.3x shorter"),
+        (0.62, "−38%", "38% shorter"),
+        (0.958, "−4.2%", "4.2% shorter"),
+        (1.0001, "same", "same"),
+        (1.042, "+4.2%", "4.2% longer"),
+        (2.61, "+161%", "2.6x longer"),
+        (12345.0, "12,000x longer", "12,000x longer"),
+    ],
 )
-def test_ratios_in_words(ratio: float | None, text: str) -> None:
-    assert ratio_words(ratio) == text
+def test_changes_in_words(ratio: float | None, short: str, sentence: str) -> None:
+    assert (change_words(ratio), factor_words(ratio)) == (short, sentence)
+
+
+def test_changes_of_amounts_are_less_or_more() -> None:
+    assert (change_words(0.01, "gpu_s"), factor_words(3.0, "times")) == ("100x less", "3x more")
 
 
 def test_an_unknown_baseline_is_named() -> None:

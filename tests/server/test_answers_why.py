@@ -439,7 +439,7 @@ SITUATIONS = [
         "others have only just begun",
         just_begun,
         [
-            "was to start, but was refused: job 1 has run for 20 s of its minimum of 60 s "
+            "was to start, but was refused: job 1 has run for 20s of its minimum of 1m "
             "and would be preempted",
             NEEDS_2,
         ],

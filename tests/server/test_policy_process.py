@@ -497,7 +497,7 @@ def test_a_refused_preemption_is_asked_for_again_when_it_is_allowed(benches: Ben
     loop.step()
     loop.step()
     assert list(bench.state.grants) == [0]
-    assert "has run for 5 s of its minimum of 60 s" in bench.state.refused[0]
+    assert "has run for 5s of its minimum of 1m" in bench.state.refused[0]
     assert loop.wake.at_s == 60.0
     loop.step()
     assert (bench.state.now, list(bench.state.grants)) == (60.0, [1])

@@ -8,11 +8,12 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from rota.agent import native
 from rota.agent.cgroups import MEMBERS, remove
 from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
 from rota.agent.identity import boot_id
@@ -27,6 +28,18 @@ SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Child(Protocol):
+    """A process that we have started."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL, unless it has ended."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -242,11 +255,12 @@ def withdraw_unspawned(folder: Folder) -> bool:
     return True
 
 
-def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def spawn(part: Part, folder: Path, form: Mapping[str, Any]) -> tuple[Child, int]:
     """Start the shim of an attempt; raises OSError if this machine cannot.
 
-    Returns the process that ends as soon as the shim has the lock (or cannot: its exit code says why),
-    and the end of a pipe on which the shim tells how far it is; both are the caller's to close.
+    `form` is what its `launch.json` holds.  Returns the process that ends as soon as the shim has the lock
+    (or cannot: its exit code says why), and the end of a pipe on which the shim tells how far it is; both are
+    the caller's to close.
     """
     environment = {name: os.environ[name] for name in SHIM_KNOWS if name in os.environ}
     environment |= {
@@ -257,16 +271,12 @@ def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     log = os.open(folder / SHIM_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     crash_point("shim log made")
     mine, theirs = os.pipe2(os.O_CLOEXEC)
+    compiled = native.program()
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(theirs)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env=environment,
-            pass_fds=(theirs,),
-        )
+        if compiled is not None:
+            child: Child = native.start(compiled, folder, form, environment, log, theirs)
+        else:
+            child = _interpreted(folder, environment, log, theirs)
     except OSError:
         os.close(mine)
         raise
@@ -274,3 +284,16 @@ def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         os.close(theirs)
         os.close(log)
     return child, mine
+
+
+def _interpreted(folder: Path, environment: Mapping[str, str], log: int, pipe: int) -> Child:
+    """The shim in an interpreter of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(pipe)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env=environment,
+        pass_fds=(pipe,),
+    )

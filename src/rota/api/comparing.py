@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from difflib import get_close_matches
-from os import PathLike
+from os import PathLike, fspath
+from typing import cast
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import SpeedModel
 
-Policies = str | Sequence[str | PolicySpec | Policy]
+Policies = str | PolicySpec | Policy | Sequence[str | PolicySpec | Policy]
 Progress = Callable[[str, int, int], None]
 """Is told a run's name, how many of its jobs have ended, and how many there are."""
 
@@ -51,7 +52,7 @@ SITE_POLICY_OF = {"sacct": "fifo:backfill=easy", "swf": "fifo:backfill=easy"}
 def simulate(
     trace: str | PathLike[str] | Trace,
     *,
-    cluster: str | Cluster = "auto",
+    cluster: str | PathLike[str] | Cluster = "auto",
     policies: Policies = ("fifo",),
     format: str | None = None,
     knowledge: str | Mapping[str, str] | None = None,
@@ -90,7 +91,7 @@ def simulate(
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
     speed        a speed model of one's own, in place of these two
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
-    baseline     the policy that ratios are to; the first one if None
+    baseline     the policy that changes are against; None takes `site_policy`, or the first
     seeds        run each policy with so many seeds, from `seed` on
     observed     where the trace recorded starts, add what happened and a replay of `site_policy`
     site_policy  what the site ran; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
@@ -101,11 +102,11 @@ def simulate(
     window = parse_window(measure) if isinstance(measure, str) else measure
     specs, bounds = _chosen(policies)
     named_baseline = _check_baseline(baseline, specs, bounds)
-    whole = trace if isinstance(trace, Trace) else read(trace, format)
+    whole = trace if isinstance(trace, Trace) else read(_path(trace), format)
     if elastic is not None:
         whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
-    where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
+    where = _cluster(cluster, whole)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     setting = make_setting(
@@ -156,10 +157,43 @@ def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
         ) from None
 
 
+def _path(trace: object) -> str:
+    if not isinstance(trace, str | PathLike):
+        raise InputError.at(f"{_shown(trace)} is no trace", field="trace", expected="a file, or a Trace")
+    return str(fspath(trace))
+
+
+def _cluster(given: object, trace: Trace) -> Cluster:
+    if isinstance(given, Cluster):
+        return given
+    if not isinstance(given, str | PathLike):
+        expected = "a text such as '8x8:V100' (nodes x GPUs) or 'auto', a YAML file, or a Cluster"
+        raise InputError.at(f"{_shown(given)} is no cluster", field="cluster", expected=expected)
+    return cluster_from(str(fspath(given)), trace)
+
+
+def _check_policy(policy: object) -> None:
+    if isinstance(policy, type):
+        raise InputError.at(
+            f"{policy.__name__} is a class", field="policies", expected=f"an instance, {policy.__name__}()"
+        )
+    if not isinstance(policy, str | PolicySpec) and not hasattr(policy, "decide"):
+        expected = "names such as 'tiresias' (`rota systems` lists them), or instances of policies"
+        raise InputError.at(f"{_shown(policy)} is no policy", field="policies", expected=expected)
+
+
+def _shown(value: object) -> str:
+    """`value` as a message can name it, however large it is."""
+    text = repr(value)
+    return text if len(text) <= 40 and "\n" not in text else f"an object of type {type(value).__name__}"
+
+
 def _chosen(policies: Policies) -> tuple[list[PolicySpec | Policy], list[str]]:
     """Policies as specs or instances, and names of bounds; a name given twice would look like two seeds."""
     listed: list[str | PolicySpec | Policy] = []
-    for policy in [policies] if isinstance(policies, str) else policies:
+    several = isinstance(policies, Sequence) and not isinstance(policies, str)
+    for policy in cast(Sequence[str | PolicySpec | Policy], policies if several else [policies]):
+        _check_policy(policy)
         listed += split_policies(policy) if isinstance(policy, str) else [policy]
     bounds = [_check_bound(one) for one in listed if isinstance(one, str) and one.startswith(PREFIX)]
     specs = [
@@ -282,7 +316,7 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
     ]
 
 
-def _idle_remark(records: Sequence[Record], cluster: str | Cluster) -> list[str]:
+def _idle_remark(records: Sequence[Record], cluster: object) -> list[str]:
     """On a cluster sized to the peak nothing may ever wait, and every policy looks the same."""
     ranked = [record for record in records if record.ranked]
     if cluster != "auto" or len(ranked) < 2 or any(record.jobs["waiting_s"].sum() > 0 for record in ranked):

@@ -13,6 +13,7 @@ from rota.errors import InputError
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
 from rota.model.trace import Trace
+from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save
 from rota.scheduler.policy import Policy, parse_policy
@@ -67,9 +68,9 @@ def snapshot(
         pass
     if tap.frozen is None:
         raise InputError.at(
-            f"the last decision of the run is before {at_s:g} s",
+            f"the last decision of the run is before {format_duration(at_s)}",
             field="--at",
-            expected=f"a moment up to {loop.state.now:g} s",
+            expected=f"a moment up to {format_duration(loop.state.now)}",
         )
     save(tap.frozen, Path(path))
     return tap.frozen

@@ -7,12 +7,16 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
+import polars as pl
+
 from rota.model.cluster import Cluster
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.reports.compare import Calibration, Comparison, calibration, compare
 from rota.reports.files import write_results
 from rota.reports.html import Notes
+from rota.reports.metrics import METRICS
+from rota.reports.notebook import brief
 from rota.reports.summary import Summary, summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import Window
@@ -40,8 +44,8 @@ class Results:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """One line per policy, with ratios to the baseline."""
-        return compare(self.summaries, self.named_baseline)
+        """One line per policy, with changes against the baseline."""
+        return compare(self.summaries, self.named_baseline, self.site_policy)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -58,6 +62,25 @@ class Results:
     def table(self, width: int = 100) -> str:
         """The comparison as text of at most `width` characters a line."""
         return comparison_text(self.comparison, width, self.calibration)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per run: policy, seed, and every metric by its key (`docs/metrics.md`), null where none.
+
+        `frame().to_pandas()` gives the same to pandas.
+        """
+        rows = [
+            {"policy": record.policy, "observed": record.observed, "seed": record.provenance.get("seed")}
+            | dict(summary.values)
+            for record, summary in zip(self.records, self.summaries, strict=True)
+        ]
+        types: dict[str, type[pl.DataType]]
+        types = {"policy": pl.String, "observed": pl.Boolean, "seed": pl.Int64}
+        types |= {key: pl.Int64 if of.unit == "count" else pl.Float64 for key, of in METRICS.items()}
+        return pl.DataFrame(rows, schema=types)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the headline, the comparison, and what to know before believing it."""
+        return brief(self.comparison, self.calibration, self.remarks)
 
     def to_dict(self) -> dict[str, object]:
         """Everything printed, as plain values for JSON."""
@@ -90,6 +113,7 @@ class Results:
             odd=self.trace.odd,
             calibration=self.calibration,
             remarks=self.remarks,
+            site_policy=self.site_policy,
         )
         return write_results(
             self.records,

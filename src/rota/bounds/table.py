@@ -116,9 +116,9 @@ def _states(trace: Trace, outcomes: JobOutcomes) -> Sequence[str]:
 
 
 def _attempts(trace: Trace) -> tuple[Ints, Ints, Floats]:
-    """Attempts of each job, how many of them failed, and the seconds that those ran."""
+    """Attempts of each job, how many of them failed, and the seconds of those that were tried again."""
     tries = np.ones(len(trace), np.int64)
-    lost_s = np.where(trace.truth.outcome == Outcome.FAILED, trace.truth.duration_s, 0.0)
+    lost_s = np.zeros(len(trace))
     for row, runs in trace.truth.failures.items():
         tries[row] += len(runs)
         lost_s[row] += sum(runs)

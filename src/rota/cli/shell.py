@@ -34,7 +34,13 @@ def console(width: int = WIDTH) -> Console:
     """Where results go: plain text, `width` columns wide, unless a person is looking."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=False)
+    class Screen(Console):
+        """Leaves a reader who has seen enough to the command, which ends quietly; rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Screen(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=False)
 
 
 def print_json(value: object) -> None:

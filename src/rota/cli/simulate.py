@@ -96,7 +96,10 @@ def simulate(
     ] = None,
     baseline: Annotated[
         Text,
-        typer.Option(metavar="POLICY", help="What ratios are to; the first policy if not given."),
+        typer.Option(
+            metavar="POLICY",
+            help="What changes are against; the site's policy if starts are recorded, or the first.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
     seeds: Annotated[int, typer.Option(metavar="N", help="Run each policy with N seeds.")] = 1,

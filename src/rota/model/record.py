@@ -31,7 +31,7 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
     "service_gpu_s": pl.Float64,  # GPU-seconds granted
     "overhead_s": pl.Float64,  # wall seconds granted in which no work was done (starts, restores)
-    "lost_s": pl.Float64,  # work done and lost by failures and progress given up, in seconds of running
+    "lost_s": pl.Float64,  # work done that had to be done again, in seconds of running
     "starts": pl.Int64,
     "preemptions": pl.Int64,
     "migrations": pl.Int64,

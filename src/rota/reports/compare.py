@@ -59,6 +59,23 @@ class Comparison:
     lines: tuple[ComparisonRow, ...]
     baseline: str
     summaries: tuple[Summary, ...]
+    site_policy: str | None = None
+    """The policy that stands for what the site itself ran, if it is among them."""
+
+    @property
+    def reference(self) -> ComparisonRow:
+        """The baseline's row."""
+        return next(line for line in self.lines if line.policy == self.baseline)
+
+    @property
+    def observed(self) -> ComparisonRow | None:
+        """What the trace recorded, if it did."""
+        return next((line for line in self.lines if line.observed), None)
+
+    def tells_apart(self, key: str) -> bool:
+        """Whether the metric `key` is worth a column: it has a value, and not the same for all of several."""
+        texts = {line.cells[key].text for line in self.lines}
+        return any(line.cells[key].value for line in self.lines) and (len(texts) > 1 or len(self.lines) == 1)
 
     @property
     def contenders(self) -> tuple[ComparisonRow, ...]:
@@ -66,15 +83,22 @@ class Comparison:
         return tuple(line for line in self.lines if line.ranked)
 
 
-def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Comparison:
-    """Policies in the order given, several seeds of one in one line; `baseline` is the first unless named."""
+def compare(
+    summaries: Sequence[Summary], baseline: str | None = None, site_policy: str | None = None
+) -> Comparison:
+    """Policies in the order given, several seeds of one in one line.
+
+    Unless named, `baseline` is what the site runs (`site_policy`), else what was observed, else the first.
+    """
     if not summaries:
         raise InputError("there is no run to report on; expected at least one")
     groups: dict[str, list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(summary.policy, []).append(summary)
     ranked = [name for name, group in groups.items() if group[0].ranked]
-    chosen = baseline or (ranked or list(groups))[0]
+    site = site_policy if site_policy in groups else None
+    observed = next((name for name, group in groups.items() if group[0].observed), None)
+    chosen = baseline or site or observed or (ranked or list(groups))[0]
     if chosen not in groups:
         raise InputError.at(
             f"no run of policy {chosen!r}", field="--baseline", expected=f"one of {', '.join(groups)}"
@@ -98,7 +122,7 @@ def compare(summaries: Sequence[Summary], baseline: str | None = None) -> Compar
         )
         for name, group in groups.items()
     )
-    return Comparison(lines, chosen, tuple(summaries))
+    return Comparison(lines, chosen, tuple(summaries), site)
 
 
 def _mean(of: Spread | None) -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from rota.reports.compare import Comparison
 from rota.reports.metrics import METRICS, Value
 from rota.reports.summary import Summary
-from rota.reports.wording import ratio_words, words
+from rota.reports.wording import change_words, words
 
 SHOWN_MAX = 20
 """Tenants printed, those with most GPU time; `summary.json` has them all."""
@@ -81,10 +81,10 @@ def _row(
     means: Mapping[str, Mapping[str, float]],
     baseline: str,
 ) -> GroupRow:
-    reference = means[baseline].get(name)
+    reference, unit = means[baseline].get(name), METRICS[key].unit
     cells = []
     for policy, of_policy in means.items():
         value = of_policy.get(name)
         ratio = value / reference if value is not None and reference and policy != baseline else None
-        cells.append((words(value, METRICS[key].unit), "" if ratio is None else ratio_words(ratio)))
+        cells.append((words(value, unit), "" if ratio is None else change_words(ratio, unit)))
     return GroupRow(name or "(none)", words(base[name]["jobs"], "count"), tuple(cells))

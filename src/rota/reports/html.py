@@ -17,7 +17,7 @@ from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.model.units import format_duration, plural
 from rota.reports.chart import UNITS, time_axis
-from rota.reports.compare import Calibration, Comparison, ComparisonRow, compare
+from rota.reports.compare import Calibration, Comparison, compare
 from rota.reports.definitions import definitions
 from rota.reports.figures import (
     common_span,
@@ -29,11 +29,12 @@ from rota.reports.figures import (
 )
 from rota.reports.gantt import colour_names, gantt
 from rota.reports.groups import group_tables
+from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.summary import summarise
 from rota.reports.window import Window
-from rota.reports.wording import ratio_words, words
+from rota.reports.wording import change_words, words
 
 TIMES: tuple[str, ...] = ("mean_jct_s", "p50_jct_s", "p90_jct_s", "p99_jct_s", "mean_delay_s", "p99_delay_s")
 TIMES += ("mean_slowdown", "mean_rho", "max_rho", "makespan_s")
@@ -61,6 +62,8 @@ class Notes:
     calibration: Calibration | None = None
     remarks: Sequence[str] = ()
     """Sentences to print under the headline."""
+    site_policy: str | None = None
+    """The policy that stands for what the site ran: the baseline unless another is named."""
 
 
 def write_report(
@@ -85,17 +88,18 @@ def render(
     notes: Notes | None = None,
 ) -> str:
     """The report as text."""
-    comparison = compare([summarise(record, window) for record in records], baseline)
+    notes = notes or Notes()
+    comparison = compare([summarise(record, window) for record in records], baseline, notes.site_policy)
     runs = one_per_policy(records)
     span = common_span(runs)
     colours = colour_names(runs)
     charts = [chart(runs, window) for chart in (jct_chart, delay_chart, utilisation_chart, queue_chart)]
     gantts = [gantt(run, span, colours) for run in runs]
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
-            notes=notes or Notes(),
+            notes=notes,
             comparison=comparison,
             headline=headline(comparison),
             facts=_facts(records, comparison, window),
@@ -118,7 +122,8 @@ def render(
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where templates are found, and what they can call."""
     environment = Environment(
         loader=PackageLoader("rota.reports"),
         autoescape=True,
@@ -132,35 +137,11 @@ def _environment() -> Environment:
         "colours_of": {"light": LIGHT, "dark": DARK, "bars": BARS},
         "dash": dash,
         "words": words,
-        "ratio_words": ratio_words,
+        "change_words": change_words,
         "style": Markup((folder / "report.css").read_text(encoding="utf-8")),  # ours, not input
         "script": Markup((folder / "report.js").read_text(encoding="utf-8")),
     }
     return environment
-
-
-def headline(comparison: Comparison) -> str:
-    """The result in a sentence or two."""
-    base = next(line for line in comparison.lines if line.policy == comparison.baseline)
-    rivals = [line for line in comparison.contenders if line is not base and not line.partial]
-    if not rivals:
-        return f"{base.policy}: mean JCT {base.cells['mean_jct_s'].text}."
-    best = min([base, *rivals], key=lambda line: _or_infinity(line.cells["mean_jct_s"].value))
-    if best is base:
-        return f"No policy has a lower mean JCT than {base.policy} ({base.cells['mean_jct_s'].text})."
-    return f"{best.policy} has the lowest mean JCT, {_against(best, base, 'mean_jct_s')}. " + (
-        f"Mean queueing delay {_against(best, base, 'mean_delay_s')}."
-    )
-
-
-def _against(line: ComparisonRow, base: ComparisonRow, key: str) -> str:
-    ratio = line.cells[key].ratio
-    times = f" ({ratio_words(ratio)})" if ratio is not None else ""
-    return f"{line.cells[key].text} against {base.cells[key].text} under {base.policy}{times}"
-
-
-def _or_infinity(value: float | None) -> float:
-    return float("inf") if value is None else value
 
 
 def _columns(comparison: Comparison, keys: Sequence[str]) -> list[str]:

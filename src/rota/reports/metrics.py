@@ -142,9 +142,10 @@ def makespan_s(sample: Sample) -> Value:
 def utilisation(sample: Sample) -> Value:
     """GPU-seconds granted, times the share of each GPU, / GPU-seconds available.
 
-    Both inside the window; without one from the first submission to the end of the run.  This is
-    what schedulers can move; how busy a granted GPU is they cannot see.  Every job of the trace
-    counts, also those submitted outside the window.
+    Both inside the window; without one from the first submission to the last, since the cluster only
+    empties after it, for as long as its longest job takes (over the whole run if the submissions take
+    less time than the median job).  This is what schedulers can move; how busy a granted GPU is they
+    cannot see.  Every job of the trace counts, also those submitted outside the window.
     """
     available = sample.gpus_of_cluster * sample.span.length_s
     if available == 0:
@@ -157,8 +158,8 @@ def fragmentation(sample: Sample) -> Value:
     """Share of the free GPUs that stand in partly used nodes, while at least one job waits.
 
     GPU-seconds free in nodes of which another GPU is held / all GPU-seconds free, both over those
-    moments of the window in which the queue is not empty.  None if nothing was free then, or if
-    the record does not say which devices were held.
+    moments of the window (without one, as for utilisation) in which the queue is not empty.  None if
+    nothing was free then, or if the record does not say which devices were held.
     """
     if not has_placement(sample.record):
         return None
@@ -192,9 +193,11 @@ def overhead_gpu_s(sample: Sample) -> Value:
 
 @metric("lost", "gpu_s", "lower")
 def lost_gpu_s(sample: Sample) -> Value:
-    """GPU-seconds of work that was done and lost: failures, progress given up at a preemption.
+    """GPU-seconds of work that was done and lost: attempts that failed and were tried again, progress
+    given up at a preemption or with a node.
 
-    Seconds lost times the GPUs the job held on average.
+    Seconds lost times the GPUs the job held on average.  The last attempt of a job that failed for good
+    is not lost: nothing of it was done twice.
     """
     return float(np.nansum(sample.column("lost_s") * sample.gpus_held))
 

@@ -38,6 +38,21 @@ def whole_run(record: Record) -> Span:
     return Span(cast(float, first), max(ends))
 
 
+def arrivals_span(record: Record) -> Span:
+    """From the first to the last submission, which no policy can move; the whole run of a batch.
+
+    After the last submission a cluster only empties, and how long that takes is decided by its longest job.
+    A batch is a trace whose submissions take less time than its median job alone.
+    """
+    whole, jobs = whole_run(record), record.jobs
+    if not len(jobs):
+        return whole
+    last_s = float(cast(float, jobs["submit_s"].max()))
+    median_s = cast(float | None, jobs["duration_s"].fill_nan(None).median())
+    batch = last_s - whole.start_s <= (median_s or 0.0)
+    return whole if batch else Span(whole.start_s, last_s)
+
+
 def has_placement(record: Record) -> bool:
     """Whether every interval says which devices it held; what a trace observed often does not."""
     held = record.intervals.select(pl.col("devices").list.len().fill_null(0).sum()).item()

@@ -11,7 +11,7 @@ import polars as pl
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.record import Record
-from rota.reports.occupancy import cluster_gpus, whole_run
+from rota.reports.occupancy import arrivals_span, cluster_gpus, whole_run
 from rota.reports.window import Span, Window
 
 SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
@@ -40,11 +40,11 @@ class Sample:
     @classmethod
     def of(cls, record: Record, window: Window | None = None) -> Sample:
         """The jobs submitted inside `window`; all of them without one."""
-        span = whole_run(record)
+        span = arrivals_span(record)
         submit_s = record.jobs["submit_s"].to_numpy()
         if window is not None and len(submit_s):
             axis = float(submit_s.min()), float(submit_s.max())
-            end_s = window.end.resolve(*axis) if window.end else span.end_s
+            end_s = window.end.resolve(*axis) if window.end else whole_run(record).end_s
             span = Span(window.start.resolve(*axis), end_s)
         rows = np.flatnonzero((submit_s >= span.start_s) & (submit_s <= span.end_s))
         return cls(record, span, rows, tenants=record.jobs["tenant"][rows].n_unique())

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.reports.compare import Calibration, Cell, Comparison, ComparisonRow
-from rota.reports.wording import ratio_words
+from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("mean_jct_s", "mean JCT"),
@@ -60,7 +60,7 @@ def print_comparison(
 ) -> None:
     """The table, what its marks mean, the numbers that no mean includes, and the calibration."""
     console.print(comparison_table(comparison, console.width), highlight=False)
-    for sentence in _footnotes(comparison):
+    for sentence in footnotes(comparison):
         console.print(sentence, style="dim", highlight=False)
     if calibration:
         style = "dim" if calibration.calibrated else "yellow"
@@ -77,11 +77,12 @@ def comparison_text(comparison: Comparison, width: int, calibration: Calibration
 
 def fitting(comparison: Comparison, width: int) -> list[str]:
     """Keys of the columns that fit into `width`, in the order they are shown."""
-    left = width - min(max(len(_name(line)) for line in comparison.lines), _name_width(width))
+    names = max(len("policy"), *(len(_name(line)) for line in comparison.lines))
+    left = width - min(names, _name_width(width))
     chosen: set[str] = set()
     for key, head in COLUMNS:
         texts = [_cell(line, key, comparison).plain for line in comparison.lines]
-        if key not in _ALWAYS and not any(line.cells[key].value for line in comparison.lines):
+        if key not in _ALWAYS and not comparison.tells_apart(key):
             continue
         left -= max(len(head), *map(len, texts)) + _GAP
         if left < 0 and chosen:
@@ -90,7 +91,7 @@ def fitting(comparison: Comparison, width: int) -> list[str]:
     return [COLUMNS[i][0] for i in _PLACES if COLUMNS[i][0] in chosen]
 
 
-_ALWAYS = frozenset({"mean_jct_s", "mean_delay_s", "utilisation", "finished"})
+_ALWAYS = frozenset({"mean_jct_s", "mean_waiting_s", "utilisation", "finished"})
 
 
 def _name_width(width: int) -> int:
@@ -102,22 +103,29 @@ def _name(line: ComparisonRow) -> str:
 
 
 def _cell(line: ComparisonRow, key: str, comparison: Comparison) -> Text:
-    """`5h 12m 0.62x*`: value, ratio to the baseline, and a star if it is the best."""
+    """As `cell_text`, with a star if it is the best."""
+    cell, text = line.cells[key], cell_text(line, key, comparison)
+    return Text(text + ("*" if cell.best else " "), style="bold green" if cell.best else "")
+
+
+def cell_text(line: ComparisonRow, key: str, comparison: Comparison) -> str:
+    """`5h 12m −38%`: value, and its change against the baseline."""
     cell = line.cells[key]
     text = cell.text if key != "finished" else _finished(line, cell)
     if cell.margin and key in _RATIO_OF:
         text += f" {cell.margin}"
     if key in _RATIO_OF and cell.ratio is not None and line.policy != comparison.baseline:
-        text += f" {ratio_words(cell.ratio)}"
-    return Text(text + ("*" if cell.best else " "), style="bold green" if cell.best else "")
+        text += f" {change_words(cell.ratio)}"
+    return text
 
 
 def _finished(line: ComparisonRow, cell: Cell) -> str:
     return f"{cell.text}/{line.cells['jobs'].text}"
 
 
-def _footnotes(comparison: Comparison) -> list[str]:
-    notes = [f"Ratios are to {comparison.baseline}; * is the best of a column."]
+def footnotes(comparison: Comparison) -> list[str]:
+    """What the marks mean, and the numbers that no mean includes."""
+    notes = [f"Changes are against {comparison.baseline}; * is the best of a column."]
     if any(not (line.ranked or line.observed) for line in comparison.lines):
         notes[0] += " Bounds are not ranked."
     if window := _window(comparison):

@@ -10,8 +10,11 @@ from rota.reports.metrics import Unit
 NOTHING = "–"
 """Stands where a metric does not apply."""
 
-_LEAST = 0.0001
-"""A smaller ratio would be printed as if it were nothing."""
+SAME = "same"
+_EXTREME = 10.0
+"""From this factor on, and below its inverse, per cents stop saying anything."""
+_DIRECTION = (("less", "more"), ("shorter", "longer"))
+"""Of amounts and of times: below and above the baseline."""
 
 
 def words(value: float | None, unit: Unit) -> str:
@@ -37,10 +40,34 @@ def significant(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def ratio_words(ratio: float | None) -> str:
-    """`0.62x`: times the baseline, two decimals where they say something; `<0.0001x` is less than any."""
-    if ratio is None:
+def change_words(ratio: float | None, unit: Unit = "s") -> str:
+    """A ratio to the baseline as people say it: `−38%`, `+4.2%`, `same`, `14x shorter`."""
+    if ratio is None or not math.isfinite(ratio):
         return NOTHING
-    if 0 < ratio < _LEAST:
-        return f"<{_LEAST}x"
-    return f"{significant(ratio)}x" if ratio < 0.01 or ratio >= 100 else f"{ratio:.2f}x"
+    if ratio == 0 or _EXTREME > ratio > 1 / _EXTREME:
+        return _percent(ratio - 1)
+    factor = two_digits(ratio if ratio > 1 else 1 / ratio)
+    return f"{factor}x {_DIRECTION[unit == 's'][ratio > 1]}"
+
+
+def factor_words(ratio: float | None, unit: Unit = "s") -> str:
+    """The same for a sentence, where a factor reads better from two on: `2.6x longer`, `38% shorter`."""
+    if ratio is None or not math.isfinite(ratio):
+        return NOTHING
+    direction = _DIRECTION[unit == "s"][ratio > 1]
+    if 0.5 < ratio < 2:
+        share = _percent(ratio - 1)
+        return share if share == SAME else f"{share.lstrip('+−')} {direction}"
+    return f"{two_digits(ratio if ratio > 1 else 1 / ratio)}x {direction}" if ratio else f"100% {direction}"
+
+
+def two_digits(value: float) -> str:
+    """Two digits that matter: 1.6, 2, 14, 280, 12,000."""
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:g}" if rounded < 10 else f"{rounded:,.0f}"
+
+
+def _percent(change: float) -> str:
+    """`-38%` with a true minus; one decimal below ten per cent, where it says something."""
+    text = f"{100 * change:+.1f}" if abs(change) < 0.0995 else f"{100 * change:+.0f}"
+    return SAME if text in ("+0.0", "-0.0") else text.replace("-", "−") + "%"

@@ -274,7 +274,7 @@ class Loop:
         if self.strict:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
-            raise GuardError(first.rule, f"at {self.state.now:g} s, {first.message}{more}")
+            raise GuardError(first.rule, f"at {self.state.now:,.12g} s, {first.message}{more}")
         decision, refused = sound_part(self.state, decision, self._check)
         for breach in refused:
             self._note_refusal(breach.job, breach.message, breach.rule)
@@ -303,8 +303,8 @@ class Loop:
         asked = decision.wake.at_s
         if self.strict:
             raise PolicyError(
-                f"{type(self.policy).__name__} asks to be woken at {asked:g} s, "
-                f"which is not after now ({self.state.now:g} s)"
+                f"{type(self.policy).__name__} asks to be woken at {asked:,.12g} s, "
+                f"which is not after now ({self.state.now:,.12g} s)"
             )
         return replace(decision, wake=Wake(self.state.now + self.retry_s, decision.wake.on))
 

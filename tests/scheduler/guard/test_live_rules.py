@@ -51,7 +51,7 @@ def test_a_job_that_has_just_started_is_left_alone(decision: Decision, sentence:
     state = moment()
     (refused,) = MinimumRun(60.0)(state, decision)
     assert refused.message == (
-        f"job A has run for 20 s of its minimum of 60 s and {sentence}; rule: {LIVE_RULES['minimum-run']}"
+        f"job A has run for 20s of its minimum of 1m and {sentence}; rule: {LIVE_RULES['minimum-run']}"
     )
     assert (refused.rule, refused.job, refused.until_s) == ("minimum-run", 0, 65.0)
     state.now = 65.0

@@ -647,7 +647,7 @@ def test_the_time_limit_counts_running_only() -> None:
     assert stage.wanted("n0", row, 1) is Wanted.STOP
     assert stage.newest(row).notice is not None
     stage.end(row, None, signal=15)
-    assert (stage.state(row), stage.job(row).cause) == ("TIMEOUT", "reached its time limit of 10 s")
+    assert (stage.state(row), stage.job(row).cause) == ("TIMEOUT", "reached its time limit of 10s")
     assert stage.newest(row).how == "timeout"
     assert stage.intervals[-1].how == "failed", "the word that reports know"
 

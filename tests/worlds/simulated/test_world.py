@@ -24,6 +24,7 @@ from rota.model.grants import Grant, Leave, Role
 from rota.model.jobs import Outcome, Truth
 from rota.model.record import Record
 from rota.model.trace import Trace
+from rota.reports.summary import summarise
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import parse_policy
@@ -261,6 +262,18 @@ def test_lost_work_is_in_the_record() -> None:
     failing = truth(trace_of("A 4x10"), failures={0: (3.0, 4.0)})
     jobs = play("fifo", failing).jobs
     assert (jobs["lost_s"][0], jobs["failures"][0], jobs["starts"][0]) == (7.0, 2, 3)
+
+
+def test_what_a_job_did_before_it_failed_for_good_is_not_lost() -> None:
+    """Its first attempt is: the second did that work again.  Preempted in between, it keeps what it did."""
+    failing = truth(
+        trace_of("A 4x10 B 4x1@5"), failures={0: (3.0,)}, outcome=[Outcome.FAILED, Outcome.COMPLETED]
+    )
+    for policy in ("fifo", "srtf"):
+        record = play(policy, failing)
+        assert record.jobs["state"].to_list() == ["FAILED", "COMPLETED"]
+        assert record.jobs["lost_s"].to_list() == [3.0, 0.0]
+        assert summarise(record)["goodput"] == pytest.approx((13 * 4 + 4 - 3 * 4) / (13 * 4 + 4))
 
 
 def test_a_preemption_may_add_more_work_than_was_done() -> None:

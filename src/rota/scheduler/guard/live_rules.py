@@ -75,7 +75,8 @@ class MinimumRun:
                 message = f"has not begun on the devices it was given and would be {how}"
                 breaches.append(_breach(state, "minimum-run", row, message))
                 continue
-            message = f"has run for {ran_s:.3g} s of its minimum of {self.min_run_s:g} s and would be {how}"
+            minimum = format_duration(self.min_run_s)
+            message = f"has run for {format_duration(ran_s)} of its minimum of {minimum} and would be {how}"
             breaches.append(_breach(state, "minimum-run", row, message, until_s))
         return breaches
 

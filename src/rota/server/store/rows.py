@@ -399,6 +399,10 @@ class Everything:
     """Not done yet, oldest first."""
     decisions: int
     """Number of the newest decision."""
+    aside: dict[int, str] = field(default_factory=dict)
+    """Rows of live jobs whose records cannot be read, with the reason; whoever reads on adds to it."""
+    problems: list[str] = field(default_factory=list)
+    """What else on record cannot be read, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.model.units import format_duration
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.worlds.live import groups, lifecycle
@@ -44,7 +45,7 @@ def _look_at_limits(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
         return  # it may have ended while no controller was there
     limit = job.spec.time_s
     if limit is not None and live.state.ran_s(job.row) >= limit - 1e-3:
-        text = f"reached its time limit of {limit:g} s"
+        text = f"reached its time limit of {format_duration(limit)}"
         lifecycle.end(live, job, "TIMEOUT", text)
         lifecycle.send_away(live, job, attempt, How.TIMEOUT, "timeout", text)
         batch.end(job.row, How.FAILED, Phase.FAILED)

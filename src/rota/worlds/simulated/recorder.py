@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Array, Floats
+from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.grants import Constraint, Grant
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
@@ -79,7 +79,8 @@ _NULLABLE = [
 
 def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame:
     state, jobs, n = loop.state, trace.jobs, len(trace)
-    sums = _sums(recorder, n)
+    failed_for_good = state.phase == Phase.FAILED
+    sums = _sums(recorder, n, failed_for_good)
     finish = np.full(n, np.nan)
     if recorder.ends:
         rows, moments = zip(*recorder.ends, strict=True)
@@ -124,7 +125,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
     return frame.with_columns(pl.col(_NULLABLE).fill_nan(None))
 
 
-def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
+def _sums(recorder: RunRecorder, n: int, failed_for_good: Bools) -> dict[str, Floats]:
     """Per job: what its intervals add up to."""
     intervals = recorder.intervals
     rows = np.fromiter((i[0].job for i in intervals), np.int64, len(intervals))
@@ -132,6 +133,8 @@ def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
     held = np.fromiter((len(i[0].devices) * i[0].share for i in intervals), np.float64, len(intervals))
     overhead = np.fromiter((i[4].overhead_s for i in intervals), np.float64, len(intervals))
     lost = np.fromiter((i[4].work_s for i in intervals), np.float64, len(intervals))
+    last = _last_of(rows, n)
+    lost[last[failed_for_good & (last >= 0)]] = 0.0  # nobody does that work again
     migrated = np.fromiter((i[3] is How.MIGRATED for i in intervals), np.float64, len(intervals))
     resized = np.fromiter((i[3] is How.RESIZED for i in intervals), np.float64, len(intervals))
     weights = {
@@ -143,6 +146,13 @@ def _sums(recorder: RunRecorder, n: int) -> dict[str, Floats]:
         "resizes": resized,
     }
     return {name: np.bincount(rows, weight, n).astype(np.float64) for name, weight in weights.items()}
+
+
+def _last_of(rows: Ints, n: int) -> Ints:
+    """Position of each row's last interval; -1 for rows that have none."""
+    last = np.full(n, -1)
+    last[rows] = np.arange(len(rows))
+    return last
 
 
 def _names(codes: Array, names: Sequence[str]) -> pl.Series:

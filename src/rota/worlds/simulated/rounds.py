@@ -22,6 +22,7 @@ import numpy as np
 
 from rota.errors import InputError, WorldError
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
@@ -203,8 +204,8 @@ class RoundWorld(SimulatedWorld):
         if len(stuck):
             name, step_s = self.jobs.ids[int(rows[stuck[0]])], 1.0 / rate[stuck[0]]
             raise WorldError(
-                f"job {name} needs {step_s:g} s for one iteration and would never finish one in a round of "
-                f"{self.round_s:g} s; make rounds longer, or work continuous"
+                f"job {name} needs {format_duration(step_s)} for one iteration and would never finish one in "
+                f"a round of {format_duration(self.round_s)}; make rounds longer, or work continuous"
             )
         whole: Floats = np.floor(rate * seconds)
         return whole

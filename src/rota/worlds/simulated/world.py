@@ -330,8 +330,8 @@ class SimulatedWorld:
             pace = self.speed.pace(row, grant, beside, at._replace(done=pace.until_work))
         if pace.until_s <= now:
             raise WorldError(
-                f"the speed model lets the rate of job {self.jobs.ids[row]} end at {pace.until_s:g} s, "
-                f"which is not after now ({now:g} s)"
+                f"the speed model lets the rate of job {self.jobs.ids[row]} end at {pace.until_s:,.12g} s, "
+                f"which is not after now ({now:,.12g} s)"
             )
         return pace
 

@@ -1,0 +1,63 @@
+"""What a report says first: by total waiting, against what the site runs, in words that do not flatter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from report_toys import record
+
+from rota.model.record import Record
+from rota.reports.compare import compare
+from rota.reports.headline import headline
+from rota.reports.summary import summarise
+
+HOUR = 3600.0
+
+
+def run(policy: str, to_start_h: float, later_h: float = 0.0, observed: bool = False) -> Record:
+    """One job of an hour that waits before its start, and again after a preemption."""
+    start_s = to_start_h * HOUR
+    end_s = start_s + (1 + later_h) * HOUR
+    row = {"submit_s": 0.0, "start_s": start_s, "finish_s": end_s, "gpus": 1, "run_s": HOUR}
+    row |= {"waiting_s": (to_start_h + later_h) * HOUR, "duration_s": HOUR}
+    return record([row], policy=policy, observed=observed)
+
+
+LATE, SOON = run("fifo", 14), run("srtf", 1)
+PREEMPTED = run("las", 0, later_h=16)
+SEEN = run("observed", 4, observed=True)
+CASES = [
+    # runs, site's policy             says, does not say
+    (
+        [LATE, SOON],
+        None,
+        "Under srtf a job waits 1h on average, against 14h under fifo (14x shorter).",
+        "0.0",
+    ),
+    ([LATE, PREEMPTED], None, "Nobody waits less than under fifo: 14h a job on average.", "las"),
+    ([LATE, SOON, SEEN], None, "against 4h as observed (4x shorter)", "In fact"),
+    ([LATE, SOON, SEEN], "fifo", "under fifo, which stands for the site's own policy (14x shorter)", "–"),
+    ([LATE, SOON, SEEN], "fifo", "In fact a job waited 4h.", "–"),
+    ([LATE, SEEN], "fifo", "fifo: a job waits 14h on average; mean JCT 15h. In fact", "as observed"),
+    ([LATE, SEEN], None, "Nobody waits less than was observed: 4h a job on average.", "fifo"),
+    ([LATE], None, "fifo: a job waits 14h on average; mean JCT 15h.", "against"),
+    ([LATE, SOON], None, "The longest-waiting 1% wait 1h against 14h (14x shorter) or more.", "0s"),
+    ([LATE, replace(LATE, policy="copy")], None, "Nobody waits less than under fifo", "copy"),
+]
+
+
+@pytest.mark.parametrize(("runs", "site", "says", "not_this"), CASES)
+def test_headline(runs: list[Record], site: str | None, says: str, not_this: str) -> None:
+    text = headline(compare([summarise(run) for run in runs], site_policy=site))
+    assert says in text
+    assert not_this not in text
+
+
+def test_baseline() -> None:
+    """Named, else the site's, else what was observed, else the first."""
+    runs = [summarise(run) for run in (SOON, LATE, SEEN)]
+    assert compare(runs, "srtf", "fifo").baseline == "srtf"
+    assert compare(runs, None, "fifo").baseline == "fifo"
+    assert compare(runs, None, "nobody's").baseline == "observed"
+    assert compare(runs[:2]).baseline == "srtf"
