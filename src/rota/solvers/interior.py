@@ -25,7 +25,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from rota.errors import PolicyError
-from rota.model.columns import Bools, Floats, Ints
+from rota.model.columns import Floats, Ints
 from rota.solvers.lp import Solution, SolveStatus
 
 TOLERANCE = 1e-8
@@ -36,19 +36,10 @@ _SCALINGS = 3
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
 _LEAST_CENTRING = 1e-4
 _REFINEMENTS = 2
-_WIDE = 30
-"""Entries from which on a row counts as wide."""
+_REGULARISATION = 1e-11
 
 Pair = tuple[Floats, Floats]
 _Solver = Callable[[Floats, Floats], Pair]
-
-
-class _Part(NamedTuple):
-    """Some of the rows of G."""
-
-    places: Ints
-    rows: Any
-    transposed: Any
 
 
 @dataclass(frozen=True)
@@ -60,8 +51,11 @@ class _Scaled:
     h: Floats
     columns: Floats
     """By how much x is larger than what was asked for."""
-    narrow: _Part
-    wide: _Part
+    transposed: Any
+    newton: Any
+    """[0 Gᵀ; G −W²] for the weights of the last step, sparse by column, ..."""
+    diagonal: Ints
+    """... and where the entries of W² stand in its data."""
 
 
 class _Point(NamedTuple):
@@ -121,14 +115,15 @@ def _scale(c: Floats, matrix: Any, h: Floats) -> _Scaled:
         by_row, by_column = (_root(size.max(axis=axis).toarray().ravel()) for axis in (1, 0))
         matrix = sparse.diags(1.0 / by_row) @ matrix @ sparse.diags(1.0 / by_column)
         row_scale, column_scale = row_scale * by_row, column_scale * by_column
-    entries = np.diff(sparse.csr_matrix(matrix).indptr)
-    narrow, wide = (_part(matrix, which) for which in (entries < _WIDE, entries >= _WIDE))
-    return _Scaled(c / column_scale, matrix, h / row_scale, column_scale, narrow, wide)
-
-
-def _part(matrix: Any, which: Bools) -> _Part:
-    rows = sparse.csr_matrix(matrix)[which]
-    return _Part(np.flatnonzero(which), rows, sparse.csr_matrix(rows.T))
+    rows = sparse.csr_matrix(matrix)
+    newton = sparse.csc_matrix(
+        sparse.bmat([[None, rows.T], [rows, sparse.identity(len(h))]], format="csc")
+    )
+    newton.sort_indices()
+    diagonal = newton.indptr[len(c) + 1 :] - 1  # the last entry of each of these columns
+    return _Scaled(
+        c / column_scale, rows, h / row_scale, column_scale, sparse.csr_matrix(rows.T), newton, diagonal
+    )
 
 
 def _root(largest: Floats) -> Floats:
@@ -152,29 +147,19 @@ def _inside(r: Floats) -> Floats:
 def _factor(p: _Scaled, w2: Floats) -> _Solver:
     """Solves [0 Gᵀ; G −W²] [x; z] = [a; b].
 
-    The z of narrow rows are eliminated, which keeps its accuracy where many constraints hold with equality at
-    once; rows over many columns stay, so that what is factored stays sparse.
+    Where constraints that hold with equality depend on each other a little regularisation keeps the matrix
+    sound; refinement takes it out of x again.
     """
     n = len(p.c)
-    narrow, wide = p.narrow, p.wide
-    weight = 1.0 / w2[narrow.places]
-    normal = narrow.transposed @ sparse.diags(weight) @ narrow.rows
-    matrix = sparse.bmat([[normal, wide.transposed], [wide.rows, sparse.diags(-w2[wide.places])]], format="csc")
-    lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-
-    def once(a: Floats, b: Floats) -> Pair:
-        of_narrow = b[narrow.places]
-        both = lu.solve(np.concatenate((a + narrow.transposed @ (weight * of_narrow), b[wide.places])))
-        z = np.empty(len(b))
-        z[narrow.places] = weight * (narrow.rows @ both[:n] - of_narrow)
-        z[wide.places] = both[n:]
-        return both[:n], z
+    p.newton.data[p.diagonal] = -w2 - _REGULARISATION
+    lu = splu(p.newton)
 
     def solve(a: Floats, b: Floats) -> Pair:
-        x, z = once(a, b)
+        both = lu.solve(np.concatenate((a, b)))
+        x, z = both[:n], both[n:]
         for _ in range(_REFINEMENTS):
-            more_x, more_z = once(a - p.G.T @ z, b - (p.G @ x - w2 * z))
-            x, z = x + more_x, z + more_z
+            more = lu.solve(np.concatenate((a - p.transposed @ z, b - (p.G @ x - w2 * z))))
+            x, z = x + more[:n], z + more[n:]
         return x, z
 
     return solve
@@ -182,7 +167,7 @@ def _factor(p: _Scaled, w2: Floats) -> _Solver:
 
 def _residuals(p: _Scaled, at: _Point) -> _Residuals:
     return _Residuals(
-        -(p.G.T @ at.z) - at.tau * p.c,
+        -(p.transposed @ at.z) - at.tau * p.c,
         at.s + p.G @ at.x - at.tau * p.h,
         float(at.kappa + p.c @ at.x + p.h @ at.z),
     )
@@ -200,7 +185,7 @@ def _status(p: _Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | N
     if at.tau >= at.kappa:
         return None, miss
     of_z, of_x = max(1.0, float(np.linalg.norm(at.z))), max(1.0, float(np.linalg.norm(at.x)))
-    if bound > TOLERANCE * of_z and np.linalg.norm(p.G.T @ at.z) < TOLERANCE * of_z:
+    if bound > TOLERANCE * of_z and np.linalg.norm(p.transposed @ at.z) < TOLERANCE * of_z:
         return SolveStatus.INFEASIBLE, miss
     if -cost > TOLERANCE * of_x and np.linalg.norm(p.G @ at.x + at.s) < TOLERANCE * of_x:
         return SolveStatus.UNBOUNDED, miss

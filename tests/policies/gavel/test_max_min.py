@@ -18,7 +18,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.policies.gavel.system import shares, spread_evenly
-from rota.solvers.max_min import max_min
+from rota.solvers.max_min import gavel
 from rota.traces import read
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ThroughputSpeed
@@ -46,8 +46,8 @@ def _run(policy: str, workloads: str, iterations: float):
 
 def test_long_run_throughputs_are_those_of_the_program():
     """Card example: of (4,1), (4,1), (2,1) each gets 1.842, 1.842, 1.105 iterations a second."""
-    record = _run("max_min", "aab", 1e6)
-    done = _run("max_min", "aab", 1e6).jobs["finish_s"]
+    record = _run("gavel", "aab", 1e6)
+    done = _run("gavel", "aab", 1e6).jobs["finish_s"]
     assert record.jobs["finish_s"].equals(done), "the same run repeats"
     first = float(np.min(done.to_numpy()))
     assert 1e6 / first == pytest.approx(1.842, rel=0.01)
@@ -55,7 +55,7 @@ def test_long_run_throughputs_are_those_of_the_program():
 
 def test_the_agnostic_baseline_spreads_every_job_over_the_types():
     """Both jobs want all their time: half of each type's GPUs for each, not one type for each."""
-    record = _run("max_min:aware=no", "ab", 1e6)
+    record = _run("gavel:aware=no", "ab", 1e6)
     on = record.intervals.filter(pl.col("start_s") < 1e5)
     on = on.with_columns(
         pl.col("devices").list.first().alias("device"), held=pl.col("end_s") - pl.col("start_s")
@@ -83,14 +83,14 @@ def test_spreading(total, runs_on, expected, why):
 
 def test_aware_beats_agnostic_for_a_job_that_does_not_gain():
     """C is as fast on either type, A four times as fast on the V100: knowing that ends both sooner."""
-    aware = np.mean(list(finishes(_run("max_min", "aacc", 2e4)).values()))
-    agnostic = np.mean(list(finishes(_run("max_min:aware=no", "aacc", 2e4)).values()))
+    aware = np.mean(list(finishes(_run("gavel", "aacc", 2e4)).values()))
+    agnostic = np.mean(list(finishes(_run("gavel:aware=no", "aacc", 2e4)).values()))
     assert aware < 0.9 * agnostic
 
 
 def test_without_a_table_types_are_equally_fast():
     """On a trace of durations it is time sharing: two jobs on one GPU take turns of a round."""
-    assert sorted(finishes(play("max_min", "A 1x720 B 1x720", "1x1")).values()) == [1080, 1440]
+    assert sorted(finishes(play("gavel", "A 1x720 B 1x720", "1x1")).values()) == [1080, 1440]
 
 
 CASES = sorted((Path(__file__).parents[3] / "benchmarks" / "fidelity").glob("gavel-*-max-min*.yaml"))
