@@ -494,7 +494,11 @@ static void begin(Room *room) {
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         path = text("%s/rank-%d.log", logs, rank->number);
         rank->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
-        if (rank->log < 0 || (switches_user && fchown(rank->log, uid, gid))) return give_up(path, strerror(errno));
+        struct stat status;
+        if (rank->log < 0 || fstat(rank->log, &status)) return give_up(path, strerror(errno));
+        if (!S_ISREG(status.st_mode) || status.st_nlink != 1) /* a trap that its user has set */
+            return give_up(path, "no file of its own");
+        if (switches_user && fchown(rank->log, uid, gid)) return give_up(path, strerror(errno));
     }
     crash_point("logs opened");
     pid_t shim = getpid();

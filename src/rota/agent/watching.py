@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
+from rota.agent.trash import remove as remove_folder
 from rota.crash import crash_point
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
@@ -191,7 +192,8 @@ class AttemptWatch:
             (folder / name).unlink(missing_ok=True)
         for room in folder.glob(".*.room"):
             room.unlink()
-        shutil.rmtree(self.live.folder.training, ignore_errors=True)
+        with suppress(OSError):  # it goes with the folder, when that is not kept any longer
+            remove_folder(folder, self.live.folder.training.name)
         remove(self.live.cgroup)
         self.close()
 

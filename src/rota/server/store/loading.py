@@ -30,8 +30,8 @@ from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 _FLOATS = (
-    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "progress_base",
-    "progress_rate", "progress_since", "finish_s",
+    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
+    "progress_base", "progress_rate", "progress_since", "finish_s",
 )  # fmt: skip
 _INTS = ("starts", "moves", "preemptions", "failures")
 _TEXTS = ("id", "gpu_types", "deadlines", *CODED)
