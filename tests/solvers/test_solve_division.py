@@ -143,7 +143,7 @@ def test_same_jobs_same_bits(cluster, tie):
 @settings(max_examples=30, deadline=None)
 @given(clusters())
 def test_from_the_inside_equals_get_the_same(cluster):
-    """Two copies of a job differ in the simplex method's corners; the inner point does not tell them apart."""
+    """Two copies of a job may differ in a corner; the point inside does not tell them apart."""
     scores, gpus, capacity = cluster
     twice = [np.concatenate((column, column)) for column in (scores, gpus)]
     _, x = max_min(*twice, capacity, Tie.INTERIOR)

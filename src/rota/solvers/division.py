@@ -1,4 +1,4 @@
-"""How time on GPU types is divided: the constraints of every allocation of Gavel, and linear programs on them.
+"""How time on GPU types is divided: the constraints of all of Gavel's allocations, and programs on them.
 
 x[entry, type] is the fraction of its time that an entry, a job or two that share the same GPUs, spends on a
 type (Narayanan et al., OSDI 2020, section 3):
@@ -135,10 +135,22 @@ def best(division: Division, objective: Objective, demands: Demands | None, tie:
         return _inside(division, objective, demands)
     made = _program(division, objective, demands)
     solution = made.solve()
-    if tie is Tie.SUM and demands is not None and demands.slope is not None:
-        if solution.status is SolveStatus.OPTIMAL:
-            return _largest_sum(made, division, demands, solution)
-    return solution
+    if solution.status is not SolveStatus.OPTIMAL or demands is None or demands.slope is None:
+        return solution
+    return _largest_sum(made, division, demands, solution) if tie is Tie.SUM else solution
+
+
+def most_rising(division: Division, gains: Any, least: Floats, rows: Ints, rise: float) -> Floats:
+    """How far above `least` each of `rows` gets, at most `rise`, if together they get as far as they can.
+
+    Nobody's gains, sparse [job, fraction], fall below `least`.
+    """
+    made = _program(division, Objective(np.zeros(division.size)), None)
+    made.add_columns(np.ones(len(rows)), np.zeros(len(rows)), np.full(len(rows), rise))
+    lifted = sparse.csr_matrix((-np.ones(len(rows)), (rows, np.arange(len(rows)))), (len(least), len(rows)))
+    both = sparse.hstack((gains, lifted), format="csr")
+    _add_rows(made, both, least, np.full(len(least), INFINITY))
+    return made.optimum().columns[division.size :]
 
 
 def _program(division: Division, objective: Objective, demands: Demands | None) -> LinearProgram:

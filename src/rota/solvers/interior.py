@@ -79,9 +79,9 @@ class _Residuals(NamedTuple):
 def inner_optimum(costs: Floats, rows: Any, limits: Floats) -> Solution:
     """Where the method ends; `rows` is a SciPy sparse matrix, [row, column].
 
-    Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`; then
-    the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.  PolicyError if
-    there is none.
+    Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`;
+    then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
+    PolicyError if there is none.
     """
     scaled = _scale(-costs, sparse.csr_matrix(rows), limits)
     point, nearest = _start(scaled), (math.inf, np.zeros(0))
@@ -116,9 +116,7 @@ def _scale(c: Floats, matrix: Any, h: Floats) -> _Scaled:
         matrix = sparse.diags(1.0 / by_row) @ matrix @ sparse.diags(1.0 / by_column)
         row_scale, column_scale = row_scale * by_row, column_scale * by_column
     rows = sparse.csr_matrix(matrix)
-    newton = sparse.csc_matrix(
-        sparse.bmat([[None, rows.T], [rows, sparse.identity(len(h))]], format="csc")
-    )
+    newton = sparse.csc_matrix(sparse.bmat([[None, rows.T], [rows, sparse.identity(len(h))]], format="csc"))
     newton.sort_indices()
     diagonal = newton.indptr[len(c) + 1 :] - 1  # the last entry of each of these columns
     return _Scaled(
@@ -177,9 +175,9 @@ def _status(p: _Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | N
     """What is known at this point, None if not enough; and by how much it misses equations or the optimum."""
     of_h, of_c = max(1.0, float(np.linalg.norm(p.h))), max(1.0, float(np.linalg.norm(p.c)))
     cost, bound = float(p.c @ at.x), float(-(p.h @ at.z))
-    misses = max(np.linalg.norm(missed.z) / of_h, np.linalg.norm(missed.x) / of_c) / at.tau
+    misses = max(float(np.linalg.norm(missed.z)) / of_h, float(np.linalg.norm(missed.x)) / of_c) / at.tau
     gap = float(at.s @ at.z) / max(1.0, -cost / at.tau, bound / at.tau)
-    miss = float(max(misses, gap))
+    miss = max(misses, gap)
     if miss < TOLERANCE:
         return SolveStatus.OPTIMAL, miss
     if at.tau >= at.kappa:

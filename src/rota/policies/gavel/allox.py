@@ -14,12 +14,13 @@ from scipy.optimize import linear_sum_assignment
 from rota.errors import InputError
 from rota.model.columns import Floats
 from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.rounds import Shares
 
 _NEVER = 1e-10
 """Rate that stands for a type on which a job cannot run, as in the authors' simulator."""
 
 
-def allox(problem: Problem) -> Floats:
+def allox(problem: Problem) -> Shares:
     """The types on which jobs run to their end; InputError for a job of several GPUs."""
     _refuse_gangs(problem)
     own = problem.own
@@ -35,7 +36,7 @@ def allox(problem: Problem) -> Floats:
         fractions[job, kind] = 1.0
         kind_of[int(problem.rows[job])] = kind
     own["kinds"] = kind_of
-    return fractions
+    return problem.by_job(fractions)
 
 
 def _refuse_gangs(problem: Problem) -> None:

@@ -1,13 +1,13 @@
 """Who may run together: the entries of a division of time, and jobs that are alike taken as one.
 
 Two jobs may share the same GPUs if they ask for as many whole ones, somebody measured both beside each other,
-and sharing is worth more than taking turns: the sum of what each keeps of its rate is above 1 on some type.
-(A pair that is not is never needed: turns do as well.)
+and sharing is worth more than taking turns: what each keeps of its rate adds up to more than 1 on some type.
+(A pair that does not is never needed: turns do as well.)
 
-Pairs are many, so jobs of one class (the same workload, number of GPUs and weight) are one job of the program
-that counts for several once there are more than `MOST_APART`.  Its answer is dealt out again: everybody in a
-class gets the same part of what the class got by itself, and beside another class with as few partners as
-possible.
+Pairs are many, so once there are more than `MOST_APART` jobs, those of one class (the same workload, GPUs,
+weight, and whatever else the objective tells apart) are one job of the program that counts for several.  Its
+answer is dealt out again: everybody in a class gets the same part of what the class got by itself, and beside
+another class with as few partners as possible.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ class Entries:
     """Job of the division that each job is, or is one of."""
 
     def shares(self, fractions: Floats) -> Shares:
-        """The fractions of the division, dealt out to jobs."""
-        members = self.division.members
-        jobs = len(self.classes)
-        if (self.division.counts == 1.0).all():
+        """The fractions of the division, [entry, type], dealt out to jobs."""
+        members, counts = self.division.members, self.division.counts
+        if (counts == 1.0).all():
             return Shares(members, fractions)
-        of_class = [np.flatnonzero(self.classes == code) for code in range(len(self.division.counts))]
-        own = np.zeros((jobs, fractions.shape[1]))
+        of_class = [np.flatnonzero(self.classes == code) for code in range(len(counts))]
+        own = np.zeros((len(self.classes), fractions.shape[1]))
         pairs: dict[tuple[int, int], Floats] = {}
         for (one, other), time in zip(members.tolist(), fractions, strict=True):
             if other == ALONE:
@@ -49,10 +48,8 @@ class Entries:
                     key = (min(a, b), max(a, b))
                     pairs[key] = pairs.get(key, 0.0) + time * part
         together = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
-        return Shares(
-            np.concatenate((alone(jobs), together)),
-            np.concatenate((own, np.array(list(pairs.values())).reshape(-1, fractions.shape[1]))),
-        )
+        of_pairs = np.array(list(pairs.values())).reshape(-1, fractions.shape[1])
+        return Shares(np.concatenate((alone(len(own)), together)), np.concatenate((own, of_pairs)))
 
 
 def _dealt(ones: Ints, others: Ints) -> list[tuple[int, int, float]]:
@@ -60,7 +57,7 @@ def _dealt(ones: Ints, others: Ints) -> list[tuple[int, int, float]]:
 
     Every job of a class gets the same time; there are fewer pairs than jobs.
     """
-    if ones is others or np.array_equal(ones, others):
+    if np.array_equal(ones, others):
         n = len(ones)
         if n == 2:
             return [(int(ones[0]), int(ones[1]), 1.0)]
@@ -79,23 +76,28 @@ def _dealt(ones: Ints, others: Ints) -> list[tuple[int, int, float]]:
     return dealt
 
 
-def entries(demand: RoundDemand, seen: Floats, weights: Floats, pairs: bool) -> Entries:
-    """The entries of the jobs in `demand`, whose rates count as `seen` [job, type]."""
-    if not pairs or demand.pairs is None:
-        return Entries(single(demand.gpus, seen, demand.capacity), np.arange(len(demand.rows)))
-    of_class = demand.pairs.classes[demand.rows]
-    apart = len(demand.rows) <= MOST_APART
-    keys = np.column_stack((of_class, demand.gpus, weights, seen))
-    if apart:
-        keys = np.arange(len(demand.rows))[:, None]
+def entries(demand: RoundDemand, seen: Floats, apart_by: Floats) -> Entries:
+    """The entries of the jobs in `demand`, whose rates count as `seen` [job, type].
+
+    `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.
+    """
+    jobs = len(demand.rows)
+    if demand.pairs is None:
+        return Entries(single(demand.gpus, seen, demand.capacity), np.arange(jobs))
+    of_job = demand.pairs.classes[demand.rows]
+    if jobs <= MOST_APART:
+        keys = np.arange(jobs)[:, None]
+    else:
+        keys = np.column_stack((of_job, demand.gpus, seen, apart_by))
     _, first, classes = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     classes = classes.ravel()
     counts = np.bincount(classes).astype(np.float64)
-    alone_in = single(demand.gpus[first], seen[first], demand.capacity)
-    members, rates = _pairs(demand.pairs, of_class[first], demand.gpus[first], seen[first], counts)
+    gpus = demand.gpus[first]
+    alone_in = single(gpus, seen[first], demand.capacity)
+    members, rates = _pairs(demand.pairs, of_job[first], gpus, seen[first], counts)
     division = Division(
         np.concatenate((alone_in.members, members)),
-        np.concatenate((demand.gpus[first], demand.gpus[first][members[:, 0]])),
+        np.concatenate((gpus, gpus[members[:, 0]])),
         np.concatenate((alone_in.rates, rates)),
         demand.capacity,
         counts,
@@ -111,16 +113,16 @@ def _pairs(
     one, other = np.nonzero(np.triu((gpus[:, None] == gpus) & whole & whole[:, None]))
     several = (one != other) | (counts[one] > 1.0)
     one, other = one[several], other[several]
-    types = seen.shape[1]
-    rates = np.nan_to_num(
-        np.stack(
-            (pairs.rates[of_class[one], of_class[other]], pairs.rates[of_class[other], of_class[one]]), 1
-        ),
-        nan=0.0,
-    ).reshape(-1, 2, types)
-    alone_rates = np.stack((seen[one], seen[other]), axis=1)
-    kept = np.divide(rates, alone_rates, out=np.zeros_like(rates), where=alone_rates > 0.0)
-    together = (rates > 0.0).all(axis=1)
-    rates = np.where(together[:, None], rates, 0.0)
-    useful = (together & (kept.sum(axis=1) > 1.0)).any(axis=1)
+    rates = pairs.both(of_class[one], of_class[other])
+    useful = (kept(rates, np.stack((seen[one], seen[other]), axis=1)) > 1.0).any(axis=1)
     return np.column_stack((one[useful], other[useful])), rates[useful]
+
+
+def kept(rates: Floats, alone_rates: Floats) -> Floats:
+    """What two keep of their rates alone, added up, [pair, type]; 0 where they cannot run together.
+
+    `rates` and `alone_rates` are [pair, 2, type].
+    """
+    parts = np.divide(rates, alone_rates, out=np.zeros_like(rates), where=alone_rates > 0.0)
+    together: Floats = np.where((parts > 0.0).all(axis=1), parts.sum(axis=1), 0.0)
+    return together

@@ -34,6 +34,15 @@ class GavelObjective(StrEnum):
     ISOLATED = "isolated"  # everybody has an equal part of the cluster for itself
 
 
+class TieRule(StrEnum):
+    """Which of many optima, or the mode's own."""
+
+    MODE = "mode"
+    SUM = Tie.SUM.value
+    VERTEX = Tie.VERTEX.value
+    INTERIOR = Tie.INTERIOR.value
+
+
 class Inside(StrEnum):
     """How a tenant's share is divided among its jobs under `hierarchy`."""
 
@@ -57,8 +66,9 @@ class GavelParameters:
     """How a tenant's share is divided among its jobs, under `hierarchy`."""
     tolerance: float = 1e-4
     """Relative error of what bisection looks for: the makespan, the worst finish."""
-    tie: Tie = Tie.SUM
-    """Which of many optimal allocations; `mode=artifact` takes the authors' whatever this says."""
+    tie: TieRule = TieRule.MODE
+    """Which of many optimal allocations: the largest sum of shares, a corner, the point inside, or the mode's
+    own (the largest sum; the authors' is the point inside)."""
     mode: GavelMode = GavelMode.PAPER
     """Rules for new jobs, recomputations, ties and tolerances."""
 
@@ -69,7 +79,9 @@ class GavelParameters:
 
     @property
     def best_tie(self) -> Tie:
-        return Tie.INTERIOR if self.mode is GavelMode.ARTIFACT else self.tie
+        if self.tie is TieRule.MODE:
+            return Tie.INTERIOR if self.mode is GavelMode.ARTIFACT else Tie.SUM
+        return Tie(self.tie.value)
 
 
 _COUNT_WORK = {

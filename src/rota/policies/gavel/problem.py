@@ -11,9 +11,11 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Floats, Ints
+from rota.policies.gavel.entries import Entries
 from rota.policies.gavel.parameters import GavelMode, GavelParameters
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.rounds import PairRates, Shares, alone
 from rota.solvers.division import Division
 
 
@@ -27,11 +29,13 @@ class Problem:
     gpus: Floats
     rates: Floats
     """Work per second on each type, [job, type]; every job has a type on which it is above 0."""
+    seen: Floats
+    """The rates that the objective sees, [job, type] (`seen_rates`)."""
     capacity: Floats
-    division: Division
-    """The same jobs, or classes of them, as entries with the rates that the objective is to see."""
-    classes: Ints
-    """Place in the division of each job."""
+    pairs: PairRates | None
+    """What jobs do beside each other; None if nobody shares."""
+    entries: Entries
+    """The same jobs as a division of time, with the rates that the objective sees."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
@@ -39,11 +43,9 @@ class Problem:
     def is_artifact(self) -> bool:
         return self.parameters.mode is GavelMode.ARTIFACT
 
-    @cached_property
-    def seen(self) -> Floats:
-        """Rates that the objective sees, [job, type]: the true ones, or those of somebody who takes all types
-        for equally fast."""
-        return seen_rates(self.rates, self.parameters)
+    @property
+    def division(self) -> Division:
+        return self.entries.division
 
     @cached_property
     def weights(self) -> Floats:
@@ -59,10 +61,21 @@ class Problem:
         return left
 
     @cached_property
+    def work_done(self) -> Floats:
+        """Work done so far, in the unit of the rates."""
+        return self.snapshot.jobs.work_done(self.rows)
+
+    @cached_property
     def age_s(self) -> Floats:
         """Seconds since submission."""
         age: Floats = self.snapshot.now - self.snapshot.jobs.submit_s[self.rows]
         return age
+
+    @cached_property
+    def deadline_in_s(self) -> Floats:
+        """Seconds to the deadline, not finite where there is none."""
+        left: Floats = self.snapshot.jobs.deadline_s[self.rows] - self.snapshot.now
+        return left
 
     @cached_property
     def prices(self) -> Floats:
@@ -76,6 +89,12 @@ class Problem:
                 expected="a cluster file with prices for " + ", ".join(cluster.type_names),
             )
         return np.array([next(iter(cluster.prices[name].values())) for name in cluster.type_names])
+
+    @cached_property
+    def tenants(self) -> list[str]:
+        """The tenant at the top of each job's path."""
+        table = self.snapshot.jobs.table
+        return [table.name_of("tenant", row).partition("/")[0] for row in self.rows.tolist()]
 
     @cached_property
     def equal_share(self) -> Floats:
@@ -92,15 +111,22 @@ class Problem:
 
     def by_class(self, values: Floats) -> Floats:
         """Sum of `values` over the jobs that each job of the division stands for."""
-        return np.bincount(self.classes, weights=values, minlength=len(self.division.counts))
+        total: Floats = np.bincount(
+            self.entries.classes, weights=values, minlength=len(self.division.counts)
+        ).astype(np.float64)
+        return total
 
     def mean(self, values: Floats) -> Floats:
         """Mean of `values` over the jobs that each job of the division stands for."""
         return self.by_class(values) / self.division.counts
 
+    def by_job(self, fractions: Floats) -> Shares:
+        """The fractions of a division without pairs, [job, type], as shares."""
+        return Shares(alone(len(self.rows)), fractions)
 
-Objective = Callable[[Problem], Floats]
-"""The fractions of an objective, entry by entry of the division."""
+
+Objective = Callable[[Problem], Shares]
+"""The answer of an objective."""
 
 
 def seen_rates(rates: Floats, parameters: GavelParameters) -> Floats:

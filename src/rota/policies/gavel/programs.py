@@ -8,24 +8,25 @@ import numpy as np
 from scipy import sparse
 
 from rota.errors import PolicyError
-from rota.model.columns import Floats
+from rota.model.columns import Bools, Floats
 from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.rounds import Shares
 from rota.solvers.division import Demands, Objective, Tie, best
 from rota.solvers.lp import Solution, SolveStatus
 
 
-def max_min(problem: Problem) -> Floats:
+def max_min(problem: Problem) -> Shares:
     """Maximise the least share (LAS, section 4.1)."""
     division = problem.division
     demands = Demands(_scaled(problem, share_scale(problem)), np.zeros(_jobs(problem)), division.counts)
     fractions = _solved(problem, Objective(np.zeros(division.size), 1.0), demands)
-    if problem.parameters.aware or problem.parameters.best_tie is not Tie.SUM or division.has_pairs:
-        return fractions
-    return spread_evenly(problem, fractions)
+    if not problem.parameters.aware and problem.parameters.best_tie is Tie.SUM and not division.has_pairs:
+        fractions = spread_evenly(fractions, division.able, problem.gpus, problem.capacity)
+    return problem.entries.shares(fractions)
 
 
 def share_scale(problem: Problem) -> Floats:
-    """What turns work per second into a share: GPUs over weight and over what equal time on all types gives."""
+    """What turns work per second into a share: GPUs over weight and what equal time on all types gives."""
     return problem.mean(problem.gpus / (problem.weights * problem.equal_share))
 
 
@@ -33,25 +34,23 @@ _ROUNDING = 1e-9
 """By how much the GPUs of a type may seem to be exceeded where sums are all it is."""
 
 
-def spread_evenly(problem: Problem, fractions: Floats) -> Floats:
+def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Floats) -> Floats:
     """The time of each job divided over the types it runs on, [job, type], in proportion to their GPUs.
 
     To whoever takes all types for equally fast this is worth the same.  Where jobs that run on few types
     leave no room for it, the allocation stays as it is.
     """
-    division = problem.division
-    weights = division.able * problem.capacity
+    weights = runs_on * capacity
     spread: Floats = fractions.sum(axis=1, keepdims=True) * weights / weights.sum(axis=1, keepdims=True)
-    fits = (division.gpus @ spread <= problem.capacity * (1.0 + _ROUNDING)).all()
-    return spread if fits else fractions
+    return spread if (gpus @ spread <= capacity * (1.0 + _ROUNDING)).all() else fractions
 
 
-def throughput(problem: Problem) -> Floats:
+def throughput(problem: Problem) -> Shares:
     """Maximise the work per second of all jobs together."""
-    return _solved(problem, Objective(_sum(problem.division.gains())))
+    return problem.entries.shares(_solved(problem, Objective(_sum(problem.division.gains()))))
 
 
-def cost(problem: Problem) -> Floats:
+def cost(problem: Problem) -> Shares:
     """Maximise Σ work per dollar, with deadlines kept if all of them can be (section 4.2)."""
     dollars = np.tile(problem.prices, len(problem.division.members))
     objective = Objective(_sum(problem.division.gains()) / dollars)
@@ -59,13 +58,13 @@ def cost(problem: Problem) -> Floats:
     if demands is not None:
         solution = best(problem.division, objective, demands, problem.parameters.best_tie)
         if solution.status is SolveStatus.OPTIMAL:
-            return problem.division.fractions(solution.columns)
-    return _solved(problem, objective)
+            return problem.entries.shares(problem.division.fractions(solution.columns))
+    return problem.entries.shares(_solved(problem, objective))
 
 
 def _deadlines(problem: Problem) -> Demands | None:
     """Work per second that the deadlines ask for; None if nobody has one that is still ahead."""
-    left_s = problem.snapshot.jobs.deadline_s[problem.rows] - problem.snapshot.now
+    left_s = problem.deadline_in_s
     asks = np.isfinite(left_s) & (left_s > 0.0)
     if not asks.any():
         return None
@@ -80,16 +79,16 @@ _ARTIFACT_RANGE = 100.0, 1e6
 _ARTIFACT_TOLERANCE = 0.05
 
 
-def makespan(problem: Problem) -> Floats:
+def makespan(problem: Problem) -> Shares:
     """The least H in which everybody's work is done: thr >= work left / H (section 4.2)."""
     gains, left = problem.division.gains(), problem.by_class(problem.work_left)
     if problem.is_artifact:
-        return _authors_makespan(problem, gains, left)
+        return problem.entries.shares(_authors_makespan(problem, gains, left))
     # Nobody is faster than on its fastest type all the time, nor all together than on all GPUs.
     alone_s = problem.work_left / problem.seen.max(axis=1)
     low = float(alone_s.max())
     high = float((alone_s * problem.gpus).sum() / problem.capacity[problem.capacity > 0].min() + low)
-    return _bisected(problem, low, high, lambda horizon: left / horizon)
+    return problem.entries.shares(_bisected(problem, low, high, lambda horizon: left / horizon))
 
 
 def _authors_makespan(problem: Problem, gains: Any, left: Floats) -> Floats:
@@ -109,7 +108,7 @@ def _authors_makespan(problem: Problem, gains: Any, left: Floats) -> Floats:
     return last
 
 
-def finish_time(problem: Problem) -> Floats:
+def finish_time(problem: Problem) -> Shares:
     """The least ρ with (age + left / thr) <= ρ × (isolated time so far + left / isolated thr) for everybody.
 
     Isolated time so far adds up, from one computation to the next, the work done over the rate that the job
@@ -125,12 +124,12 @@ def finish_time(problem: Problem) -> Floats:
     low = float(((problem.age_s + fastest) / alone_s).max())
     # Isolated fractions are possible: they give everybody its isolated rate from now on.
     high = max(low, float(((problem.age_s + problem.work_left / isolated) / alone_s).max()))
-    return _bisected(problem, low, high, needed)
+    return problem.entries.shares(_bisected(problem, low, high, needed))
 
 
 def _isolated_s(problem: Problem, isolated: Floats) -> Floats:
     """Seconds that the work done so far would have taken in isolation; notes what the next call needs."""
-    done = problem.snapshot.jobs.work_done(problem.rows)
+    done = problem.work_done
     noted = problem.own.get("isolated")
     so_far = np.zeros(len(problem.rows))
     if noted is not None:

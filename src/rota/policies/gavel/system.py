@@ -28,11 +28,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
+from rota.model.columns import Floats
 from rota.policies.gavel.allox import allox
 from rota.policies.gavel.entries import entries
 from rota.policies.gavel.hierarchy import hierarchy
-from rota.policies.gavel.packing import packing
-from rota.policies.gavel.parameters import RECOMPUTE_S, GavelMode, GavelObjective, GavelParameters
+from rota.policies.gavel.packing import at_random
+from rota.policies.gavel.parameters import RECOMPUTE_S, GavelMode, GavelObjective, GavelParameters, Inside
 from rota.policies.gavel.problem import Objective, Problem, seen_rates
 from rota.policies.gavel.programs import cost, finish_time, makespan, max_min, throughput
 from rota.policies.gavel.walks import fifo, isolated, shortest
@@ -51,7 +52,7 @@ OBJECTIVES: Mapping[GavelObjective, Objective] = {
     GavelObjective.THROUGHPUT: throughput,
     GavelObjective.COST: cost,
     GavelObjective.ALLOX: allox,
-    GavelObjective.PACKING: packing,
+    GavelObjective.PACKING: at_random,
     GavelObjective.ISOLATED: isolated,
 }
 _SHARING = {GavelObjective.PACKING}
@@ -96,20 +97,20 @@ class Gavel:
             demand.rows[able], demand.gpus[able], demand.rates[able], demand.capacity, demand.pairs
         )
         seen = seen_rates(part.rates, self.parameters)
-        weights = snapshot.jobs.weight[part.rows]
-        among = entries(part, seen, weights, _shares(self.parameters))
+        among = entries(part, seen, self._apart_by(snapshot, part))
         problem = Problem(
             snapshot,
             self.parameters,
             part.rows,
             part.gpus,
             part.rates,
+            seen,
             part.capacity,
-            among.division,
-            among.classes,
+            part.pairs,
+            among,
             own,
         )
-        shares = among.shares(self.objective(problem))
+        shares = self.objective(problem)
         if len(able) == len(demand.rows):
             return shares
         pairs = shares.members[:, 1] >= 0
@@ -118,6 +119,16 @@ class Gavel:
             np.concatenate((every.members, able[shares.members[pairs]])),
             np.concatenate((every.fractions, shares.fractions[pairs])),
         )
+
+    def _apart_by(self, snapshot: Snapshot, demand: RoundDemand) -> Floats:
+        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
+        jobs = snapshot.jobs
+        columns = [jobs.weight[demand.rows]]
+        if self.parameters.objective is GavelObjective.HIERARCHY:
+            columns.append(jobs.tenant[demand.rows])
+            if self.parameters.inside is Inside.FIFO:
+                columns.append(demand.rows)
+        return np.column_stack(columns)
 
 
 def turns(parameters: GavelParameters) -> Turns:

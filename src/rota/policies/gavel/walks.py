@@ -1,4 +1,4 @@
-"""The objectives that are found by walking along the jobs instead of by a program: fifo, shortest, isolated."""
+"""The objectives that are found by walking along the jobs: fifo, shortest; and the equal split, isolated."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Floats
+from rota.policies.gavel.packing import beside_the_first
 from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.rounds import Shares
 from rota.table.occupancy import EPSILON
 
 
-def isolated(problem: Problem) -> Floats:
+def isolated(problem: Problem) -> Shares:
     """Everybody spends the time that it would have with an equal part of the cluster for itself."""
-    return problem.isolated
+    return problem.by_job(problem.isolated)
 
 
-def fifo(problem: Problem) -> Floats:
+def fifo(problem: Problem) -> Shares:
     """By arrival, everybody the fastest type that still has room; the first without room ends it.
 
-    Who takes all types for equally fast draws one, and stays there.
+    Who takes all types for equally fast draws one, and stays there.  With pairs, who waits may run beside
+    who has a type.
     """
     if not problem.parameters.aware:
-        return _drawn(problem)
-    return _fastest(problem, range(len(problem.rows)), stop=True)
+        return problem.by_job(_drawn(problem))
+    fractions = _fastest(problem, range(len(problem.rows)), stop=True)
+    return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
 
 
-def shortest(problem: Problem) -> Floats:
+def shortest(problem: Problem) -> Shares:
     """By the time that the work left takes on the fastest type, everybody the fastest that still has room."""
     left_s = problem.work_left / problem.seen.max(axis=1)
-    return _fastest(problem, np.argsort(left_s, kind="stable").tolist(), stop=False)
+    order = np.argsort(left_s, kind="stable").tolist()
+    return problem.by_job(_fastest(problem, order, stop=False))
 
 
 def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:

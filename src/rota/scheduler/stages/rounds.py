@@ -63,6 +63,12 @@ class PairRates:
     def of(cls, known: Table) -> PairRates:
         return cls(known.by_row["class"], known.shared["rates"])
 
+    def both(self, ones: Ints, others: Ints) -> Floats:
+        """Work per second of both of a pair of classes, [pair, 2, type]; 0 where not both were measured."""
+        rates = np.stack((self.rates[ones, others], self.rates[others, ones]), axis=1)
+        known: Floats = np.where(np.isnan(rates).any(axis=1, keepdims=True), 0.0, rates)
+        return known
+
     def of_rows(self, ones: Ints, others: Ints) -> Floats:
         """Work per second of `ones` beside `others`, [row, type]; 0 where nobody measured."""
         rates: Floats = np.nan_to_num(self.rates[self.classes[ones], self.classes[others]], nan=0.0)
@@ -271,7 +277,8 @@ class Rounds:
         """Seconds received in the last round by those who ran in it; of two the longer time."""
         spent = self._clock(snapshot, books.ran) - books.ran_mark
         if not self.turns.by_work:
-            return spent.max(axis=1)
+            held_s: Floats = spent.max(axis=1)
+            return held_s
         rates = np.ones_like(spent)
         rates[:, 0] = snapshot.know(Knowledge.THROUGHPUT)[books.ran[:, 0], books.ran_type]
         both = np.flatnonzero(books.ran[:, 1] != ALONE)
@@ -287,7 +294,10 @@ class Rounds:
     def _clock(self, snapshot: Snapshot, rows: Ints) -> Floats:
         """Seconds run, or work done, so far; 0 for `ALONE`."""
         read = snapshot.jobs.work_done if self.turns.by_work else snapshot.jobs.ran_s
-        return np.where(rows == ALONE, 0.0, read(rows.ravel()).reshape(rows.shape))
+        so_far: Floats = read(rows.ravel())
+        so_far = so_far.reshape(rows.shape)
+        so_far[rows == ALONE] = 0.0
+        return so_far
 
     def _mark(self, snapshot: Snapshot, books: Books, picks: list[Pick], decision: Decision) -> None:
         """Remember who runs in this round, and how far each is."""
@@ -412,7 +422,7 @@ def _place(snapshot: Snapshot, picks: list[Pick]) -> Decision:
 
 
 def _is_placed(snapshot: Snapshot, pick: Pick, kinds: Ints) -> bool:
-    """True if the members hold what they are to hold: devices of the type, the same ones, with nobody else."""
+    """True if the members hold what they are to hold: the same devices of the type, and nobody else."""
     held = [snapshot.grants.get(row) for row in pick.members]
     first = held[0]
     if first is None or not first.devices or kinds[first.devices[0]] != pick.kind:
@@ -423,7 +433,7 @@ def _is_placed(snapshot: Snapshot, pick: Pick, kinds: Ints) -> bool:
 
 
 def _grants(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, pick: Pick) -> list[Grant]:
-    """What the members get: devices that one of them had, if they are free, or others; none if nothing fits."""
+    """What the members get: devices that one had, if they are free, or others; none if nothing fits."""
     first = _of_one(snapshot, fit, scratch, pick)
     if first is None or pick.earlier == ALONE:
         return [] if first is None else [first]
