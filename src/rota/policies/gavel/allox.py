@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from rota.errors import InputError
 from rota.model.columns import Floats
 from rota.policies.gavel.problem import Problem
-from rota.scheduler.stages.rounds import Shares
+from rota.scheduler.stages.round_books import Shares
 
 _NEVER = 1e-10
 """Rate that stands for a type on which a job cannot run, as in the authors' simulator."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.model.columns import Floats, Ints
-from rota.scheduler.stages.rounds import ALONE, PairRates, RoundDemand, Shares, alone
+from rota.scheduler.stages.round_books import ALONE, Shares, alone
+from rota.scheduler.stages.rounds import PairRates, RoundDemand
 from rota.solvers.division import Division, single
 
 MOST_APART = 100

@@ -16,7 +16,7 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.policies.gavel.parameters import Inside
 from rota.policies.gavel.problem import Problem
 from rota.policies.gavel.programs import optimal
-from rota.scheduler.stages.rounds import Shares
+from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Demands, Division, Objective, best, most_rising
 
 _RISE = 1e-3

@@ -15,7 +15,8 @@ from rota.policies.gavel.entries import Entries
 from rota.policies.gavel.parameters import GavelMode, GavelParameters
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.rounds import PairRates, Shares, alone
+from rota.scheduler.stages.round_books import Shares, alone
+from rota.scheduler.stages.rounds import PairRates
 from rota.solvers.division import Division
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from rota.errors import PolicyError
 from rota.model.columns import Bools, Floats
 from rota.policies.gavel.problem import Problem
-from rota.scheduler.stages.rounds import Shares
+from rota.scheduler.stages.round_books import Shares
 from rota.solvers.division import Demands, Objective, Tie, best
 from rota.solvers.lp import Solution, SolveStatus
 

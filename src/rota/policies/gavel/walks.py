@@ -10,7 +10,7 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.policies.gavel.packing import beside_the_first
 from rota.policies.gavel.problem import Problem
-from rota.scheduler.stages.rounds import Shares
+from rota.scheduler.stages.round_books import Shares
 from rota.table.occupancy import EPSILON
 
 
