@@ -37,6 +37,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
+from rota.model.reasons import Code, Constraint
 from rota.policies.drf.book import TenantBook, Turns
 from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -52,6 +53,11 @@ _ROUNDING = 1e-9
 """A job that needs a slot's part exactly takes one, whatever the division says."""
 _MILLI = 1000
 """Amounts are counted in whole thousandths."""
+
+
+_NO_SLOTS = Constraint(
+    Code.POLICY, detail="too few slots are left: each is a GPU with its part of the CPUs and the memory"
+)
 
 
 class Share(StrEnum):
@@ -110,7 +116,14 @@ class Drf:
         filling.fill()
         if p.preempt and isinstance(site, Placing):
             filling.redistribute(site)
-        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake, ranking=_ByShare(self))
+        return Decision(
+            memory,
+            filling.grants,
+            sorted(filling.stopped),
+            wake=wake,
+            ranking=_ByShare(self),
+            otherwise=_NO_SLOTS if p.share is Share.SLOTS else None,
+        )
 
     def facts(self, snapshot: Snapshot) -> _Facts:
         """What is fixed for the jobs in the table."""
