@@ -1,4 +1,4 @@
-"""The books of rounds: which fraction of its time on each GPU type everybody was promised, and has received.
+"""The books of rounds: which fraction of its time on each type everybody was promised, and has received."""
 
 from __future__ import annotations
 
