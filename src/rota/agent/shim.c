@@ -515,7 +515,11 @@ static void begin(Room *room) {
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
         path = text("%s/rank-%d.log", logs, rank->number);
         rank->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
-        if (rank->log < 0 || (switches_user && fchown(rank->log, uid, gid))) return give_up(path, strerror(errno));
+        struct stat status;
+        if (rank->log < 0 || fstat(rank->log, &status)) return give_up(path, strerror(errno));
+        if (!S_ISREG(status.st_mode) || status.st_nlink != 1) /* a trap that its user has set */
+            return give_up(path, "no file of its own");
+        if (switches_user && fchown(rank->log, uid, gid)) return give_up(path, strerror(errno));
     }
     crash_point("logs opened");
     pid_t shim = getpid();
@@ -587,14 +591,14 @@ static double moment(const char *plan, const char *name) {
 /* The ranks are gone; what they left behind goes as well, and has the time a stop grants it. */
 static void clear(void) {
     char *plan = content(stop_path);
-    double now = seconds(CLOCK_REALTIME), until_s = now + ORPHAN_S;
+    double now = seconds(CLOCK_MONOTONIC), until_s = now + ORPHAN_S;
     if (plan && moment(plan, "\"terminate_s\"") <= now) /* they have had their SIGTERM */
         until_s = moment(plan, "\"kill_s\"");
     else
         send_all(SIGTERM, SIGCONT);
     free(plan);
     while (has_descendants()) {
-        double left_s = until_s - seconds(CLOCK_REALTIME);
+        double left_s = until_s - seconds(CLOCK_MONOTONIC);
         bool ignored;
         if (left_s <= 0) kill_all();
         sleep_for(fmin(fmax(left_s, 0.1), 1.0));
