@@ -27,6 +27,8 @@ from rota.reports.window import Window
 FORMAT = 1
 """Version of the layout; a reader refuses a newer one."""
 _NAME_MAX = 100
+_ADDED = ("eligible_s",)
+"""Columns that files of earlier versions do not have: unknown there."""
 
 
 def folder_name(policy: str, seed: object = None) -> str:
@@ -145,6 +147,8 @@ def _table(path: Path, schema: dict[str, Any]) -> pl.DataFrame:
         table = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError.at("cannot be read", file=path, expected="a table that a run wrote") from error
+    added = [name for name in _ADDED if name in schema and name not in table.columns]
+    table = table.with_columns(pl.lit(None).alias(name) for name in added)
     if missing := [name for name in schema if name not in table.columns]:
         raise InputError.at("is missing", file=path, field=missing[0])
     return table.cast(schema)  # type: ignore[arg-type]
