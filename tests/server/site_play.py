@@ -61,8 +61,14 @@ class Time:
     now: float = 0.0
     epoch_unix_s: float = EPOCH_S
 
+    said: str = ""
+
     def __call__(self) -> float:
         return self.now
+
+    def trouble(self) -> str:
+        """What is wrong with it."""
+        return self.said
 
 
 class JumpingInbox(Inbox):
@@ -296,7 +302,8 @@ class Machine:
             if program.parts_done[number] == len(body.part.nodes):
                 program.completed.add(number)
             code = 0 if program.ends == "ok" else 1
-            body.exit = Exit(ended_s=EPOCH_S + now, code=code, tail="" if code == 0 else "ValueError: bad")
+            tail, by_itself = "" if code == 0 else "ValueError: bad", body.gone_at_s is None
+            body.exit = Exit(ended_s=EPOCH_S + now, code=code, tail=tail, by_itself=by_itself)
         elif signal is None and program.saves:
             program.saved_s = max(program.saved_s, body.base_s + done)
             body.exit = Exit(ended_s=EPOCH_S + now, code=85)

@@ -8,23 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop
+from typing import Protocol
 
 from rota.model.grants import Grant
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.order import JobOrder
+from rota.scheduler.stages.order import Front
 from rota.table.occupancy import Occupancy
 
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
 
+Blocks = Callable[[int], bool]
+"""True for a job behind which nobody may start; to `Fitter.ever` only those that some day have a place."""
 
-def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
-    """Grants for waiting jobs in `order` beside the running ones; `strict` stops at the first misfit."""
+
+class Fronts(Protocol):
+    """Waiting jobs in order, one list for each kind of request (`stages.order.JobOrder`)."""
+
+    def fronts(self) -> list[Front]:
+        """The first job of each kind with that kind, as a heap."""
+        ...
+
+    def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
+        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        ...
+
+
+def admit_placed(
+    order: Sequence[int], scratch: Occupancy, fit: Fit, blocks: Blocks | None = None
+) -> list[Grant]:
+    """Grants for waiting jobs in `order` beside the running ones, up to the first misfit that `blocks`."""
     grants: list[Grant] = []
     for row in order:
         grant = fit(scratch, row)
         if grant is None:
-            if strict:
+            if blocks and blocks(row):
                 break
             continue
         scratch.hold(grant)
@@ -32,17 +50,18 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_in_order(order: JobOrder, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks | None = None) -> list[Grant]:
     """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
     while fronts:
-        grant = fit(scratch, fronts[0][0][1])
+        row = fronts[0][0][1]
+        grant = fit(scratch, row)
         if grant is not None:
             scratch.hold(grant)
             grants.append(grant)
             order.advance(fronts, passed)
-        elif strict:
+        elif blocks and blocks(row):
             break
         else:
             heappop(fronts)

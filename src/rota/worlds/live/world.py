@@ -58,6 +58,7 @@ class LiveWorld:
         heard: Mapping[str, float],
         settings: LiveSettings | None = None,
         done: Iterable[int] = (),
+        clock_trouble: Callable[[], str] = str,
     ) -> None:
         self.cluster = cluster
         machines = Machines(cluster, nodes)
@@ -67,6 +68,8 @@ class LiveWorld:
         self.clock = clock
         self.heard = heard
         """Node -> moment at which its agent was last heard, kept by whoever listens to agents."""
+        self._clock_trouble, self._told_of_clock = clock_trouble, ""
+        """What is to be said of the machine's clock, and what was."""
         self._how: dict[int, How] = {}
         """Why jobs stopped that the loop has stopped, by row."""
         self._carried_out = set(done)
@@ -116,17 +119,27 @@ class LiveWorld:
         live, job = self.live, self.live[row]
         attempt = job.attempt
         end = live.now if attempt is None else attempt.until_s(live.now)
+        live.unsaved.job(job)
+        if how is How.ADJUSTED:
+            if attempt is not None:
+                settle(live, job, attempt)
+            return self._overhead(row, attempt, end)
         self.progress.stop(row, end)
         live.note_progress(row)
         self._how[row] = how
-        live.unsaved.job(job)
         if attempt is None or how is How.RUNNING:
             return Lost()
         settle(live, job, attempt)
-        ready = end if attempt.ready_s is None else min(end, attempt.ready_s)
         if how is How.LOST and not attempt.is_over:
             lifecycle.void(live, job, attempt, f"node {self._lost_name(attempt)} is not heard of")
-        return Lost(overhead_s=max(0.0, ready - live.state.since_s.item(row)))
+        return self._overhead(row, attempt, end)
+
+    def _overhead(self, row: int, attempt: Attempt | None, end_s: float) -> Lost:
+        """What the present interval of `row` had of starting up."""
+        if attempt is None:
+            return Lost()
+        ready_s = end_s if attempt.ready_s is None else min(end_s, attempt.ready_s)
+        return Lost(overhead_s=max(0.0, ready_s - self.live.state.held_since_s(row)))
 
     def observed(self) -> Sequence[Observation]:
         live = self.live
@@ -215,10 +228,20 @@ class LiveWorld:
         if DEPENDENCY in job.holds:
             live.timers.set(job.row, batch.now)  # it may never be met
 
+    def _look_at_clock(self, batch: BatchBuilder) -> None:
+        """A wall clock that was set goes on record, once."""
+        said = self._clock_trouble()
+        if bool(said) != bool(self._told_of_clock):
+            text = said or "this machine's clock agrees with the cluster's again"
+            self.live.unsaved.event("clock", "", text)
+            batch.notable = True
+        self._told_of_clock = said
+
     def _look_at_due(self, batch: BatchBuilder) -> None:
         """Jobs and nodes whose moment has come."""
         for row in self.live.timers.due(batch.now):
             if row == NODES:
+                self._look_at_clock(batch)
                 look_at_nodes(self.live, self.heard, batch)
             else:
                 look_at_row(self.live, row, batch)
