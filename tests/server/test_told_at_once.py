@@ -1,4 +1,4 @@
-"""What an operator is told in time: moved ports, open addresses, agents that are gone; and locks waited for."""
+"""What an operator is told in time: moved ports, open addresses, agents that are gone; locks waited for."""
 
 from __future__ import annotations
 
