@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -55,20 +54,21 @@ class ThroughputTable:
             rates[tuple(place[part] for place, part in zip(places, key, strict=True))] = rate
         return cls(workloads, types, counts, read_only(rates), source, PairTable.build(pairs or {}))
 
-    @cached_property
-    def _by_place(self) -> dict[tuple[str, str, int], float]:
-        """What was measured, by workload, GPU type in lower case and number of GPUs."""
-        return {
-            (workload, gpu_type.casefold(), count): self.rates.item(i, j, k)
-            for i, workload in enumerate(self.workloads)
-            for j, gpu_type in enumerate(self.types)
-            for k, count in enumerate(self.counts)
-            if not np.isnan(self.rates.item(i, j, k))
-        }
-
-    def rate(self, workload: str, gpu_type: str, gpus: int) -> float:
-        """Iterations per second; 0 if it was not measured."""
-        return self._by_place.get((workload, gpu_type.casefold(), gpus), 0.0)
+    def by_size(self, gpu_types: Sequence[str]) -> list[list[dict[int, float]]]:
+        """Iterations per second by workload, by type of a cluster, by number of GPUs; what was measured."""
+        column = {name.casefold(): j for j, name in enumerate(self.types)}
+        places = [column.get(gpu_type.casefold(), -1) for gpu_type in gpu_types]
+        return [
+            [
+                {}
+                if place < 0
+                else {
+                    count: rate for count, rate in zip(self.counts, rates[place], strict=True) if rate == rate
+                }
+                for place in places
+            ]
+            for rates in self.rates.tolist()
+        ]
 
     def of_jobs(self, jobs: JobTable, cluster: Cluster) -> Floats:
         """Iterations per second of each job on each type of `cluster`, [job, type], 0 where it cannot run.

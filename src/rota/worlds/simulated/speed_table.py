@@ -9,6 +9,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.pairs import pairs_table
 from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
 from rota.knowledge.throughput import ThroughputTable, given_throughput, uniform_throughput, workload_codes
 from rota.model.cluster import Cluster
@@ -34,16 +35,26 @@ class ThroughputSpeed:
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
         self._type_of: list[int] = cluster.device_type.tolist()
-        self._workload = [table.workloads[code] for code in workload_codes(trace.jobs, table.workloads)]
+        self._codes: list[int] = workload_codes(trace.jobs, table.workloads).tolist()
+        self._by_size = table.by_size(cluster.type_names)
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         self.iterations = iterations_of(trace)
         self.per_s = self.rates.max(axis=1)
         alone_s = self.iterations / self.per_s
-        self.knowledge: Mapping[Knowledge, Provider] = {
+        knowledge: dict[Knowledge, Provider] = {
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
         }
+        if table.pairs.rates:
+            sized = list(zip(map(self._name, range(len(trace))), trace.jobs.gpus.tolist(), strict=True))
+            pairs = pairs_table(table.pairs, sized, self.rates, cluster.type_names)
+            knowledge[Knowledge.PAIRS] = Given(Knowledge.PAIRS, pairs)
+        self.knowledge: Mapping[Knowledge, Provider] = knowledge
+
+    def _name(self, row: int) -> str:
+        """What `row` runs, as the table calls it."""
+        return self.table.workloads[self._codes[row]]
 
     def total(self, trace: Trace) -> Floats:
         return self.iterations
@@ -62,10 +73,10 @@ class ThroughputSpeed:
     def _rate(self, row: int, kind: int, gpus: int) -> float:
         if gpus == self.jobs.gpus.item(row):
             return self.rates.item(row, kind)
-        return self.table.rate(self._workload[row], self.type_names[kind], gpus)
+        return self._by_size[self._codes[row]][kind].get(gpus, 0.0)
 
     def _rate_beside(self, row: int, kind: int, gpus: int, other: Grant) -> float | None:
-        one, its = (self._workload[row], gpus), (self._workload[other.job], len(other.devices))
+        one, its = (self._name(row), gpus), (self._name(other.job), len(other.devices))
         return self.table.pairs.rate(self.type_names[kind], one, its)
 
 
