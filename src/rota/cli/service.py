@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +27,7 @@ from rota.cli.background import (
 from rota.cli.live.connect import connect, home
 from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, console, print_json
-from rota.errors import InputError, RotaError, WorldError
+from rota.errors import RotaError, WorldError
 from rota.knowledge.registry import Where, help_text
 from rota.model.units import plural
 
@@ -385,58 +383,3 @@ def _show_rules(chosen: Config, as_json: bool) -> None:
             if row[what]:
                 said = row[what] if what == "log" else ", ".join(map(str, row[what]))
                 typer.echo(f"    {what:<8} {said}")
-
-
-def _token_in(file: Path) -> str:
-    """A join token; InputError if there is none."""
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise InputError.at(
-            f"cannot be read ({error.strerror})", file=file, expected="a join token"
-        ) from None
-    if not text.strip():
-        raise InputError.at("is empty", file=file, expected="a join token")
-    return text.strip()
-
-
-def agent(
-    join: Annotated[str, typer.Option("--join", metavar="URL", help="The controller.")],
-    token: Annotated[
-        Text, typer.Option("--token", envvar="ROTA_JOIN_TOKEN", metavar="TOKEN", help="A join token.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with it, which shows in no list of processes; - is stdin."),
-    ] = None,
-    devices: Annotated[str, typer.Option(metavar="SPEC", help="auto, nvidia or cpu:4.")] = "auto",
-    node: Annotated[str, typer.Option(metavar="NAME", help="Name of this node.")] = "",
-    address: Annotated[str, typer.Option(metavar="ADDRESS", help="Where other nodes reach its jobs.")] = "",
-    folder: Annotated[
-        Path | None, typer.Option("--home", metavar="DIR", help="The agent's folder; $ROTA_HOME/agent.")
-    ] = None,
-    checkpoints: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for checkpoints that all machines see.")
-    ] = None,
-) -> None:
-    """Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.
-
-    `rota user join-token`, on the controller's machine, makes the token.
-    """
-    from rota.agent.main import Options, run
-
-    if token_file is not None:
-        token = _token_in(token_file)
-    elif token and token != os.environ.get("ROTA_JOIN_TOKEN"):
-        typer.echo("rota: everybody on this machine sees --token in `ps`; use --token-file", err=True)
-    options = Options(
-        home=(folder or home() / "agent").absolute(),
-        controller=join,
-        join_token=token or "",
-        devices=devices,
-        node=node,
-        address=address,
-        checkpoints=checkpoints,
-        on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
-    )
-    raise typer.Exit(run(options))
