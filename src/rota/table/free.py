@@ -89,6 +89,11 @@ class Free:
         """Take the `gpus` lowest free devices of `node`; it must have them."""
         bits = self.devices[node]
         base = self.first[node] - 1
+        if gpus == 1:
+            low = bits & -bits
+            self.devices[node] = bits ^ low
+            self._recount(node, self.count[node] - 1)
+            return (base + low.bit_length(),)
         taken = []
         for _ in range(gpus):
             low = bits & -bits

@@ -91,8 +91,10 @@ class JobOrder:
         if rows is None or (self.by_kind and snapshot.jobs.table is not self._jobs):
             self._rebuild(snapshot)
             return
+        phase, items = snapshot.by_row.phase, self._items
         for row in rows:
-            self._place(snapshot, row)
+            if row in items or phase.item(row) <= _RUNNING:
+                self._place(snapshot, row)
 
     def _rebuild(self, snapshot: Snapshot) -> None:
         self._jobs = snapshot.jobs.table
