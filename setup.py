@@ -1,20 +1,20 @@
 """Compiles the hot modules with mypyc where there is a C compiler: the same sources, with the same answers.
 
-A wheel, and so `pip install .`, has them compiled; where they cannot be, it goes without and says so.  An
-editable install stays interpreted: what is edited is what runs.  ROTA_COMPILE=0 leaves everything
-interpreted, ROTA_COMPILE=1 makes it an error if that cannot be helped.  docs/performance.md has the figures.
+A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
+editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
+interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
+has the figures.  The process that keeps an attempt (`agent/shim.c`) is always built.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import sysconfig
-from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from setuptools import Distribution, Extension, setup
+from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import LinkError
 
 HOT = [
     "src/rota/table/free.py",
@@ -38,32 +38,8 @@ HOT = [
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 
+
 WISH = os.environ.get("ROTA_COMPILE", "")
-"""0: do not compile.  1: compile or fail.  Else compile if that is possible."""
-
-
-class BuildHot(build_ext):
-    """Translates the hot modules only when they are to be built: setup.py is run for other reasons too."""
-
-    def finalize_options(self) -> None:
-        if not self.editable_mode and self.distribution.has_ext_modules():
-            try:
-                self.distribution.ext_modules = translated()
-            except (Exception, SystemExit) as error:  # mypyc exits
-                self._go_without(error)
-        super().finalize_options()
-
-    def run(self) -> None:
-        try:
-            super().run()
-        except (Exception, SystemExit) as error:  # so does a compiler that does not work
-            self._go_without(error)
-
-    def _go_without(self, error: BaseException) -> None:
-        if WISH == "1":
-            raise error
-        self.extensions = []
-        print(f"rota: the engine stays interpreted, about half as fast, because of this: {error}")
 
 
 def translated() -> list[Extension]:
@@ -74,19 +50,57 @@ def translated() -> list[Extension]:
     return list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
 
 
-class WithHot(Distribution):
-    """Has extension modules if it is to be compiled, although which ones is found out later."""
-
-    def has_ext_modules(self) -> bool:
-        return WISH != "0" and (WISH == "1" or _has_compiler())
+SHIM = Extension("rota.agent.rota-shim", ["src/rota/agent/shim.c"], optional=True)
+"""No module but a program; without it agents use `shim.py`."""
 
 
-def _has_compiler() -> bool:
-    """True if the compiler that Python was built with, or another called cc, is on the path."""
-    if sys.platform == "win32":
-        return False
-    names: Iterable[str] = ((sysconfig.get_config_var("CC") or "cc").split()[0], "cc")
-    return any(shutil.which(os.environ.get("CC", name)) for name in names)
+class BuildAll(build_ext):
+    """Hot modules, translated only when they are to be built (setup.py is run for more), and the program."""
+
+    def finalize_options(self) -> None:
+        in_place = self.editable_mode or self.inplace
+        if WISH == "1" or not (in_place or WISH == "0"):
+            try:
+                self.distribution.ext_modules = [SHIM, *translated()]
+            except (Exception, SystemExit) as error:  # mypyc exits
+                self._go_without(error)
+        super().finalize_options()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (Exception, SystemExit) as error:
+            self._go_without(error)
+            super().run()
+
+    def _go_without(self, error: BaseException) -> None:
+        """Interpreted, the engine is slower; that is no reason to have none."""
+        if WISH == "1":
+            raise error
+        self.distribution.ext_modules = self.extensions = [SHIM]
+        print(f"rota: the engine stays interpreted, about half as fast, because of this: {error}", flush=True)
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Its path below the folder of packages, or its name alone where that is all that is given."""
+        if fullname.endswith("rota-shim"):
+            return str(Path(*fullname.split(".")))
+        return str(super().get_ext_filename(fullname))
+
+    def build_extension(self, ext: Any) -> None:
+        """Static where the C library can be had so: it starts faster, and outlives upgrades."""
+        if ext.name != SHIM.name:
+            super().build_extension(ext)
+            return
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        objects = self.compiler.compile(
+            ext.sources, output_dir=self.build_temp, extra_preargs=["-std=gnu11", "-O2"]
+        )
+        linked = {"output_progname": target.name, "output_dir": str(target.parent), "libraries": ["m"]}
+        try:
+            self.compiler.link_executable(objects, extra_postargs=["-static", "-s"], **linked)
+        except LinkError:
+            self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
 
 
-setup(distclass=WithHot, cmdclass={"build_ext": BuildHot})
+setup(ext_modules=[SHIM], cmdclass={"build_ext": BuildAll})

@@ -11,7 +11,10 @@ Idea      1. The expected duration of a job is the mean of completed jobs of its
              that names types gets no other.  A gang never mixes types.
           4. Among machines of a type the one with the lowest allocation rate comes first.
 Departs   The performance model behind "high-GPU" is not public: more than one GPU, or V100 by name, counts.
-          Estimates of waiting jobs move as history grows; those of the authors' simulator are fixed columns.
+          Estimates of waiting jobs move as history grows; those of the authors' simulator are fixed columns,
+          which `estimate=known` follows if somebody states them as durations.
+          History has what the successful attempt of a job took; nothing is learnt of a job that failed
+          while another policy was in charge: nobody timed that attempt.
           Fractions are placed on devices; the simulator pools those of a machine.
 Checked   systems/pai.md, worked examples 1 to 6; the order of `estimate=known` and of `fifo` is that of `sjf`
           and `fifo`, which equal the authors' simulator for 5,000 of 5,000 jobs each
@@ -19,29 +22,25 @@ Checked   systems/pai.md, worked examples 1 to 6; the order of `estimate=known` 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rota.knowledge.needs import Knowledge
-from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
+from rota.policies.pai.machines import Machines, PaiFitter, Rates, percent_of
+from rota.policies.pai.queues import ExpectedOrder, Keys
 from rota.policies.pai.recurrence import Recurrence
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
-from rota.scheduler.stages.fit import Fitter, host_room
 from rota.scheduler.stages.order import JobOrder
-from rota.scheduler.stages.place import consolidate
-from rota.scheduler.stages.trial import admit_in_order
-from rota.table.free import nodes_in
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.scheduler.stages.requests import request_kinds
+from rota.scheduler.stages.trial import Fronts, admit_in_order
 from rota.table.state import Phase
 
-POWER = ("MISC", "T4", "P100", "V100", "V100M32")
-"""GPU types from the weakest to the strongest; others count as weaker, in the order of the cluster."""
-STRONG = frozenset({"V100", "V100M32"})
-
-_COMPLETED = int(Phase.COMPLETED)
+_NEVER = (0, 0.0)
+_COMPLETED, _PENDING = int(Phase.COMPLETED), int(Phase.PENDING)
 
 
 class EstimateSource(StrEnum):
@@ -52,14 +51,6 @@ class EstimateSource(StrEnum):
     USER = "user"  # of the user (SJU)
     KNOWN = "known"  # somebody says it (SJF with the truth)
     NONE = "none"  # none: order of submission (FIFO)
-
-
-class Machines(StrEnum):
-    """Which machines a job tries first."""
-
-    RESERVE = "reserve"  # by GPU type as its need is, then the least allocated
-    BALANCE = "balance"  # the least allocated, whatever its type
-    PACK = "pack"  # in the order of the cluster: weak machines first if it lists them so
 
 
 @dataclass(frozen=True)
@@ -86,145 +77,85 @@ class Pai:
     def __init__(self, parameters: PaiParameters | None = None) -> None:
         self.parameters = self.p = parameters or PaiParameters()
         self.learns = self.p.estimate in (EstimateSource.GROUP_GPU, EstimateSource.GROUP, EstimateSource.USER)
-        self.history = Recurrence()
-        self.order = JobOrder(self._key, by_kind=True)
+        self.told = JobOrder(self._key, by_kind=True)
+        self.rates = Rates()
         self._cursor = Cursor()
+        self._recurring: _Recurring | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        if self.learns:
-            self._learn(snapshot)
+        order = self._learnt(snapshot, memory) if self.learns else self.told
+        wake = Wake(if_waiting=True)
         if not snapshot.waiting_count:
-            return Decision(memory, wake=Wake(if_waiting=True))
-        self.order.sync(snapshot)
-        fit = PaiFitter(snapshot, self.p.machines)
-        return Decision(
-            memory,
-            admit_in_order(self.order, fit.scratch(snapshot), fit),
-            reservations=(),
-            wake=Wake(if_waiting=True),
-        )
+            return Decision(memory, wake=wake)
+        self.rates.sync(snapshot)
+        if not self.learns:
+            self.told.sync(snapshot)
+        fit = PaiFitter(snapshot, self.p.machines, self.rates)
+        return Decision(memory, admit_in_order(order, fit.scratch(snapshot), fit), reservations=(), wake=wake)
 
     def _key(self, snapshot: Snapshot, row: int) -> float:
-        """Expected duration in seconds."""
+        """Expected duration in seconds, if it is not learnt."""
         if self.p.estimate is EstimateSource.NONE:
             return 0.0
-        if self.p.estimate is EstimateSource.KNOWN:
-            return float(snapshot.know(Knowledge.DURATION)[row])
-        return self.history.estimate(self._keys(snapshot, row))
+        return float(snapshot.know(Knowledge.DURATION)[row])
 
-    def _keys(self, snapshot: Snapshot, row: int) -> list[Hashable]:
-        """What `row` has in common with other jobs, most specific first."""
-        jobs = snapshot.jobs.table
-        user, group = jobs.tenant.item(row), jobs.group.item(row)
-        keys: list[Hashable] = [user]
-        if self.p.estimate is not EstimateSource.USER and group >= 0:
-            keys.insert(0, (user, group))
-            if self.p.estimate is EstimateSource.GROUP_GPU:
-                percent = round(100 * jobs.gpus.item(row) * jobs.gpu_share.item(row))
-                keys.insert(0, (user, group, percent))
-        return keys
+    def _learnt(self, snapshot: Snapshot, memory: Memory) -> Fronts:
+        """The waiting jobs as history has it now.
 
-    def _learn(self, snapshot: Snapshot) -> None:
-        """Take in the jobs that have completed since; all of them if the history is of another run.
-
-        The history is a cache: the snapshot shows every job that has ended.
+        What is kept here is a cache: the snapshot shows every job that has ended, and the memory what its
+        attempts took that failed.
         """
-        changed, by_row = snapshot.changes(self._cursor), snapshot.by_row
-        if changed is None:
-            self.history = Recurrence()
+        changed, recurring = snapshot.changes(self._cursor), self._recurring
+        if changed is None or recurring is None:
+            recurring = _Recurring(snapshot, self.p.estimate, Recurrence())
             changed = range(len(snapshot.jobs))
-        ended = [row for row in changed if by_row.phase.item(row) == _COMPLETED]
+        elif recurring.jobs is not snapshot.jobs.table:
+            recurring = _Recurring(snapshot, self.p.estimate, recurring.order.history)
+            changed = [*changed, *snapshot.waiting.tolist()]
+        self._recurring = recurring
+        recurring.follow(snapshot, changed, memory.setdefault("failed", {}))
+        return recurring.order.walk()
+
+
+class _Recurring:
+    """The waiting jobs of one table by what their groups' past tells."""
+
+    def __init__(self, snapshot: Snapshot, estimate: EstimateSource, history: Recurrence) -> None:
+        self.jobs: JobTable = snapshot.jobs.table
+        self.estimate = estimate
+        self.order = ExpectedOrder(history)
+        self._kinds: list[int] = request_kinds(self.jobs, snapshot.cluster).tolist()
+
+    def follow(self, snapshot: Snapshot, changed: Iterable[int], failed: dict[int, list[float]]) -> None:
+        """Take in what has become of the rows `changed`.
+
+        `failed` has how often each job was seen to fail, and the seconds that those attempts took; it is
+        brought up to date.
+        """
+        by_row, waiting, ended = snapshot.by_row, [], []
+        for row in changed:
+            phase, failures = by_row.phase.item(row), by_row.failures.item(row)
+            if phase == _PENDING:
+                waiting.append(row)
+                if failures and failed.get(row, _NEVER)[0] < failures:
+                    failed[row] = [failures, by_row.run_s.item(row)]
+                continue
+            self.order.drop(row)
+            if phase == _COMPLETED and failures == failed.get(row, _NEVER)[0]:
+                ended.append(row)
         for row in ended:
-            self.history.add(self._keys(snapshot, row), by_row.run_s.item(row))
-        if ended:
-            self._move(snapshot, {snapshot.jobs.table.tenant.item(row) for row in ended})
+            seconds = by_row.run_s.item(row) - failed.get(row, _NEVER)[1]
+            self.order.learn(self._keys(row), seconds)
+        for row in waiting:
+            self.order.add(row, self._keys(row), self._kinds[row])
 
-    def _move(self, snapshot: Snapshot, users: set[int]) -> None:
-        """Jobs of `users`, and of users without a past, have new estimates."""
-        tenant = snapshot.jobs.table.tenant
-        for row in snapshot.waiting.tolist():
-            user = tenant.item(row)
-            if user in users or not self.history.knows([user]):
-                self.order.move(snapshot, row)
-
-
-class PaiFitter(Fitter):
-    """Places one job: types by power, machines by allocation rate, a fraction on the fullest device."""
-
-    def __init__(self, snapshot: Snapshot, machines: Machines) -> None:
-        super().__init__(snapshot, consolidate)
-        self.machines = machines
-        names = self.cluster.type_names
-        self._by_power = sorted(range(len(names)), key=lambda code: (_power(names[code]), code))
-
-    def _fit(self, scratch: Occupancy, row: int) -> Grant | None:
-        if not self.jobs.gpus.item(row):
-            return super()._fit(scratch, row)
-        for nodes in self._attempts(scratch, row):
-            grant = self._on(scratch, row, nodes)
-            if grant is not None:
-                return grant
-        return None
-
-    def _attempts(self, scratch: Occupancy, row: int) -> Iterator[list[int]]:
-        """Machines to try, in order, one attempt after another; none of them mixes types."""
-        by_type = self.nodes_for(scratch, row)
-        if self.machines is Machines.RESERVE:
-            codes = self._by_power[::-1] if self._is_high(row) else self._by_power
-        else:
-            codes = list(range(len(by_type)))
-        attempts = [nodes_in(by_type[code]) for code in codes]
-        if self.machines is Machines.PACK:
-            return iter(attempts)
-        ordered = [sorted(nodes, key=lambda node: (rate(scratch, node), node)) for nodes in attempts]
-        if self.machines is Machines.BALANCE:
-            ordered.sort(key=lambda nodes: rate(scratch, nodes[0]) if nodes else 1.0)
-        return iter(ordered)
-
-    def _is_high(self, row: int) -> bool:
-        """True if the job needs strong GPUs: several of them, or V100 by name."""
-        mask = self.jobs.gpu_types.item(row)
-        named = self.jobs.types_in(mask)
-        return self.jobs.gpus.item(row) > 1 or (bool(named) and named <= STRONG)
-
-    def _on(self, scratch: Occupancy, row: int, nodes: list[int]) -> Grant | None:
-        gpus, share = self.jobs.gpus.item(row), self.jobs.gpu_share.item(row)
-        if share < 1.0 and gpus == 1:
-            device = next((d for node in nodes if (d := self._fullest(scratch, row, node)) >= 0), -1)
-            return Grant(row, (device,), share, Role.PACKED) if device >= 0 else None
-        taken: tuple[int, ...] = ()
-        for node in nodes:
-            if len(taken) == gpus:
-                break
-            count = min(gpus - len(taken), scratch.free.count[node])
-            while count and not host_room(scratch, node, count / gpus, row):
-                count -= 1
-            taken += scratch.free.take(node, count)
-        scratch.free.put_all(taken)
-        return Grant(row, tuple(sorted(taken))) if len(taken) == gpus else None
-
-    def _fullest(self, scratch: Occupancy, row: int, node: int) -> int:
-        """The fullest device of `node` on which the fraction fits, lowest id first; -1 if none."""
-        share, need = self.jobs.gpu_share.item(row), self.jobs.gpu_memory_gib.item(row)
-        if not host_room(scratch, node, 1.0, row):
-            return -1
-        first, last = scratch.free.first[node], scratch.free.first[node + 1]
-        fits = [
-            (-scratch.claimed[device], device)
-            for device in range(first, last)
-            if (device in scratch.spare and scratch.spare[device] >= share - EPSILON)
-            or scratch.free.is_free(device)
-        ]
-        return next((device for _, device in sorted(fits) if self._has_memory(scratch, device, need)), -1)
-
-
-def rate(scratch: Occupancy, node: int) -> float:
-    """Allocation rate of a machine: mean of the shares of its CPUs and of its GPUs that are granted."""
-    first, last = scratch.free.first[node], scratch.free.first[node + 1]
-    gpus = sum(scratch.claimed[first:last]) / (last - first) if last > first else 0.0
-    cpus = scratch.cluster.node_cpus.item(node)
-    return (gpus + scratch.cpus_used[node] / cpus) / 2 if cpus else gpus
-
-
-def _power(name: str) -> int:
-    return POWER.index(name) if name in POWER else -1
+    def _keys(self, row: int) -> Keys:
+        """What `row` has in common with other jobs, most specific first."""
+        user, group = self.jobs.tenant.item(row), self.jobs.group.item(row)
+        keys: list[Hashable] = [user]
+        if self.estimate is not EstimateSource.USER and group >= 0:
+            keys.insert(0, (user, group))
+            if self.estimate is EstimateSource.GROUP_GPU:
+                percent = percent_of(self.jobs.gpus.item(row) * self.jobs.gpu_share.item(row))
+                keys.insert(0, (user, group, percent))
+        return tuple(keys)

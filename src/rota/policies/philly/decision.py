@@ -14,7 +14,7 @@ import math
 from bisect import bisect_right
 
 from rota.knowledge.needs import Knowledge
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Role
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
@@ -229,14 +229,15 @@ class PhillyDecision:
         free, gpus = self.scratch.free, self.gpus_of[row]
         devices = tuple(sorted(held + gather(free, gpus - len(held), nodes & self._open_to(row))))
         free.put_all(devices)
-        grant = Grant(row, devices)
+        share: float = self.snapshot.jobs.table.gpu_share.item(row)
+        grant = Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
         return (grant if len(devices) == gpus and self.fit.admits(self.scratch, grant) else None), devices
 
     def _start(self, row: int, grant: Grant | None) -> bool:
         if grant is None:
             return False
         self.scratch.hold(grant)
-        self.shares.grant(row, len(grant.devices))
+        self.shares.grant(row, len(grant.devices) * grant.share)
         self.grants[row] = grant
         self.ended.append(self.queues.drop(row))
         return True
@@ -258,7 +259,9 @@ class PhillyDecision:
         shares, grants = self.shares, self.snapshot.grants
         self.scratch.free.put_all(self.held.pop(row, ()))
         since, before = self.snapshot.by_row.since_s, len(self.victims)
-        running = [(since.item(r), r, len(g.devices)) for r, g in grants.items() if r not in self.victims]
+        running = [
+            (since.item(r), r, len(g.devices) * g.share) for r, g in grants.items() if r not in self.victims
+        ]
 
         def fits(victim: int) -> bool:
             self.scratch.release(grants[victim])
@@ -283,7 +286,7 @@ class PhillyDecision:
             grant = self.snapshot.grants[victim]
             if used.isdisjoint(grant.devices):
                 self.scratch.hold(grant)
-                self.shares.grant(victim, len(grant.devices))
+                self.shares.grant(victim, len(grant.devices) * grant.share)
             else:
                 self.victims.append(victim)
                 self._enter(victim)

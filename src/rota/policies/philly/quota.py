@@ -62,7 +62,7 @@ class Shares:
 
 
 def reclaim(
-    shares: Shares, running: list[tuple[float, int, int]], fits: Callable[[int], bool]
+    shares: Shares, running: list[tuple[float, int, float]], fits: Callable[[int], bool]
 ) -> list[int] | None:
     """Rows to preempt until `fits`, called with each victim as it goes, says True; None if it never does.
 
@@ -70,10 +70,10 @@ def reclaim(
     to quota, latest start first, larger row first on ties; nobody is taken whose loss would leave his
     virtual cluster below its quota.  `shares` shows the losses only if the answer is not None.
     """
-    queues: dict[str, list[tuple[float, int, int]]] = {}
+    queues: dict[str, list[tuple[float, int, float]]] = {}
     for item in sorted(running):
         queues.setdefault(shares.of(item[1]), []).append(item)
-    victims: list[tuple[int, int]] = []
+    victims: list[tuple[int, float]] = []
     while True:
         rich = [name for name, queue in queues.items() if queue and shares.is_above(name)]
         if not rich:

@@ -66,20 +66,21 @@ class Fitter:
     def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
         """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
         gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
-        hosts = self._hosts(scratch, row, gpus)
+        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, gpus)
         if need:
             hosts &= self._node_sets.with_memory(need)
         return [
-            nodes & hosts if nodes and self._within_quota(scratch, row, gpus, type_code) else 0
+            nodes & hosts if nodes and self._within_quota(scratch, row, claim, type_code) else 0
             for type_code, nodes in enumerate(self._nodes_by_type(row))
         ]
 
     def admits(self, scratch: Occupancy, grant: Grant) -> bool:
-        """True if CPU, memory and hard quotas allow `grant`, on whole devices that the job accepts."""
+        """True if CPU, memory and hard quotas allow `grant`, on devices that the job accepts."""
         types = {int(self.cluster.device_type[device]) for device in grant.devices}
-        return all(
-            self._within_quota(scratch, grant.job, len(grant.devices), type_code) for type_code in types
-        ) and all(has_room(scratch, *need) for need in scratch.needs(grant))
+        claim = len(grant.devices) * grant.share
+        return all(self._within_quota(scratch, grant.job, claim, type_code) for type_code in types) and all(
+            has_room(scratch, *need) for need in scratch.needs(grant)
+        )
 
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""

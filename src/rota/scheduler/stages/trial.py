@@ -8,14 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop
+from typing import Protocol
 
 from rota.model.grants import Grant
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.order import JobOrder
+from rota.scheduler.stages.order import Front
 from rota.table.occupancy import Occupancy
 
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
+
+
+class Fronts(Protocol):
+    """Waiting jobs in order, one list for each kind of request (`stages.order.JobOrder`)."""
+
+    def fronts(self) -> list[Front]:
+        """The first job of each kind with that kind, as a heap."""
+        ...
+
+    def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
+        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        ...
 
 
 def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
@@ -32,7 +45,7 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_in_order(order: JobOrder, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
     """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
