@@ -45,6 +45,10 @@ class SortedItems:
     def __len__(self) -> int:
         return len(self.items) - self.head
 
+    def left(self) -> list[Item]:
+        """What has not been consumed, in order."""
+        return self.items[self.head :]
+
     def add(self, item: Item) -> None:
         if not self.items or self.items[-1] < item:
             self.items.append(item)
