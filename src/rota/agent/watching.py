@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
-from rota.agent.trash import remove as remove_folder
 from rota.crash import crash_point
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
@@ -78,7 +76,9 @@ class AttemptWatch:
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
             watch.take(plan := StopPlan.read(stop))
-            watch._signalled_s = plan.first_s  # whoever made it may have died after it was followed
+            watch._signalled_s = watch._unix_s(
+                plan.first_s
+            )  # whoever made it may have died after it was followed
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
@@ -121,11 +121,16 @@ class AttemptWatch:
             record = verdict(self._clock(), f"the records in {folder.path} cannot be read: {error}")
         if record is None:
             return False
-        killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
+        is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
+        killed_s = self._unix_s(self.plan.kill_s) if self.plan is not None and is_killed else None
         self.live.end = exit_of(record, folder, killed_s, self._touched_s())
         lost = bool(record.get("lost"))
         self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
+
+    def _unix_s(self, steady_s: float) -> float:
+        """A moment of the monotonic clock as the wall clock tells it now."""
+        return self._clock() + steady_s - time.monotonic()
 
     def _touched_s(self) -> float | None:
         """The moment from which its end may be our doing; None if nothing was done to it."""
@@ -141,7 +146,8 @@ class AttemptWatch:
         if self._seized is None:
             self._seized = seize(self.live.folder)
         if self._seized is None:
-            self._look_at_shim()
+            if not self._ends():
+                self._look_at_shim()
         elif not self.recorded():
             if self._about_to_begin():
                 os.close(self._seized)
@@ -181,19 +187,20 @@ class AttemptWatch:
         self._settle(sentence)
 
     def forget(self) -> None:
-        """Remove all but logs and exit record; `launch.json` first: without it nothing starts.
+        """Remove environment and orders; `launch.json` first: without it nothing starts.
 
-        Raises OSError if there is no record and none can be written: it could be started again.
+        What is small and says no more than that it ran goes with the logs, when they are kept no longer: to
+        remove it now would cost as much as the start of a short job.  Raises OSError if there is no record
+        and none can be written: it could be started again.
         """
         folder = self.live.folder.path
-        if (folder / LAUNCH).exists() and not (folder / EXIT).exists():
+        here = set(os.listdir(folder))
+        if LAUNCH in here and EXIT not in here:
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
-        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, RANKS, SHIM, SHIM_LOG, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        for room in folder.glob(".*.room"):
-            room.unlink()
-        with suppress(OSError):  # it goes with the folder, when that is not kept any longer
-            remove_folder(folder, self.live.folder.training.name)
+        rooms = [name for name in here if name.endswith(".room")]
+        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, *rooms):
+            if name in here:
+                os.unlink(folder / name)
         remove(self.live.cgroup)
         self.close()
 
@@ -208,6 +215,10 @@ class AttemptWatch:
 
     def _look_again(self, after_s: float = LOOK_S) -> None:
         self._look_s = time.monotonic() + after_s
+
+    def _ends(self) -> bool:
+        """Whether the record is there although the shim is: only the flush of it is still to come."""
+        return (self.live.folder.path / EXIT).exists() and self.recorded()
 
     def _look_at_shim(self) -> None:
         """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""
@@ -312,7 +323,7 @@ class AttemptWatch:
 
     def _follow(self, plan: StopPlan) -> float:
         """Take the steps of the plan that are due; returns the seconds until the next one."""
-        live, now_s = self.live, self._clock()
+        live, now_s = self.live, time.monotonic()
         assert live.shim is not None
         if not live.shim.alive():
             return LOOK_S  # we shall hear of it; its numbers may be another's by now
@@ -321,21 +332,21 @@ class AttemptWatch:
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
         if plan.notice_signal and not plan.noticed:
-            self._mark(now_s)
+            self._mark()
             send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
             self._rouse()
             plan = self._done(replace(plan, noticed=True))
         if now_s >= plan.terminate_s and not plan.terminated:
-            self._mark(now_s)
+            self._mark()
             send_group(live.pgid, signal.SIGTERM)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)
 
-    def _mark(self, now_s: float) -> None:
+    def _mark(self) -> None:
         """It is about to get its first signal, if it has not had one."""
         if self._signalled_s is None:
-            self._signalled_s = now_s
+            self._signalled_s = self._clock()
 
     def _done(self, plan: StopPlan) -> StopPlan:
         """Note a step that was taken."""
@@ -360,7 +371,7 @@ class AttemptWatch:
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
-        self._mark(self._clock())
+        self._mark()
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1

@@ -19,6 +19,9 @@ from rota.table.occupancy import Occupancy
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
 
+Blocks = Callable[[int], bool]
+"""True for a job behind which nobody may start; to `Fitter.ever` only those that some day have a place."""
+
 
 class Fronts(Protocol):
     """Waiting jobs in order, one list for each kind of request (`stages.order.JobOrder`)."""
@@ -32,13 +35,15 @@ class Fronts(Protocol):
         ...
 
 
-def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
-    """Grants for waiting jobs in `order` beside the running ones; `strict` stops at the first misfit."""
+def admit_placed(
+    order: Sequence[int], scratch: Occupancy, fit: Fit, blocks: Blocks | None = None
+) -> list[Grant]:
+    """Grants for waiting jobs in `order` beside the running ones, up to the first misfit that `blocks`."""
     grants: list[Grant] = []
     for row in order:
         grant = fit(scratch, row)
         if grant is None:
-            if strict:
+            if blocks and blocks(row):
                 break
             continue
         scratch.hold(grant)
@@ -46,17 +51,18 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks | None = None) -> list[Grant]:
     """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
     while fronts:
-        grant = fit(scratch, fronts[0][0][1])
+        row = fronts[0][0][1]
+        grant = fit(scratch, row)
         if grant is not None:
             scratch.hold(grant)
             grants.append(grant)
             order.advance(fronts, passed)
-        elif strict:
+        elif blocks and blocks(row):
             break
         else:
             heappop(fronts)
@@ -187,11 +193,21 @@ class HeldFromEnd:
     def _of(self, nodes: int, count: int) -> int:
         """GPUs on `nodes` that the last `count` jobs hold."""
         sums = self._sums.setdefault(nodes, [0])
-        node_of, last = self.free.node_of, len(self.grants)
-        while len(sums) <= count:
-            devices = self.grants[last - len(sums)].devices
-            sums.append(sums[-1] + sum(nodes >> node_of[device] & 1 for device in devices))
+        if len(sums) <= count:
+            last = len(self.grants)
+            for place in range(last - len(sums), last - count - 1, -1):
+                sums.append(sums[-1] + self._on(nodes, self.grants[place].devices))
         return sums[count]
+
+    def _on(self, nodes: int, devices: tuple[int, ...]) -> int:
+        """How many of `devices` lie on `nodes`."""
+        node_of = self.free.node_of
+        if not devices:
+            return 0
+        node = node_of[devices[0]]
+        if node == node_of[devices[-1]]:  # they ascend: all lie on one node
+            return len(devices) if nodes >> node & 1 else 0
+        return sum([nodes >> node_of[device] & 1 for device in devices])
 
 
 def _is_free(scratch: Occupancy, grant: Grant) -> bool:
