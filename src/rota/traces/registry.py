@@ -26,20 +26,22 @@ class TraceFormat:
     """A small file of this format, made up by us."""
     matches: Matcher
     read: Reader
+    command: str = ""
+    """What to type at the site to get such a file, if one command gives it."""
 
 
 _FORMATS: dict[str, TraceFormat] = {}
 
 
 def trace_format(
-    name: str, *, description: str, recognised: str, matches: Matcher, example: str
+    name: str, *, description: str, recognised: str, matches: Matcher, example: str, command: str = ""
 ) -> Callable[[Reader], Reader]:
     """Register the decorated function as the reader of format `name`."""
 
     def register(read: Reader) -> Reader:
         if name in _FORMATS:
             raise ValueError(f"two readers register the trace format {name!r}")
-        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read)
+        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read, command)
         return read
 
     return register
