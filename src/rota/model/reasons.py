@@ -19,6 +19,7 @@ class Code(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     GPU_TYPE = "GpuType"
     MEMORY = "Memory"
+    MEMORY_TOO_LARGE = "MemoryTooLarge"
     HOST = "HostResources"
     HOST_TOO_LARGE = "HostTooLarge"
     NODE = "ReqNodeNotAvail"
@@ -150,6 +151,12 @@ def _host_need(c: Constraint) -> str:
     return need.replace("cores", "core") if c.requested == 1 else need
 
 
+def _memory_too_large(c: Constraint, device: str) -> str:
+    is_beyond_all = c.requested > c.provided
+    has = f"the largest {device} has {number(c.provided)}" if is_beyond_all else f"too few {device}s have it"
+    return f"needs {number(c.requested)} GiB of device memory; {has}"
+
+
 def _quota(c: Constraint, device: str) -> str:
     uses, quota = f"would use {plural(c.requested, device)}", f"quota is {number(c.provided)}"
     if c.detail:
@@ -223,6 +230,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
         f"needs {number(c.requested)} GiB of device memory; the most free on one device is "
         f"{number(c.provided)} GiB"
     ),
+    Code.MEMORY_TOO_LARGE: _memory_too_large,
     Code.NODE_SET: _node_set,
     Code.HOST: _host,
     Code.HOST_TOO_LARGE: _host_too_large,
@@ -297,6 +305,9 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     ),
     Code.MEMORY: lambda c, d: (
         f"Ask for {number(c.provided)} GiB or less, or wait until a device has more left."
+    ),
+    Code.MEMORY_TOO_LARGE: lambda c, d: (
+        f"Ask for less, or add nodes whose {d}s have {number(c.requested)} GiB."
     ),
     Code.HOST: lambda c, d: f"Ask for less, or wait until a node has {_host_need(c)} free.",
     Code.HOST_TOO_LARGE: lambda c, d: f"Ask for less, or add a node that has {_host_need(c)}.",

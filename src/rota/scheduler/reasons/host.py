@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.columns import Bools, Floats
-from rota.model.feasible import host_need, host_shortfalls
+from rota.model.feasible import host_shortfalls, need_of
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON, Occupancy
@@ -11,7 +11,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
     """What the nodes would lack for `row` even if nobody used them."""
-    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.jobs.table, row))
+    shortfalls = host_shortfalls(snapshot.cluster, need_of(snapshot.jobs.table, row))
     return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Set
 
@@ -9,7 +10,7 @@ from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
-from rota.table.free import mask_of
+from rota.table.free import mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 _NONE: Set[int] = frozenset()
@@ -54,6 +55,13 @@ class Fitter:
                 return grant
         return None
 
+    def ever(self, row: int) -> bool:
+        """True if `row` has a place while nobody else holds anything and no node is closed."""
+        empty = Occupancy(self.cluster, self.jobs)
+        for node in self.cluster.gone:
+            empty.lose(node)
+        return self(empty, row) is not None
+
     def on_type(self, scratch: Occupancy, row: int, type_code: int, gpus: int | None = None) -> Grant | None:
         """The grant `row` would get on one type, with `gpus` GPUs instead of those it asked for."""
         gpus = self.jobs.gpus.item(row) if gpus is None else gpus
@@ -62,6 +70,8 @@ class Fitter:
         if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
             return None
         devices = self._devices(scratch, row, gpus, share, nodes & self._hosts(scratch, row, gpus))
+        if devices is None and gpus > 1 and self._asks_of_hosts(row):
+            devices = self._devices_as_fed(scratch, row, gpus, nodes)
         if devices is None:
             return None
         return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
@@ -149,12 +159,32 @@ class Fitter:
         name = self.cluster.type_names[type_code]
         return all(quota_left(scratch, t, type_code, name) >= gpus - EPSILON for t in lineage if t.hard)
 
+    def _devices_as_fed(self, scratch: Occupancy, row: int, gpus: int, nodes: int) -> tuple[int, ...] | None:
+        """Devices for a gang, of each node no more than it can feed beside those that are there."""
+        free = scratch.free
+        fed = {node: min(_fed(scratch, node, row), free.count[node]) for node in nodes_in(nodes)}
+        hidden: tuple[int, ...] = ()
+        for node, most in fed.items():
+            if 0 < most < free.count[node]:
+                hidden += free.take(node, free.count[node] - most)
+        if not hidden:
+            return None
+        within = mask_of([node for node, most in fed.items() if most > 0])
+        devices = self._devices(scratch, row, gpus, 1.0, within)
+        free.put_all(hidden)
+        return devices
+
+    def _asks_of_hosts(self, row: int) -> bool:
+        """True if CPU or memory may keep the job from a node."""
+        cluster, jobs = self.cluster, self.jobs
+        return bool(
+            (jobs.cpus.item(row) and cluster.node_cpus.any())
+            or (jobs.memory_gib.item(row) and cluster.node_memory_gib.any())
+        )
+
     def _hosts(self, scratch: Occupancy, row: int, gpus: int) -> int:
         """Nodes with CPU and memory enough for the GPUs of the job that they may be given."""
-        cpus, memory = self.jobs.cpus.item(row), self.jobs.memory_gib.item(row)
-        if not (cpus and self.cluster.node_cpus.any()) and not (
-            memory and self.cluster.node_memory_gib.any()
-        ):
+        if not self._asks_of_hosts(row):
             return -1
         count, asked = scratch.free.count, max(self.jobs.gpus.item(row), 1)
         parts = [min(max(gpus, 1), max(free, 1)) / asked for free in count]
@@ -165,6 +195,19 @@ class Fitter:
         admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
         nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes and admitted >> n & 1)
         return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
+
+
+def _fed(scratch: Occupancy, node: int, row: int) -> int:
+    """GPUs of the job that `node` has CPU and memory for."""
+    jobs, cluster = scratch.jobs, scratch.cluster
+    most, asked = math.inf, max(jobs.gpus.item(row), 1)
+    for need, capacity, used in (
+        (jobs.cpus.item(row), cluster.node_cpus.item(node), scratch.cpus_used[node]),
+        (jobs.memory_gib.item(row), cluster.node_memory_gib.item(node), scratch.memory_used[node]),
+    ):
+        if need and capacity:
+            most = min(most, (capacity - used + EPSILON) * asked / need)
+    return int(min(most, cluster.gpus))
 
 
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:
