@@ -62,16 +62,18 @@ def formats() -> tuple[TraceFormat, ...]:
     return tuple(_FORMATS[name] for name in sorted(_FORMATS))
 
 
+def format_named(name: str, field: str | None = "--format") -> TraceFormat:
+    """The format called `name`; InputError, which names `field`, if there is none."""
+    if name not in _FORMATS:
+        expected = "one of " + ", ".join(sorted(_FORMATS))
+        raise InputError.at(f"{name!r} is not a trace format", field=field, expected=expected)
+    return _FORMATS[name]
+
+
 def find(source: TraceSource, name: str | None) -> TraceFormat:
     """The format called `name`, or the one that `source` is in."""
     if name is not None:
-        if name not in _FORMATS:
-            raise InputError.at(
-                f"{name!r} is not a trace format",
-                field="--format",
-                expected="one of " + ", ".join(sorted(_FORMATS)),
-            )
-        return _FORMATS[name]
+        return format_named(name)
     for format in formats():
         if format.matches(source):
             return format
