@@ -326,7 +326,7 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
 def _idle_remark(records: Sequence[Record], cluster: object) -> list[str]:
     """Where nothing ever waits, every policy looks the same."""
     ranked = [record for record in records if record.ranked]
-    if not ranked or any(_waited_s(record) > 0 for record in ranked):
+    if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []
     why = "auto gives as many GPUs as the trace holds at its peak"
     if cluster != "auto":
