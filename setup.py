@@ -1,13 +1,18 @@
 """Builds the hot modules with mypyc if ROTA_COMPILE=1: the same sources, compiled, with the same answers.
 
 pip install "rota[fast]" builds nothing by itself; see docs/performance.md for the one command.
+Where there is a C compiler, the process that keeps an attempt (`agent/shim.c`) is always built.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import LinkError
 
 HOT = [
     "src/rota/table/free.py",
@@ -49,4 +54,34 @@ def compiled() -> list[object]:
     return list(mypycify([*options, *HOT], opt_level="3"))
 
 
-setup(ext_modules=compiled())
+SHIM = Extension("rota.agent.rota-shim", ["src/rota/agent/shim.c"], optional=True)
+"""No module but a program; without it agents use `shim.py`."""
+
+
+class BuildAll(build_ext):
+    """Extension modules, and the program."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Its path below the folder of packages, or its name alone where that is all that is given."""
+        if fullname.endswith("rota-shim"):
+            return str(Path(*fullname.split(".")))
+        return str(super().get_ext_filename(fullname))
+
+    def build_extension(self, ext: Any) -> None:
+        """Static where the C library can be had so: it starts faster, and outlives upgrades."""
+        if ext.name != SHIM.name:
+            super().build_extension(ext)
+            return
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        objects = self.compiler.compile(
+            ext.sources, output_dir=self.build_temp, extra_preargs=["-std=gnu11", "-O2"]
+        )
+        linked = {"output_progname": target.name, "output_dir": str(target.parent), "libraries": ["m"]}
+        try:
+            self.compiler.link_executable(objects, extra_postargs=["-static", "-s"], **linked)
+        except LinkError:
+            self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
+
+
+setup(ext_modules=[SHIM, *compiled()], cmdclass={"build_ext": BuildAll})

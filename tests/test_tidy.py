@@ -66,11 +66,13 @@ def test_nothing_left_over() -> None:
 
 LONG = {
     "worlds/simulated/world.py": (
-        540,
+        565,
         "rates, their ends, what changes cost, where stretches begin: one heap",
     ),
-    "server/store/rows.py": (409, "what is stored, one dataclass for each table, read side by side"),
-    "scheduler/loop.py": (450, "one pass of the loop, from what happened to what is recorded"),
+    "server/store/rows.py": (430, "what is stored, one dataclass for each table, read side by side"),
+    "table/state.py": (425, "the verbs of the loop, and what grows with time, on one table"),
+    "scheduler/loop.py": (470, "one pass of the loop, from what happened to what is recorded"),
+    "agent/shim.py": (430, "started alone, by an interpreter without paths: it can import nothing of ours"),
 }
 """Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""
 

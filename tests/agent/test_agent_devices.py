@@ -113,7 +113,7 @@ def test_gpus_by_nvml() -> None:
 
 
 def test_some_of_the_gpus() -> None:
-    assert [info.index for info in NvidiaGpus(Nvml(FakeNvml(4)), [2, 0, 2]).infos()] == [0, 2]
+    assert [info.uuid for info in NvidiaGpus(Nvml(FakeNvml(4)), [2, 0, 2]).infos()] == ["GPU-0", "GPU-2"]
     with pytest.raises(InputError, match="there is no GPU 9; expected indexes below 4"):
         NvidiaGpus(Nvml(FakeNvml(4)), [9])
 
@@ -180,3 +180,13 @@ def test_nvml_that_does_not_answer() -> None:
     fake.nvmlInit = fail  # type: ignore[method-assign]
     with pytest.raises(NvmlError, match="NVML: Driver Not Loaded"):
         Nvml(fake)
+
+
+def test_chosen_gpus_are_counted_from_0() -> None:
+    """A part's device 1 is the second that was chosen, whatever NVML calls it."""
+    fake = FakeNvml(4)
+    gpus = NvidiaGpus(Nvml(fake), [2, 0])
+    assert gpus.cuda([0, 1]) == ["GPU-0", "GPU-2"]
+    fake.xids.append((2, 79))
+    assert gpus.refresh()
+    assert [info.healthy for info in gpus.infos()] == [True, False]

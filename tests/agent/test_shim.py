@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from attempts import lines, see
-from rota.agent import shim
+from rota.agent import native, shim
 from rota.agent.identity import ProcessIdentity, Stat
 
 PROGRAM = str(Path(shim.__file__))
@@ -26,8 +26,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that
 class Attempt:
     """A folder for the shim, made by hand."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, compiled: Path | None) -> None:
+        self.path, self.compiled = path, compiled
         (path / "logs").mkdir(parents=True)
 
     def launch(self, *command: str, ranks: int = 1, **other: Any) -> None:
@@ -44,8 +44,15 @@ class Attempt:
 
     def start(self, **env: str) -> int:
         """Run the shim until it has the lock; its exit code."""
-        arguments = [sys.executable, "-I", "-S", PROGRAM, str(self.path)]
-        return subprocess.run(arguments, env=env, timeout=60, check=False).returncode
+        if self.compiled is None:
+            arguments = [sys.executable, "-I", "-S", PROGRAM, str(self.path)]
+            return subprocess.run(arguments, env=env, timeout=60, check=False).returncode
+        form = json.loads((self.path / "launch.json").read_text())
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        child = native.start(self.compiled, self.path, form, env, nothing, nothing)
+        os.close(nothing)
+        see(lambda: child.poll() is not None, "its first process to end")
+        return child.poll() or 0
 
     def record(self) -> dict[str, Any]:
         """The exit record, as soon as it is there."""
@@ -83,9 +90,18 @@ class Attempt:
                 os.kill(one.pid, signal.SIGKILL)
 
 
+@pytest.fixture(params=["interpreted", "compiled"])
+def compiled(request: pytest.FixtureRequest) -> Path | None:
+    """One shim and the other: both do the same."""
+    if request.param == "interpreted":
+        return None
+    program: Path = request.getfixturevalue("compiled_shim")
+    return program
+
+
 @pytest.fixture
-def attempt(tmp_path: Path) -> Iterator[Attempt]:
-    one = Attempt(tmp_path / "attempt")
+def attempt(tmp_path: Path, compiled: Path | None) -> Iterator[Attempt]:
+    one = Attempt(tmp_path / "attempt", compiled)
     yield one
     one.end()
 
@@ -296,9 +312,9 @@ def fill(disk: Path, leave: int = 0) -> None:
 
 
 @needs_root
-def test_a_disk_that_fills_up_does_not_lose_the_record(small_disk: Path) -> None:
+def test_a_disk_that_fills_up_does_not_lose_the_record(small_disk: Path, compiled: Path | None) -> None:
     """Its room was kept from the beginning."""
-    attempt = Attempt(small_disk / "attempt")
+    attempt = Attempt(small_disk / "attempt", compiled)
     os.mkfifo(attempt.path / "gate")
     attempt.launch(*sh("read x < $OUT/gate; exit 6"))
     assert attempt.start() == 0
@@ -309,9 +325,9 @@ def test_a_disk_that_fills_up_does_not_lose_the_record(small_disk: Path) -> None
 
 
 @needs_root
-def test_a_disk_almost_full_starts_nothing(small_disk: Path) -> None:
+def test_a_disk_almost_full_starts_nothing(small_disk: Path, compiled: Path | None) -> None:
     """Room for the record but not for a log: the machine's fault, in one sentence."""
-    attempt = Attempt(small_disk / "attempt")
+    attempt = Attempt(small_disk / "attempt", compiled)
     attempt.launch(*sh("echo ran >> $OUT/runs"))
     fill(small_disk, leave=300_000)
     assert attempt.start() == 0
@@ -322,9 +338,9 @@ def test_a_disk_almost_full_starts_nothing(small_disk: Path) -> None:
 
 
 @needs_root
-def test_a_disk_without_any_room_starts_nothing(small_disk: Path) -> None:
+def test_a_disk_without_any_room_starts_nothing(small_disk: Path, compiled: Path | None) -> None:
     """A distinct code: there is not even room for a record."""
-    attempt = Attempt(small_disk / "attempt")
+    attempt = Attempt(small_disk / "attempt", compiled)
     attempt.launch("true")
     (attempt.path / "lock").touch()
     fill(small_disk)

@@ -111,3 +111,20 @@ def test_a_log_that_is_a_trap_is_not_read(tmp_path: Path) -> None:
     assert found.code == 1
     assert found.tail.startswith("(the log cannot be read:")
     assert "root:" not in found.tail
+
+
+@pytest.mark.parametrize(
+    ("touched_s", "by_itself"),
+    [(None, True), (100.5, True), (100.0, False), (0.0, False)],
+    ids=["nothing was done to it", "it was quicker", "at the signal", "it was on its way out"],
+)
+def test_an_end_before_the_first_signal_is_the_programs_own(
+    tmp_path: Path, touched_s: float | None, by_itself: bool
+) -> None:
+    said = exit_of(record([end(0, 3, ended_s=100.0)], 0), Folder(tmp_path, tmp_path), None, touched_s)
+    assert said.by_itself is by_itself
+
+
+def test_the_first_signal_of_a_plan() -> None:
+    assert StopPlan.of(10.0, grace_s=5.0, notice_s=3.0).first_s == 13.0
+    assert StopPlan.of(10.0, grace_s=5.0, notice_s=3.0, signal="USR1").first_s == 10.0

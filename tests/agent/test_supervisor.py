@@ -535,3 +535,29 @@ class TestWait:
     def test_its_time_ends(self, supervisor: Supervisor) -> None:
         """Nothing has changed."""
         assert supervisor.wait(0.01) == []
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["the same agent", "the next agent"])
+def test_who_fails_before_the_signal_has_failed_by_itself(make: Make, dies: bool) -> None:
+    """The stop is planned before anybody has looked at the end."""
+    supervisor = make()
+    live = running(supervisor, supervisor.start(shell(0, GATE)))
+    seen(live, "gate").write_text("go\n")
+    see(out(live, "exit.json").exists, "the record")
+    supervisor.stop(live, PREEMPTED, grace_s=30.0)
+    if dies:
+        supervisor = make()
+        live = the_same(supervisor, live)
+    gone(supervisor, live)
+    assert live.end is not None
+    assert (live.end.code, live.end.by_itself) == (5, True)
+
+
+def test_who_answers_a_signal_has_not_ended_by_itself(supervisor: Supervisor) -> None:
+    script = "trap 'exit 3' TERM; touch $ROTA_ATTEMPT_DIR/set; while :; do sleep 0.01; done"
+    live = running(supervisor, supervisor.start(shell(0, script)))
+    seen(live, "set")
+    supervisor.stop(live, PREEMPTED, grace_s=30.0)
+    gone(supervisor, live)
+    assert live.end is not None
+    assert (live.end.code, live.end.by_itself) == (3, False)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from attempts import PATIENCE_S, gone, lines, see, shell, until
-from rota.agent import watching
+from rota.agent import native, watching
 from rota.agent.live import Live
 from rota.agent.strays import strays
 from rota.agent.supervisor import Supervisor
@@ -27,8 +27,10 @@ from rota.wire.sync import Part, PartStatus
 
 RUN = "cd $ROTA_ATTEMPT_DIR; echo ran >> runs; mkfifo gate; read x < gate; exit 5"
 AGENT = """
-import sys, time
+import os, sys, time
 from pathlib import Path
+from rota.agent import native
+native.PROGRAM = Path(os.environ["SHIM"])
 from rota.agent.supervisor import Supervisor
 from rota.wire.sync import Mechanism, Notice, Part, PartStatus
 s = Supervisor(Path(sys.argv[1]))
@@ -56,6 +58,16 @@ if what == "lose":
 """An agent that does a few things to one attempt and dies on its way."""
 GRACE_S = 5.0
 """Counted from the stop on, while its agent flushes, dies and has an heir: who is late sends no SIGTERM."""
+
+
+@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
+def shim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shim and the other: both keep the same promises."""
+    program = Path("/none")
+    if request.param == "compiled":
+        program = request.getfixturevalue("compiled_shim")
+    monkeypatch.setattr(native, "PROGRAM", program)
+    monkeypatch.setenv("SHIM", str(program))
 
 
 @pytest.fixture
@@ -271,7 +283,7 @@ def test_kills_at_random_moments(home: Path, victim: str, monkeypatch: pytest.Mo
         folder = home / "attempts" / str(row) / "1"
         if victim != "agent":
             for pid in strays(folder, None):
-                if b"shim.py" in commandline(pid):
+                if b"shim.py" in commandline(pid) or b"rota-shim" in commandline(pid):
                     os.kill(pid, signal.SIGKILL)
         if victim == "shim":
             see((folder / "launch.json").exists, "a launch")

@@ -126,14 +126,14 @@ def test_one_that_cannot_be_deleted_does_not_keep_the_others(
     for row in (1, 2, 3):
         filled(tmp_path / str(row))
         throw_away(tmp_path, str(row))
-    delete = trash._delete
+    delete = trash._emptied
 
-    def stubborn(name: str, fd: int) -> None:
+    def stubborn(name: str, fd: int) -> list[str]:
         if name.startswith("2."):
             raise OSError(5, "Input/output error", name)
-        delete(name, fd)
+        return delete(name, fd)
 
-    monkeypatch.setattr(trash, "_delete", stubborn)
+    monkeypatch.setattr(trash, "_emptied", stubborn)
     with pytest.raises(OSError, match="Input/output error"):
         empty(tmp_path)
     assert [path.name.partition(".")[0] for path in (tmp_path / TRASH).iterdir()] == ["2"]
@@ -153,3 +153,33 @@ def test_sizes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     assert size_of(tmp_path / "file") == 0, "no folder"
     assert 100_000 <= size_of(tmp_path) < 200_000
+
+
+@pytest.mark.slow
+def test_no_depth_is_too_deep(tmp_path: Path) -> None:
+    """3,000 folders in one another, and a file in the last: counted, thrown away and deleted."""
+    top = tmp_path / "1"
+    top.mkdir()
+    fd = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    with open(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=fd), "wb") as file:
+        file.write(b"x" * 100_000)
+    os.close(fd)
+    assert size_of(top) >= 100_000
+    assert throw_away(tmp_path, "1")
+    empty(tmp_path)
+    assert left(tmp_path) == []
+
+
+def test_a_folder_within_an_attempt_is_removed_however_it_looks(tmp_path: Path) -> None:
+    precious = filled(tmp_path / "precious")
+    (tmp_path / "own" / "training" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "own" / "training" / "a" / "link").symlink_to(precious)
+    trash.remove(tmp_path / "own", "training")
+    assert list((tmp_path / "own").iterdir()) == []
+    assert (precious / "logs" / "rank-0.log").exists()
+    trash.remove(tmp_path / "own", "training")

@@ -16,6 +16,7 @@ from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack_grant, unpack_grant
 from rota.scheduler.world import How, Refusal
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld
 from scripted import Scripted
@@ -44,18 +45,21 @@ ADJUSTED = [
 
 @pytest.mark.parametrize(("limits", "why"), ADJUSTED, ids=[row[1] for row in ADJUSTED])
 def test_an_adjustment_begins_nothing(limits: dict[str, float], why: str) -> None:
-    """A runs from 0 and is adjusted at 10: one interval, one start, no move, done at 30."""
+    """A runs from 0 and is adjusted at 10: the record is cut there, but one start, no move, done at 30."""
     loop = loop_of(grants(Grant(0, (0, 1))), grants(Grant(0, (0, 1), **limits)))  # type: ignore[arg-type]
     loop.run(29.0)
     state, recorder = loop.state, loop.recorder
     assert isinstance(recorder, RunRecorder)
-    assert recorder.intervals == []
+    assert [one[1:4] for one in recorder.intervals] == [(0.0, 10.0, How.ADJUSTED)]
     row = [state.since_s[0], state.placed_s[0], state.starts[0], state.moves[0], state.ran_s(0)]
     assert row == [0.0, 0.0, 1, 0, state.now], why
     assert state.progress.done(0, state.now) == state.now
     assert {name: getattr(state.grants[0], name) for name in limits} == limits
     loop.run(35.0)
-    assert recorder.intervals[0][1:4] == (0.0, 30.0, How.FINISHED)
+    first, second = recorder.intervals[:2]
+    assert second[1:4] == (10.0, 30.0, How.FINISHED)
+    told = [{name: getattr(one[0], name) for name in limits} for one in (first, second)]
+    np.testing.assert_equal(told, [dict.fromkeys(limits, NAN), limits])
 
 
 def test_moves_are_counted_and_adjustments_are_not() -> None:
@@ -69,7 +73,51 @@ def test_moves_are_counted_and_adjustments_are_not() -> None:
     state = loop.state
     assert state.moves.tolist() == [1, 0, 0]
     assert state.placed_s.tolist()[:2] == [20.0, 10.0]
-    assert loop.recorder.intervals[0][1:4] == (0.0, 20.0, How.MIGRATED)  # type: ignore[attr-defined]
+    intervals = [one[1:4] for one in loop.recorder.intervals]  # type: ignore[attr-defined]
+    assert intervals == [(0.0, 10.0, How.ADJUSTED), (10.0, 20.0, How.MIGRATED)]
+
+
+def test_another_claim_on_the_same_devices_is_an_adjustment() -> None:
+    """A has two GPUs for 10 s, half of them for 10 s, and all again: 30 + 5 s, of which nothing is a move."""
+    half = Grant(0, (0, 1), 0.5, Role.PACKED)
+    beside = Grant(1, (0,), 0.5, Role.PACKED)
+    loop = loop_of(
+        grants(Grant(0, (0, 1))),
+        grants(half, beside),
+        {"preempt": [1], "grants": [Grant(0, (0, 1))]},
+        jobs="A 2x30 B 1x40@10 C 8x1@20",
+    )
+    loop.run(34.0)
+    state, recorder = loop.state, loop.recorder
+    assert isinstance(recorder, RunRecorder)
+    assert [(one[0].job, *one[1:4]) for one in recorder.intervals] == [
+        (0, 0.0, 10.0, How.ADJUSTED), (1, 10.0, 20.0, How.PREEMPTED), (0, 10.0, 20.0, How.ADJUSTED),
+    ]  # fmt: skip
+    assert (state.since_s[0], state.adjusted_s[0], state.moves[0]) == (0.0, 20.0, 0)
+    assert (state.service_gpu_s(0), state.ran_s(0)) == (20.0 + 10.0 + 2.0 * (state.now - 20.0), state.now)
+    loop.run(36.0)
+    assert (recorder.intervals[3][0].job, *recorder.intervals[3][1:4]) == (0, 20.0, 35.0, How.FINISHED)
+
+
+COSTS = [
+    # at       overhead of each interval
+    (4.0, [4.0, 6.0], "in the middle of a start of 10 s"),
+    (15.0, [10.0, 0.0], "after it"),
+]
+
+
+@pytest.mark.parametrize(("at_s", "overhead", "why"), COSTS, ids=[row[-1] for row in COSTS])
+def test_a_start_is_paid_once(at_s: float, overhead: list[float], why: str) -> None:
+    trace = trace_of(f"A 2x30 B 8x1@{at_s}")
+    world = SimulatedWorld(trace, CLUSTER, costs=parse_costs("start=10s"))
+    turns = grants(Grant(0, (0, 1))), grants(Grant(0, (0, 1), 0.5, Role.PACKED, batch_size=8.0))
+    recorder = RunRecorder()
+    loop = Loop(world, Scripted(*turns), recorder)
+    loop.run()
+    mine = [one for one in recorder.intervals if one[0].job == 0]
+    assert [one[4].overhead_s for one in mine] == overhead, why
+    worked_before = at_s - overhead[0]
+    assert mine[1][2] == at_s + overhead[1] + (30.0 - worked_before) * 2.0, why
 
 
 def test_a_start_after_the_first_counts_as_a_move() -> None:
@@ -124,6 +172,8 @@ def test_a_refused_adjustment_leaves_the_job_as_it_was() -> None:
     assert loop.state.occupancy.cpus_used == [0.0, 0.0]
     assert loop.state.refused == {0: "cannot be changed while it runs"}
     assert (loop.state.starts[0], loop.state.ran_s(0)) == (1, 10.0)
+    loop.run(30.0)
+    assert [one[1:4] for one in loop.recorder.intervals] == [(0.0, 30.0, How.FINISHED)]  # type: ignore[attr-defined]
 
 
 numbers = st.sampled_from([NAN, float("nan"), 1.0, 2.5])
@@ -165,4 +215,4 @@ def test_a_change_of_devices_is_none() -> None:
     held = Grant(0, (0, 1))
     assert not is_adjustment(held, held)
     assert not is_adjustment(held, Grant(0, (0, 2), batch_size=8.0))
-    assert not is_adjustment(held, Grant(0, (0, 1), 0.5, Role.PACKED))
+    assert is_adjustment(held, Grant(0, (0, 1), 0.5, Role.PACKED))

@@ -296,7 +296,8 @@ class Machine:
             if program.parts_done[number] == len(body.part.nodes):
                 program.completed.add(number)
             code = 0 if program.ends == "ok" else 1
-            body.exit = Exit(ended_s=EPOCH_S + now, code=code, tail="" if code == 0 else "ValueError: bad")
+            tail, by_itself = "" if code == 0 else "ValueError: bad", body.gone_at_s is None
+            body.exit = Exit(ended_s=EPOCH_S + now, code=code, tail=tail, by_itself=by_itself)
         elif signal is None and program.saves:
             program.saved_s = max(program.saved_s, body.base_s + done)
             body.exit = Exit(ended_s=EPOCH_S + now, code=85)

@@ -13,9 +13,10 @@ from typing import NamedTuple, Protocol
 
 from rota.agent.nvml import Nvml, NvmlError, open_nvml
 from rota.errors import InputError, WorldError
+from rota.wire.numbers import MOST_DEVICES
 from rota.wire.sync import DeviceInfo
 
-MOST_SLOTS = 1024
+MOST_SLOTS = MOST_DEVICES
 GIB = float(2**30)
 
 
@@ -91,7 +92,7 @@ class CpuSlots:
 
 
 class NvidiaGpus:
-    """GPUs as NVML shows them; local indexes are NVML's, which go by PCI bus."""
+    """GPUs as NVML shows them, which goes by PCI bus; local indexes count those that were chosen."""
 
     kind = "nvidia"
 
@@ -104,7 +105,9 @@ class NvidiaGpus:
                 raise InputError.at(
                     f"there is no GPU {index}", field="--devices", expected=f"indexes below {len(shown)}"
                 )
-        self._infos = [self._look(index) for index in (shown if chosen is None else sorted(set(chosen)))]
+        self._numbers = list(shown if chosen is None else sorted(set(chosen)))
+        """NVML's index of each, by local index."""
+        self._infos = [self._look(index) for index in range(len(self._numbers))]
 
     def infos(self) -> list[DeviceInfo]:
         """The chosen GPUs."""
@@ -122,18 +125,18 @@ class NvidiaGpus:
 
     def cuda(self, devices: Sequence[int]) -> list[str]:
         """By UUID: right whatever order CUDA counts in."""
-        uuids = {info.index: info.uuid for info in self._infos}
-        return [uuids.get(index) or str(index) for index in devices]
+        return [self._infos[index].uuid or str(self._numbers[index]) for index in devices]
 
     def load(self, devices: Sequence[int]) -> Load | None:
         """Of all processes on them, ours or not."""
         try:
-            loads = [self._nvml.load(index) for index in devices]
+            loads = [self._nvml.load(self._numbers[index]) for index in devices]
         except NvmlError:
             return None
         if not loads:
             return None
-        return Load(sum(busy for busy, _ in loads) / len(loads), sum(used for _, used in loads) / GIB)
+        busy = min(max(sum(busy for busy, _ in loads) / len(loads), 0.0), 1.0)
+        return Load(busy, sum(used for _, used in loads) / GIB)
 
     def driver(self) -> str:
         """As NVML says."""
@@ -141,8 +144,8 @@ class NvidiaGpus:
 
     def _look(self, index: int) -> DeviceInfo:
         try:
-            name, uuid, memory = self._nvml.describe(index)
-            why = self._nvml.trouble(index)
+            name, uuid, memory = self._nvml.describe(self._numbers[index])
+            why = self._nvml.trouble(self._numbers[index])
         except NvmlError as error:
             return DeviceInfo(index=index, type="gpu", healthy=False, why=str(error))
         return DeviceInfo(
@@ -152,7 +155,7 @@ class NvidiaGpus:
     def _again(self, info: DeviceInfo) -> DeviceInfo:
         """What is known of a GPU stays known when it falls off the bus."""
         try:
-            why = self._nvml.trouble(info.index)
+            why = self._nvml.trouble(self._numbers[info.index])
         except NvmlError as error:
             why = str(error)
         if why or info.uuid:

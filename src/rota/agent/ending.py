@@ -12,8 +12,12 @@ SIGKILL = 9
 CHILD_KILLED = re.compile(r"signal: Killed|SIGKILL|exitcode:? -9|Out of memory: Killed")
 
 
-def exit_of(record: dict[str, Any], folder: Folder, killed_s: float | None) -> Exit:
+def exit_of(
+    record: dict[str, Any], folder: Folder, killed_s: float | None, touched_s: float | None = 0.0
+) -> Exit:
     """What the wire says of `exit.json`; `killed_s` is when our own SIGKILL was due, if it was.
+
+    `touched_s` is the moment from which its end may be our doing; None if nothing was done to it.
 
     The rank that speaks for all is the first that failed; else one that left by checkpoint; else the lowest.
     """
@@ -33,6 +37,7 @@ def exit_of(record: dict[str, Any], folder: Folder, killed_s: float | None) -> E
         infrastructure=record["infrastructure"],
         tail=lines,
         oom=speaks is not None and record["oom_kills"] > 0 and starved(speaks, lines, killed_s),
+        by_itself=speaks is not None and (touched_s is None or speaks["ended_s"] < touched_s),
     )
 
 

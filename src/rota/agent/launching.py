@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from rota.agent import native
+from rota.agent.below import entered, mark, opened
 from rota.agent.cgroups import MEMBERS, remove
 from rota.agent.folder import EXIT, LAUNCH, SHIM_LOG, AgentFolder, Folder
 from rota.agent.identity import boot_id
 from rota.agent.job_path import job_path, make_job_path
 from rota.crash import VARIABLE, crash_point
 from rota.errors import WorldError
+from rota.training.protocol import VOID
 from rota.wire.sync import Part, Rank
 
+LOG = logging.getLogger("rota.agent")
 PRIVATE = ("ROTA_", "TORCHELASTIC_")
 """Variables of the agent's own environment that are none of a job's business."""
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Child(Protocol):
+    """A process that we have started."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL, unless it has ended."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -186,26 +204,21 @@ def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
     """Make the attempt's folders, and the one on its PYTHONPATH.
 
     The folder itself stays the agent's, so that the job cannot touch orders and records; logs, training and
-    checkpoints are the job's user's.  Raises WorldError if that user cannot come so far.
+    checkpoints are the job's user's.  Raises WorldError if that user cannot come so far, OSError for a link
+    or somebody else's folder in the way.
     """
-    above = (home.attempts, folder.path.parent, home.checkpoints, folder.checkpoint.parent)
+    above = (home.attempts, home.checkpoints)
     missing = [path for path in above if not path.exists()]
     for path in above:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.path.mkdir(mode=0o700, exist_ok=True)
     make_job_path(home.python)
-    theirs = (folder.training, folder.logs, folder.checkpoint)
-    for path in theirs:
-        path.mkdir(mode=0o700, exist_ok=True)
+    _make_own(folder, home, user)
+    _make_checkpoint(folder, home, user)
     if user is None:
         return
-    for path in theirs:
-        os.chown(path, user.uid, user.gid)
-    os.chown(folder.path, -1, user.gid)
     ours = {path for path in above if path.is_relative_to(home.path)}
     for path in {*ours, *missing}:
         path.chmod(0o711)  # also those that held the agent's own jobs only
-    folder.path.chmod(0o710)
     for path in (*reversed(folder.path.parents), *reversed(folder.checkpoint.parents)):
         if not user.may_enter(path):
             raise WorldError(
@@ -214,12 +227,63 @@ def make_folders(folder: Folder, home: AgentFolder, user: User | None) -> None:
             )
 
 
+def _make_own(folder: Folder, home: AgentFolder, user: User | None) -> None:
+    """The attempt's folder, and those of logs and training in it."""
+    own = {os.geteuid()}
+    with (
+        opened(home.attempts) as top,
+        _row(top, folder.path.parent, user) as row,
+        entered(row, folder.path.name, own, mode=0o700, where=str(folder.path)) as attempt,
+    ):
+        for path in (folder.training, folder.logs):
+            _hand_over(attempt, path, user)
+        if user is not None:
+            os.fchown(attempt, -1, user.gid)
+            os.fchmod(attempt, 0o710)
+
+
+def _make_checkpoint(folder: Folder, home: AgentFolder, user: User | None) -> None:
+    """The attempt's checkpoint folder, which may lie where every user may write."""
+    with opened(home.checkpoints) as top, _row(top, folder.checkpoint.parent, user) as row:
+        _hand_over(row, folder.checkpoint, user)
+
+
+@contextmanager
+def _row(top: int, path: Path, user: User | None) -> Iterator[int]:
+    """The folder of a job, ours, through which its user may go."""
+    with entered(top, path.name, {os.geteuid()}, mode=0o700, where=str(path)) as row:
+        if user is not None:
+            os.fchmod(row, 0o711)
+        yield row
+
+
+def _hand_over(parent: int, path: Path, user: User | None) -> None:
+    """Make a folder that is the job's user's own."""
+    owners = {os.geteuid()} if user is None else {os.geteuid(), user.uid}
+    with entered(parent, path.name, owners, mode=0o700, where=str(path)) as fd:
+        if user is not None:
+            os.fchown(fd, user.uid, user.gid)
+
+
 def void_checkpoints(home: AgentFolder, part: Part) -> None:
     """Earlier attempts that lost their node must not publish: `rota.training` looks for VOID."""
-    for attempt in part.void:
-        path = home.checkpoint(part.row, attempt)
-        if path.is_dir():
-            (path / "VOID").touch()
+    owners = {os.geteuid()}
+    with suppress(WorldError):  # the account may be gone
+        user = User.other(part.user)
+        owners |= set() if user is None else {user.uid}
+    for number in part.void:
+        path = home.checkpoint(part.row, number)
+        try:
+            with (
+                opened(home.checkpoints) as top,
+                entered(top, str(part.row), {os.geteuid()}, where=str(path.parent)) as row,
+                entered(row, str(number), owners, where=str(path)) as checkpoint,
+            ):
+                mark(checkpoint, VOID)
+        except FileNotFoundError:
+            continue  # it has left none
+        except PermissionError as error:
+            LOG.warning("checkpoints of attempt %d of job %s stay valid: %s", number, part.job, error)
 
 
 def withdraw_unspawned(folder: Folder) -> bool:
@@ -242,11 +306,12 @@ def withdraw_unspawned(folder: Folder) -> bool:
     return True
 
 
-def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def spawn(part: Part, folder: Path, form: Mapping[str, Any]) -> tuple[Child, int]:
     """Start the shim of an attempt; raises OSError if this machine cannot.
 
-    Returns the process that ends as soon as the shim has the lock (or cannot: its exit code says why),
-    and the end of a pipe on which the shim tells how far it is; both are the caller's to close.
+    `form` is what its `launch.json` holds.  Returns the process that ends as soon as the shim has the lock
+    (or cannot: its exit code says why), and the end of a pipe on which the shim tells how far it is; both are
+    the caller's to close.
     """
     environment = {name: os.environ[name] for name in SHIM_KNOWS if name in os.environ}
     environment |= {
@@ -257,16 +322,12 @@ def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     log = os.open(folder / SHIM_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     crash_point("shim log made")
     mine, theirs = os.pipe2(os.O_CLOEXEC)
+    compiled = native.program()
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(theirs)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env=environment,
-            pass_fds=(theirs,),
-        )
+        if compiled is not None:
+            child: Child = native.start(compiled, folder, form, environment, log, theirs)
+        else:
+            child = _interpreted(folder, environment, log, theirs)
     except OSError:
         os.close(mine)
         raise
@@ -274,3 +335,16 @@ def spawn(part: Part, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         os.close(theirs)
         os.close(log)
     return child, mine
+
+
+def _interpreted(folder: Path, environment: Mapping[str, str], log: int, pipe: int) -> Child:
+    """The shim in an interpreter of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SHIM_PROGRAM), str(folder), str(pipe)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env=environment,
+        pass_fds=(pipe,),
+    )

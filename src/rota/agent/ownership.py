@@ -12,43 +12,57 @@ import os
 import time
 from pathlib import Path
 
-from rota.agent.folder import AgentFolder, read_json
+from rota.agent.below import entered, is_ours, opened, write
+from rota.agent.folder import AgentFolder, open_theirs
 from rota.crash import crash_point
-from rota.model.atomic import sync_folder
 from rota.wire.sync import Part, are_two
 
 LOG = logging.getLogger("rota.agent")
 OWNER = "job.json"
+MOST_BYTES = 65536
+"""Of a file that says whose a folder is."""
 
 
 def claim(home: AgentFolder, part: Part) -> None:
     """The folders of the part's row are its job's from now on; those of another job are set aside.
 
     A folder that says nothing (of an older agent, or after a power cut: it is not worth a flush at every
-    start) is taken for the job's own.  Raises OSError.
+    start) is taken for the job's own.  What no agent of this user has made, a link or a folder that somebody
+    has put there before, is set aside as well.  Raises OSError.
     """
-    if part.submit_s:  # an older controller does not tell
-        for root in (home.checkpoints, home.attempts):  # each by itself: machines may share the first
-            _claim(root / str(part.row), part)
+    for root in (home.checkpoints, home.attempts):  # each by itself: machines may share the first
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with opened(root) as top:
+            _claim(top, root / str(part.row), part)
 
 
-def _claim(row: Path, part: Part) -> None:
+def _claim(top: int, row: Path, part: Part) -> None:
+    if is_ours(top, row.name) is False:
+        _set_aside(top, row, "foreign", "was put there by somebody else")
+    if not part.submit_s:  # an older controller does not tell
+        return
     owner_s = submitted_s(row / OWNER)
     if owner_s is not None and not are_two(owner_s, part.submit_s):
         return
     if owner_s is not None:
-        aside = row.with_name(f"{row.name}.earlier-{time.time():.0f}")
-        os.rename(row, aside)
-        sync_folder(row.parent)
-        crash_point("set aside")
-        LOG.warning("%s holds what a job left that the store does not know any more", aside)
-    row.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (row / OWNER).write_text(json.dumps({"version": 1, "job": part.job, "submit_s": part.submit_s}))
+        _set_aside(top, row, "earlier", "holds what a job left that the store does not know any more")
+    with entered(top, row.name, {os.geteuid()}, mode=0o700, where=str(row)) as fd:
+        write(fd, OWNER, json.dumps({"version": 1, "job": part.job, "submit_s": part.submit_s}))
+
+
+def _set_aside(top: int, row: Path, why: str, sentence: str) -> None:
+    """Keep it under another name: it is deleted by nobody but its owner."""
+    aside = f"{row.name}.{why}-{time.time():.0f}"
+    os.rename(row.name, aside, src_dir_fd=top, dst_dir_fd=top)
+    os.fsync(top)
+    crash_point("set aside")
+    LOG.warning("%s %s", row.with_name(aside), sentence)
 
 
 def submitted_s(path: Path) -> float | None:
     """When the job was submitted that a file names; None if it names none."""
     try:
-        return float((read_json(path) or {})["submit_s"])
-    except (KeyError, TypeError, ValueError):
+        with open(open_theirs(path), encoding="utf-8") as file:
+            return float(json.loads(file.read(MOST_BYTES))["submit_s"])
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
         return None

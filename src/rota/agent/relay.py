@@ -13,13 +13,16 @@ from pathlib import Path
 
 from rota.training import protocol
 from rota.training.protocol import Directive, RankState
+from rota.wire.numbers import LATEST_S, MOST_BYTES, MOST_COUNT, MOST_S, MOST_SAMPLES
 from rota.wire.sync import Capability, Cost, ProgressReport
 
 COARSE_S = 0.05
 """A folder changed so lately may change again without a new time stamp."""
-MOST_COUNT = 2**53
+SMALLEST, MOST_BATCH = 1e-9, 1e12
 READY = "ready"
 """The cost that ends a start: from the command's start to the end of the first step."""
+MEASURED = frozenset({READY, "suspend", "resume", "checkpoint", "restore", "leave"})
+"""What programs measure; other kinds that they name are nobody's."""
 
 
 @dataclass
@@ -110,14 +113,16 @@ class Relay:
         first = states[0]
         return ProgressReport(
             steps=_sane(min(one.step for one in states)),
-            samples=sum(one.samples for one in states),
+            samples=min(sum(max(one.samples, 0.0) for one in states), MOST_SAMPLES),
             total_steps=_most(one.total_steps for one in states),
             loss=next((one.loss for one in states if one.loss is not None), None),
-            step_s=max((one.step_s for one in states if one.step_s is not None), default=None),
-            batch_size=first.batch_size,
+            step_s=_within(
+                max((o.step_s for o in states if o.step_s is not None), default=None), 0.0, MOST_S
+            ),
+            batch_size=_within(first.batch_size, SMALLEST, MOST_BATCH),
             checkpoint_step=_most(one.checkpoint_step for one in states),
             gradient_noise=next((o.gradient_noise for o in states if o.gradient_noise is not None), None),
-            at_s=max(one.at_s for one in states),
+            at_s=_within(max(one.at_s for one in states), 0.0, LATEST_S) or 0.0,
         )
 
     def capability(self) -> Capability:
@@ -139,20 +144,26 @@ class Relay:
 
     def costs(self) -> list[Cost]:
         """What the program measured itself: the slowest rank's seconds, all ranks' bytes, by kind."""
-        kinds = sorted({kind for one in self.ranks.values() for kind in one.costs})
+        kinds = sorted({kind for one in self.ranks.values() for kind in one.costs} & MEASURED)
         costs = []
         for kind in kinds:
             pairs = [one.costs[kind] for one in self.ranks.values() if kind in one.costs]
             if kind == READY and len(pairs) < len(self.expected):
                 continue  # the gang is ready when its last rank is
-            costs.append(
-                Cost(kind=kind, seconds=max(s for s, _ in pairs), bytes=sum(size for _, size in pairs))
-            )
+            seconds = _within(max(s for s, _ in pairs), 0.0, MOST_S)
+            if seconds is not None:
+                moved = min(sum(max(size, 0.0) for _, size in pairs), MOST_BYTES)
+                costs.append(Cost(kind=kind, seconds=seconds, bytes=moved))
         return costs
 
 
 def _most(numbers: Iterable[int | None]) -> int | None:
     return max((_sane(one) for one in numbers if one is not None), default=None)
+
+
+def _within(number: float | None, least: float, most: float) -> float | None:
+    """A number of a program, if the wire takes it: what makes no sense was never said."""
+    return number if number is not None and least <= number <= most else None
 
 
 def _sane(number: object) -> int:

@@ -18,6 +18,7 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 import time
 import warnings  # noqa: F401  exec by PATH imports it, when the user may no longer read the library
@@ -185,7 +186,11 @@ class AttemptKeeper:
     def log(self, rank: int) -> int:
         """The log of a rank, open for appending and the job's user's own."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(f"{self.folder}/logs/rank-{rank}.log", flags, 0o640)
+        path = f"{self.folder}/logs/rank-{rank}.log"
+        fd = os.open(path, flags, 0o640)
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # a trap that its user has set
+            raise OSError(errno.EPERM, "no file of its own", path)
         if self.launch["user"]:
             os.fchown(fd, self.launch["user"]["uid"], self.launch["user"]["gid"])
         return fd

@@ -36,6 +36,11 @@ class StopPlan:
         )
 
     @property
+    def first_s(self) -> float:
+        """When the first signal is due."""
+        return self.since_s if self.notice_signal else min(self.terminate_s, self.kill_s)
+
+    @property
     def next_s(self) -> float:
         """When something is to be done next."""
         if self.notice_signal and not self.noticed:

@@ -103,7 +103,7 @@ class Supervisor:
                 form = launch_form(part, self.home, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup)
                 folder.write(LAUNCH, form)
                 crash_point("launch written")
-                watch.spawn()
+                watch.spawn(form)
                 crash_point("shim spawned")
             except (OSError, RotaError) as error:
                 watch.give_up(f"it could not be started on this machine: {error}")

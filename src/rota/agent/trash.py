@@ -7,16 +7,19 @@ Nothing here follows a link: what a user may have put in our way is removed itse
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rota.agent.below import opened
 from rota.crash import crash_point
 
 TRASH = ".trash"
+MOST_OPENED = 100_000
+"""Folders that are opened to measure one."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def numbered(root: Path) -> Iterator[int]:
@@ -55,31 +58,82 @@ def empty(root: Path) -> None:
     """Delete all that is in the trash of `root`.  Raises OSError for what cannot be deleted, at the end."""
     if not (root / TRASH).is_dir():
         return
-    trouble: OSError | None = None
     with _trash(root) as fd:
-        for name in os.listdir(fd):
-            try:
-                _delete(name, fd)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                trouble = error
-            crash_point("trash deleted")
+        _delete(os.listdir(fd), fd)
+
+
+def remove(parent: Path, name: str) -> None:
+    """Delete the folder `parent/name`, however deep and whosever it is.  Raises OSError."""
+    with opened(parent) as fd:
+        _delete([name], fd)
+
+
+def _delete(names: list[str], fd: int) -> None:
+    """Delete all of these in `fd`; what cannot be deleted is raised at the end."""
+    trouble: OSError | None = None
+    while names:
+        name = names.pop()
+        try:
+            inner = _emptied(name, fd)
+            names += [name, *inner] if inner else []
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            trouble = error
+        crash_point("trash deleted")
     if trouble is not None:
         raise trouble
 
 
 def size_of(root: Path) -> int:
-    """Bytes that a folder takes on its disk, 0 if it is not there; what vanishes meanwhile is not counted."""
+    """Bytes that a folder takes on its disk, 0 if it is not there; what vanishes meanwhile is not counted.
+
+    Of a folder in which `MOST_OPENED` are not enough to see it all, those that were seen.
+    """
     total = 0
     try:
-        for _, folders, files, fd in os.fwalk(root):
-            for name in (*folders, *files):
-                with suppress(FileNotFoundError):
-                    total += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512
-    except (FileNotFoundError, NotADirectoryError):
+        top = os.open(root, _FOLDER)
+    except OSError:
         return total
+    here, path = top, tuple[str, ...]()
+    waiting: list[tuple[str, ...]] = [()]
+    left = MOST_OPENED
+    while waiting and left > 0:
+        inner = waiting.pop()
+        try:
+            fd, count = _descended(top, here, path, inner)
+        except OSError:
+            continue
+        left -= count
+        if here != top:
+            os.close(here)
+        here, path = fd, inner
+        with os.scandir(here) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((*inner, entry.name))
+    for fd in {top, here}:
+        os.close(fd)
     return total
+
+
+def _descended(top: int, here: int, path: tuple[str, ...], inner: tuple[str, ...]) -> tuple[int, int]:
+    """Descriptor of `inner` below `top`, and how many were opened: one from `here`, which is at `path`."""
+    if not inner:
+        return top, 1
+    if inner[:-1] == path:
+        return os.open(inner[-1], _FOLDER, dir_fd=here), 1
+    fd = top
+    for name in inner:
+        try:
+            step = os.open(name, _FOLDER, dir_fd=fd)
+        finally:
+            if fd != top:
+                os.close(fd)
+        fd = step
+    return fd, len(inner)
 
 
 @contextmanager
@@ -87,7 +141,7 @@ def _trash(root: Path) -> Iterator[int]:
     """Descriptor of the trash of `root`, made if need be; raises PermissionError if it is not ours alone."""
     path = root / TRASH
     path.mkdir(mode=0o700, exist_ok=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(path, _FOLDER)
     try:
         if os.fstat(fd).st_uid != os.geteuid():
             raise PermissionError(f"{path} belongs to somebody else; remove it")
@@ -96,23 +150,32 @@ def _trash(root: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def _delete(name: str, fd: int) -> None:
+def _emptied(name: str, fd: int) -> list[str]:
+    """Delete `name` in `fd`; folders in it are moved beside it, so that no depth is too deep.
+
+    Returns what they are called now; `name` is to be deleted after them.
+    """
     if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=fd)
-        return
+        return []
+    _open_up(name, fd)
+    inner, moved = os.open(name, _FOLDER, dir_fd=fd), []
     try:
-        shutil.rmtree(name, dir_fd=fd)
-    except PermissionError:
-        if os.geteuid() == 0:  # then it is no matter of permission bits
-            raise
-        _open_up(name, fd)
-        shutil.rmtree(name, dir_fd=fd)
+        for entry in os.listdir(inner):
+            if stat.S_ISDIR(os.stat(entry, dir_fd=inner, follow_symlinks=False).st_mode):
+                _open_up(entry, inner)
+                moved.append(f"inner.{uuid.uuid4().hex}")
+                os.rename(entry, moved[-1], src_dir_fd=inner, dst_dir_fd=fd)
+            else:
+                os.unlink(entry, dir_fd=inner)
+    finally:
+        os.close(inner)
+    if not moved:
+        os.rmdir(name, dir_fd=fd)
+    return moved
 
 
 def _open_up(name: str, fd: int) -> None:
-    """Give ourselves the right to write every folder below: a job may have taken it away."""
-    os.chmod(name, 0o700, dir_fd=fd)
-    for _, folders, _, inner in os.fwalk(name, dir_fd=fd):
-        for folder in folders:
-            if stat.S_ISDIR(os.stat(folder, dir_fd=inner, follow_symlinks=False).st_mode):
-                os.chmod(folder, 0o700, dir_fd=inner)
+    """Give ourselves the right to change a folder: a job may have taken it away.  Root needs none."""
+    if os.geteuid() != 0:
+        os.chmod(name, 0o700, dir_fd=fd)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,14 @@ from rota.agent.cgroups import kill_members, remove
 from rota.agent.ending import exit_of, verdict
 from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SHIM_LOG, STOP, SUSPEND, Folder
 from rota.agent.identity import ProcessIdentity, boot_id
-from rota.agent.launching import spawn
+from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
+from rota.agent.trash import remove as remove_folder
 from rota.crash import crash_point
+from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
 
 NO_ROOM = 74
@@ -46,13 +47,14 @@ class AttemptWatch:
         self.plan: StopPlan | None = None
         self.on_change: Callable[[Live], None] = lambda _: None
         self._clock = clock
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._pipe: int | None = None  # the shim's word that it has the lock, that the ranks run
         self._shim: int | None = None  # pidfd
         self._seized: int | None = None  # the attempt's lock, once it is ours because nobody runs it
         self._look_s = NEVER  # monotonic time of the next look without an event
         self._kills = 0
         self._fault = ""  # what is wrong with the folder, if anything is
+        self._signalled_s: float | None = None  # when it was first told to go, as far as we know
 
     @classmethod
     def attach(cls, folder: Folder, row: int, attempt: int, clock: Callable[[], float]) -> AttemptWatch:
@@ -75,7 +77,8 @@ class AttemptWatch:
         watch = cls(live, clock)
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
-            watch.take(StopPlan.read(stop))
+            watch.take(plan := StopPlan.read(stop))
+            watch._signalled_s = plan.first_s  # whoever made it may have died after it was followed
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
@@ -103,9 +106,9 @@ class AttemptWatch:
             self._shim = None
         self.look()
 
-    def spawn(self) -> None:
-        """Start the shim; raises OSError if this machine cannot."""
-        self._child, self._pipe = spawn(self.live.part, self.live.folder.path)
+    def spawn(self, form: Mapping[str, Any]) -> None:
+        """Start the shim with what `launch.json` holds; raises OSError if this machine cannot."""
+        self._child, self._pipe = spawn(self.live.part, self.live.folder.path, form)
         self._look_again(HANG_S)
 
     def recorded(self) -> bool:
@@ -119,10 +122,16 @@ class AttemptWatch:
         if record is None:
             return False
         killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
-        self.live.end = exit_of(record, folder, killed_s)
+        self.live.end = exit_of(record, folder, killed_s, self._touched_s())
         lost = bool(record.get("lost"))
         self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
+
+    def _touched_s(self) -> float | None:
+        """The moment from which its end may be our doing; None if nothing was done to it."""
+        directive = protocol.read_directive(self.live.folder.training)
+        is_told = directive is not None and directive.do in (protocol.LEAVE, protocol.SUSPEND, protocol.PAUSE)
+        return 0.0 if is_told or self.live.suspended is not None else self._signalled_s
 
     def look(self) -> None:
         """Find out where the attempt stands."""
@@ -183,7 +192,8 @@ class AttemptWatch:
             (folder / name).unlink(missing_ok=True)
         for room in folder.glob(".*.room"):
             room.unlink()
-        shutil.rmtree(self.live.folder.training, ignore_errors=True)
+        with suppress(OSError):  # it goes with the folder, when that is not kept any longer
+            remove_folder(folder, self.live.folder.training.name)
         remove(self.live.cgroup)
         self.close()
 
@@ -311,14 +321,21 @@ class AttemptWatch:
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
         if plan.notice_signal and not plan.noticed:
+            self._mark(now_s)
             send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
             self._rouse()
             plan = self._done(replace(plan, noticed=True))
         if now_s >= plan.terminate_s and not plan.terminated:
+            self._mark(now_s)
             send_group(live.pgid, signal.SIGTERM)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)
+
+    def _mark(self, now_s: float) -> None:
+        """It is about to get its first signal, if it has not had one."""
+        if self._signalled_s is None:
+            self._signalled_s = now_s
 
     def _done(self, plan: StopPlan) -> StopPlan:
         """Note a step that was taken."""
@@ -343,6 +360,7 @@ class AttemptWatch:
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
+        self._mark(self._clock())
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1

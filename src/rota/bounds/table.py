@@ -11,6 +11,7 @@ import polars as pl
 from rota import __version__
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
+from rota.model.grants import LIMITS
 from rota.model.jobs import JobTable, Outcome
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
@@ -157,5 +158,7 @@ def _intervals_table(trace: Trace, cluster: Cluster, outcomes: JobOutcomes) -> p
         "nodes": [[int(cluster.device_node[device]) for device in held] for held in devices],
         "devices": [list(held) for held in devices],
         "end": [_END[state] for state in states],
+        **{name: np.full(len(rows), np.nan) for name in LIMITS},
+        "batch_size": jobs.batch_size[rows],
     }
-    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA)
+    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA).with_columns(pl.col(LIMITS).fill_nan(None))

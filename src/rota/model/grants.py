@@ -76,6 +76,8 @@ class Grant(NamedTuple):
 
 AS_ASKED = Grant(0, ())[5:]
 """The end of a grant that leaves everything but devices, share and role to the job."""
+LIMITS = ("batch_size", "cpus", "memory_gib", "gpu_memory_gib", "power_limit_w")
+"""Fields that say how a job is to run on what it holds; NaN for each that is left to the job."""
 UNLIMITED = AS_ASKED[3:]
 """The end of one that leaves CPUs and memory as they were asked for."""
 
@@ -94,8 +96,13 @@ def _one_nan(value: float) -> float:
 
 
 def is_adjustment(old: Grant, new: Grant) -> bool:
-    """True if who holds `old` goes on where it is under `new`, by another batch size or other limits."""
-    return old[:5] == new[:5] and old.purpose == new.purpose and old != new
+    """True if who holds `old` goes on where it is under `new`: by another claim, batch size or limit."""
+    return old.devices == new.devices and old.node == new.node and old != new
+
+
+def is_same_claim(old: Grant, new: Grant) -> bool:
+    """True if `new` claims as much of the same devices in the same role as `old`."""
+    return old[:5] == new[:5]
 
 
 class Reservation(NamedTuple):

@@ -53,9 +53,16 @@ INTERVALS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "role": pl.String,  # alone packed turns guaranteed opportunistic
     "nodes": pl.List(pl.Int64),  # node of each device, same length as devices
     "devices": pl.List(pl.Int64),
-    "end": pl.String,  # finished failed cancelled preempted migrated resized lost running
+    "end": pl.String,  # finished failed cancelled preempted migrated resized adjusted lost running
+    "batch_size": pl.Float64,  # granted, else asked for; null if the job chooses
+    "cpus": pl.Float64,  # granted in all; null for as many as asked for
+    "memory_gib": pl.Float64,  # granted in all; likewise
+    "gpu_memory_gib": pl.Float64,  # limit on each device; likewise
+    "power_limit_w": pl.Float64,  # cap on each device; null if none
 }
-"""Columns of `Record.intervals`: one row per stretch of time in which a job held the same devices."""
+"""Columns of `Record.intervals`: one row per stretch of time in which a job held the same.
+
+One that ends `adjusted` goes on in the next: with another claim on the same devices, batch size or limit."""
 
 BOUND = "bound:"
 """How the names of records begin that no policy made: what no schedule beats, or an ideal."""

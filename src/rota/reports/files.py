@@ -19,6 +19,7 @@ import polars as pl
 
 from rota.errors import InputError
 from rota.model.atomic import replacing
+from rota.model.grants import LIMITS
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 from rota.reports.html import Notes, write_report
 from rota.reports.summary import summarise
@@ -136,18 +137,20 @@ def _read(path: Path) -> tuple[int, Record]:
         )
     facts["engine_seconds"] = math.nan if facts["engine_seconds"] is None else facts["engine_seconds"]
     jobs = _table(path.with_name("jobs.parquet"), JOBS_SCHEMA)
-    intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA)
+    intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA, LIMITS)
     return place, Record(jobs=jobs, intervals=intervals, **facts)
 
 
-def _table(path: Path, schema: dict[str, Any]) -> pl.DataFrame:
+def _table(path: Path, schema: dict[str, Any], later: Sequence[str] = ()) -> pl.DataFrame:
+    """The table at `path`; runs of earlier versions lack the columns `later`."""
     try:
         table = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError.at("cannot be read", file=path, expected="a table that a run wrote") from error
+    table = table.with_columns(pl.lit(None).alias(name) for name in later if name not in table.columns)
     if missing := [name for name in schema if name not in table.columns]:
         raise InputError.at("is missing", file=path, field=missing[0])
-    return table.cast(schema)  # type: ignore[arg-type]
+    return table.select(*schema).cast(schema)  # type: ignore[arg-type]
 
 
 def _write_csv(record: Record, folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant, Purpose, is_adjustment, with_one_nan
+from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
@@ -36,7 +36,7 @@ class Recorder(Protocol):
     """Listens to what the loop does; observing changes no decision."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same devices is over."""
+        """A stretch of holding the same is over."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
@@ -93,6 +93,9 @@ class Loop:
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
         self._jobs = Jobs(self.state)
+        self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
+        """Of the jobs that the present decision adjusts where they are: what they held, since when, and what
+        that cost."""
         self._profiled = False
         """True if a grant to measure has ended since the policy was last asked."""
         world.attach(self.state)
@@ -190,7 +193,7 @@ class Loop:
     def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> Grant:
         """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
         state = self.state
-        start = state.since_s.item(row)
+        start = state.held_since_s(row)
         end = state.now if at_s is None else min(state.now, max(start, at_s))
         lost = self.world.stopped(row, how)
         state.free(row)
@@ -359,6 +362,8 @@ class Loop:
             refusals = self.world.apply(changes)
             if refusals:
                 self._take_back(refusals, changes)
+            if self._adjusted:
+                self._record_adjustments()
 
     def _take_back(self, refusals: Sequence[Refusal], changes: Sequence[Change]) -> None:
         """What the world refused did not happen: the jobs wait, and the policy is asked again soon."""
@@ -366,8 +371,9 @@ class Loop:
         for row, why in refusals:
             self._note_refusal(row, why, "world")
             old = before[row]
-            if old is not None and is_adjustment(old, self.state.grants[row]):
-                self.state.adjust(old)  # it goes on as it was
+            if row in self._adjusted:
+                old, since_s, _ = self._adjusted.pop(row)
+                self.state.adjust(old, since_s)  # it goes on as it was
             else:
                 self.state.take_back(row, has_run=old is not None)
         self.wake = self._soon(self.wake)
@@ -388,7 +394,7 @@ class Loop:
             moves = [grant for grant in moves if state.grants[grant.job] != grant]
             moves = self._adjust(moves, changes)
             for grant in moves:
-                self._record_move(grant)
+                self._record_change(grant)
                 state.free(grant.job)
             changes += [Change(grant.job, state.change(grant), grant) for grant in moves]
         for grant in grants:
@@ -397,34 +403,47 @@ class Loop:
                 changes.append(Change(grant.job, None, grant))
 
     def _adjust(self, grants: Sequence[Grant], changes: list[Change]) -> list[Grant]:
-        """Those of `grants` that do more than to adjust what goes on; the others are adjusted.
-
-        They hold what they held, so that no interval ends.
-        """
+        """Those of `grants` that claim something else; the others are in nobody's way, and adjusted."""
         state, moves = self.state, []
         for grant in grants:
             old = state.grants[grant.job]
-            if is_adjustment(old, grant):
-                state.adjust(grant)
+            if is_same_claim(old, grant):
+                self._note_profile(old, grant)
+                lost = self.world.stopped(grant.job, How.ADJUSTED)
+                self._adjusted[grant.job] = old, state.held_since_s(grant.job), lost
+                state.adjust(grant, state.now)
                 changes.append(Change(grant.job, old, grant))
             else:
                 moves.append(grant)
         return moves
 
-    def _record_move(self, grant: Grant) -> None:
-        state = self.state
-        old = state.grants[grant.job]
-        how = How.RESIZED if len(old.devices) != len(grant.devices) else How.MIGRATED
-        if old.purpose is _NOT_A_RUN:
+    def _record_adjustments(self) -> None:
+        """What was held until the adjustments that the world has carried out."""
+        for old, since_s, lost in self._adjusted.values():
+            self.recorder.interval(old, since_s, self.state.now, How.ADJUSTED, lost)
+        self._adjusted.clear()
+
+    def _record_change(self, grant: Grant) -> None:
+        """The job of `grant` holds something else from now on."""
+        state, row = self.state, grant.job
+        old = state.grants[row]
+        if is_adjustment(old, grant):
+            how = How.ADJUSTED
+        else:
+            how = How.RESIZED if len(old.devices) != len(grant.devices) else How.MIGRATED
+        self._note_profile(old, grant)
+        lost = self.world.stopped(row, how)
+        self.recorder.interval(old, state.held_since_s(row), state.now, how, lost)
+
+    def _note_profile(self, old: Grant, new: Grant) -> None:
+        if old.purpose is _NOT_A_RUN and (new.purpose is not _NOT_A_RUN or old.devices != new.devices):
             self._profiled = True
-        lost = self.world.stopped(grant.job, how)
-        self.recorder.interval(old, state.since_s.item(grant.job), state.now, how, lost)
 
     def close(self) -> None:
         """The run is over: record what is still held."""
         for row in self.state.running.sorted().tolist():
             lost = self.world.stopped(row, How.RUNNING)
-            grant, start = self.state.grants[row], self.state.since_s.item(row)
+            grant, start = self.state.grants[row], self.state.held_since_s(row)
             self.recorder.interval(grant, start, self.state.now, How.RUNNING, lost)
 
 

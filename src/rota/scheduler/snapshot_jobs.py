@@ -33,6 +33,8 @@ class LiveColumns:
     """GPUs x share held now."""
     placed_s: Floats
     """Moment at which it last came to other devices."""
+    adjusted_s: Floats
+    """Moment at which what it holds was last adjusted where it is; 0 if it never was."""
     starts: Ints
     moves: Ints
     """How often it came to other devices after its first start: starts from waiting, moves and resizes."""
@@ -96,11 +98,13 @@ class Jobs:
     group = _Static()
     group_rule = _Static()
     workload = _Static()
+    node_set = _Static()
     phase = _Live()
     first_start_s = _Live()
     since_s = _Live()
     service_rate = _Live()
     placed_s = _Live()
+    adjusted_s = _Live()
     starts = _Live()
     moves = _Live()
     preemptions = _Live()

@@ -25,6 +25,7 @@ class How(StrEnum):
     PREEMPTED = "preempted"
     MIGRATED = "migrated"
     RESIZED = "resized"
+    ADJUSTED = "adjusted"  # it goes on where it is, by another claim, batch size or limit
     LOST = "lost"
     TIMEOUT = "timeout"  # of attempts: their job has failed, and so their interval's word is `failed`
     RUNNING = "running"  # the run ended before the job did
@@ -117,7 +118,7 @@ class World(Protocol):
         ...
 
     def stopped(self, row: int, how: How) -> Lost:
-        """The attempt of `row` is over: settle its progress."""
+        """The attempt of `row` is over: settle its progress; it goes on if it is only adjusted."""
         ...
 
     def observed(self) -> Sequence[Observation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from rota.agent.identity import boot_id
+from rota.wire.numbers import LATEST_S
 from rota.wire.sync import Report, SyncRequest
 
 AGREE_S = 1.0
@@ -39,13 +40,17 @@ def by_our_clock(request: SyncRequest, now_unix_s: float) -> SyncRequest:
 
 def _later(report: Report, by_s: float) -> Report:
     """All moments of `report` moved by `by_s` seconds."""
-    moved: dict[str, object] = {"since_s": report.since_s + by_s}
+
+    def moved(at_s: float) -> float:
+        return min(max(at_s + by_s, 0.0), LATEST_S)
+
+    later: dict[str, object] = {"since_s": moved(report.since_s)}
     if report.started_s is not None:
-        moved["started_s"] = report.started_s + by_s
+        later["started_s"] = moved(report.started_s)
     if report.end is not None:
-        moved["end"] = report.end.model_copy(update={"ended_s": report.end.ended_s + by_s})
+        later["end"] = report.end.model_copy(update={"ended_s": moved(report.end.ended_s)})
     if report.progress is not None:
-        moved["progress"] = report.progress.model_copy(update={"at_s": report.progress.at_s + by_s})
+        later["progress"] = report.progress.model_copy(update={"at_s": moved(report.progress.at_s)})
     if report.usage is not None:
-        moved["usage"] = report.usage.model_copy(update={"at_s": report.usage.at_s + by_s})
-    return report.model_copy(update=moved)
+        later["usage"] = report.usage.model_copy(update={"at_s": moved(report.usage.at_s)})
+    return report.model_copy(update=later)

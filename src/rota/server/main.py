@@ -37,6 +37,7 @@ from rota.server.auth import Unauthorized, identify_token
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose
+from rota.server.connections import raise_descriptors
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
@@ -269,6 +270,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         flags = json.loads(given.flags)
         config = choose(home, flags, environment, given.config).config
         set_up(level=logging.getLevelNamesMapping()[config.log_level.upper()])
+        raise_descriptors()
         running = start(home, config)
     except RotaError as error:
         sys.stderr.write(f"{error}\n")

@@ -17,7 +17,7 @@ from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
 from rota.model.grants import Can, Reservation
 from rota.model.growing import GrowingTable
-from rota.model.job_columns import CODED, SUBMITTED
+from rota.model.job_columns import STORED_NAMES, SUBMITTED
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
@@ -25,13 +25,15 @@ from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import TracedState, traced_state
 from rota.scheduler.moments.restore import Stored, refill
 from rota.scheduler.world import How
+from rota.server.policy.messages import unseal
 from rota.server.store.loading import NUMBERS
-from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow, NodeRow
+from rota.server.store.mending import NO_SPEC, UNREADABLE, told
+from rota.server.store.rows import REAL, AttemptRow, Everything, JobColumns, JobRow, NodeRow, PolicyRow
 from rota.table.state import COLUMNS, Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
-from rota.worlds.live.holds import Hold, note_of
+from rota.worlds.live.holds import RECORD, Hold, note_of
 from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.machines import LiveNode
 
@@ -69,21 +71,17 @@ def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str
     table.extend(
         columns.ids[:n],
         numbers,
-        {name: columns.names[name][:n] for name in CODED},
+        {name: columns.names[name][:n] for name in STORED_NAMES},
         columns.gpu_types[:n],
         columns.deadlines[:n],
     )
-    jobs = [
-        live_job(everything.jobs[row], everything.specs[row], everything.attempts.get(row, ()), accounts)
-        for row in sorted(everything.jobs)
-        if row < n
-    ]
+    jobs = [_as_it_lives(everything, row, accounts) for row in sorted(everything.jobs) if row < n]
     for job in jobs:
         if job.needs_trial and not job.is_over:
             table.update(job.row, **_ON_TRIAL)
     state = traced_state(table, cluster)
     nodes = [live_node(node) for node in everything.nodes]
-    policy = everything.policies.get("real")
+    policy = everything.policies.get(REAL)
     refill(state, _kept(everything, n, jobs, nodes, cluster, now, policy.reservations if policy else ()))
     state.take_trace()
     return Rebuilt(
@@ -92,8 +90,8 @@ def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str
         nodes=nodes,
         jobs=jobs,
         state=state,
-        memory=policy.memory if policy else b"",
-        wake=wake_of(policy.wake if policy else None),
+        memory=_memory(policy, everything.problems),
+        wake=_wake(policy, everything.problems),
         unseen=_unseen(everything, n, accounts),
     )
 
@@ -107,10 +105,61 @@ def _seen(columns: JobColumns) -> int:
 def _unseen(everything: Everything, first: int, accounts: Mapping[str, str]) -> Arrived:
     """The jobs from row `first` on, as the API would announce them."""
     rows = [everything.jobs[row] for row in range(first, len(everything.columns.ids))]
-    specs = everything.specs
     return Arrived(
-        [(live_job(row, specs[row.row], (), accounts), asked_job(row, specs[row.row])) for row in rows]
+        [
+            (_as_it_lives(everything, row.row, accounts), asked_job(row, everything.specs[row.row]))
+            for row in rows
+        ]
     )
+
+
+def _as_it_lives(everything: Everything, row: int, accounts: Mapping[str, str]) -> LiveJob:
+    """The job of `row`; one whose record cannot be read is set aside: held, without attempts."""
+    job, aside = everything.jobs[row], everything.aside
+    if row not in aside:
+        try:
+            lives = live_job(job, everything.specs[row], everything.attempts.get(row, ()), accounts)
+            lives.holds.pop(RECORD, None)  # it has been mended since
+            if lives.holds:
+                note_of(lives.holds)  # fails if one of them is none
+            return lives
+        except UNREADABLE as error:
+            aside[row] = f"its attempts cannot be read: {told(error)}"
+    now = replace(job.now, hold=(), capability=None, measured=None)
+    held = live_job(replace(job, now=now), everything.specs.get(row, NO_SPEC), (), accounts)
+    if not held.is_over:
+        held.holds[RECORD] = Hold(RECORD, f"its record is damaged: {aside[row]}")
+    return held
+
+
+def _wake(policy: PolicyRow | None, problems: list[str]) -> Wake:
+    """The policy's last wish, or the one that is always right: to be asked at once."""
+    try:
+        return wake_of(policy.wake if policy else None)
+    except UNREADABLE as error:
+        problems.append(f"the policy's wish to be woken cannot be read: {told(error)}")
+        return Wake()
+
+
+def _memory(policy: PolicyRow | None, problems: list[str]) -> bytes:
+    """What the policy remembers; nothing if that cannot be read: it takes over as a new one does."""
+    if policy is None or not policy.memory:
+        return b""
+    try:
+        unseal(policy.memory)
+    except Exception as error:
+        problems.append(f"the policy's memory cannot be read and begins empty: {told(error)}")
+        return b""
+    return policy.memory
+
+
+def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
+    """What the policy has reserved; none if that cannot be read, since it decides anew at once."""
+    try:
+        return tuple(Reservation(job, tuple(devices), until) for job, devices, until in said or ())
+    except UNREADABLE as error:
+        problems.append(f"the policy's reservations cannot be read: {told(error)}")
+        return ()
 
 
 def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
@@ -133,7 +182,7 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
 
 def live_node(row: NodeRow) -> LiveNode:
     """A node as the world sees it."""
-    sick = {device.index: device.why for device in row.info.devices if not device.healthy}
+    sick = {device.index: device.why or "unhealthy" for device in row.info.devices if not device.healthy}
     return LiveNode(row.position, row.info, row.state, row.reason, row.drained_by, sick)
 
 
@@ -233,7 +282,11 @@ def _kept(
     phase = numbers["phase"].astype(np.int8)
     live = [job for job in jobs if not job.is_over]
     for job in live:
-        if phase[job.row] in (Phase.PENDING, Phase.HELD):
+        if RECORD in job.holds:
+            for name in ("service_rate", "progress_rate"):
+                numbers[name][job.row] = 0.0
+            phase[job.row] = Phase.HELD
+        elif phase[job.row] in (Phase.PENDING, Phase.HELD):
             phase[job.row] = Phase.HELD if job.holds else Phase.PENDING
     columns: dict[str, Array] = {name: numbers[name] for name in COLUMNS if name != "phase"}
     columns["phase"] = phase
@@ -248,7 +301,7 @@ def _kept(
             job.attempt.grant for job in live if phase[job.row] == Phase.RUNNING and job.attempt is not None
         ],
         held={job.row: note_of(job.holds) for job in live if phase[job.row] == Phase.HELD},
-        reservations=tuple(Reservation(job, tuple(devices), until) for job, devices, until in reservations),
+        reservations=_reservations(reservations, everything.problems),
         closed_nodes=[node.position for node in nodes if node.state != "up"],
         closed_devices=[int(first[node.position]) + index for node in nodes for index in node.sick],
     )

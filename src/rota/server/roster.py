@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from rota.server.auth import Roster, TokenRecord, mint
 from rota.server.store.rows import TokenRow, UserRow
 from rota.server.store.store import Store
 from rota.wire.views import UserView
+
+log = logging.getLogger(__name__)
 
 
 class StoredRoster(Roster):
@@ -16,7 +21,7 @@ class StoredRoster(Roster):
         users = [
             UserView(name=u.name, admin=u.admin, tenant=u.tenant, account=u.account) for u in store.users()
         ]
-        super().__init__(users, [_record(row) for row in store.tokens()])
+        super().__init__(users, _records(store.tokens()))
 
     def put_user(self, user: UserView) -> None:
         """Add or replace a user."""
@@ -68,6 +73,17 @@ def token_row(token: TokenRecord) -> TokenRow:
     expires = "" if token.expires_s is None else repr(token.expires_s)
     hash_ = f"{token.id}${token.salt.hex()}${token.digest.hex()}${token.created_s!r}${expires}${token.kind}"
     return TokenRow(hash=hash_, kind=token.kind, node=token.name, at_s=token.created_s)
+
+
+def _records(rows: Iterable[TokenRow]) -> list[TokenRecord]:
+    """Those that can be read; others let nobody in."""
+    records = []
+    for row in rows:
+        try:
+            records.append(_record(row))
+        except ValueError as error:
+            log.error("a token of %s on record cannot be read and is void: %s", row.node or row.kind, error)
+    return records
 
 
 def _record(row: TokenRow) -> TokenRecord:

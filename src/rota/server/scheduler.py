@@ -108,6 +108,8 @@ class Scheduler:
         self.told = told
         self.trouble = ""
         """What keeps it from working, as a sentence; empty if nothing does."""
+        self.unreadable: list[str] = []
+        """What of the record cannot be read, as sentences."""
         self.ready = threading.Event()
         """Set once it has decided for the first time."""
         self.loop: Loop | None = None
@@ -171,6 +173,7 @@ class Scheduler:
         if self.directives.unmet is None:
             self.directives.unmet = set(self.view.nodes)
         world = self._world(built, everything)
+        self._set_aside(everything, world)
         self._start_host(built, everything)
         assert self.host is not None
         for cost in self.store.costs(limit=MEASUREMENTS):
@@ -199,6 +202,20 @@ class Scheduler:
         self._show(Step(), world.live)
         self._prepend(everything, built.unseen)
         self.directives.publish()
+
+    def _set_aside(self, everything: Everything, world: LiveWorld) -> None:
+        """Say what of the record cannot be read: once in the log, and as long as it is so in the status."""
+        for row in everything.aside.keys() & world.live.keys():
+            world.live.unsaved.job(world.live[row])
+        jobs = [
+            f"job {everything.jobs[row].id} is set aside until it is cancelled: {why}"
+            for row, why in sorted(everything.aside.items())
+            if row in everything.jobs
+        ]
+        fresh = [said for said in (*everything.problems, *jobs) if said not in self.unreadable]
+        for sentence in fresh:
+            log.error("%s", sentence)
+        self.unreadable = [*everything.problems, *jobs]
 
     def _start_host(self, built: Rebuilt, everything: Everything) -> None:
         """The policies' processes, for the new table."""
@@ -327,7 +344,8 @@ class Scheduler:
     def troubles(self) -> list[str]:
         """What keeps the scheduler or its policy from working, as sentences."""
         host = self.host
-        return [said for said in (self.trouble, host.trouble if host is not None else "") if said]
+        said = (self.trouble, host.trouble if host is not None else "", *self.unreadable)
+        return [sentence for sentence in said if sentence]
 
     def explain(self, row: int) -> WhyAnswer:
         """Why a waiting job waits, and behind whom; raises Busy."""

@@ -10,29 +10,34 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import secrets
 import socket
 import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.client.http import socket_address
 from rota.errors import WorldError
 from rota.model.atomic import replacing
 from rota.server.api.calling import Waiting
-from rota.server.auth import Peer
+from rota.server.auth import ROOT, Peer
+from rota.server.connections import Connections, CountedProtocol, most_connections
 
 LOOPBACK = "127.0.0.1"
 PORT_FILE = "controller.port"
 KEEP_ALIVE_S = 75
 SHUTDOWN_S = 5
 BACKLOG = 2048
+MOST_AT_SOCKET = 1024
+"""Connections of all accounts but the controller's own."""
 SOCKET_MODE = 0o666
 """Anybody may connect, because the gate asks the kernel who it is; the folder may say otherwise."""
 _UCRED = struct.Struct("iII")
@@ -97,13 +102,24 @@ class Serving:
                     path.unlink()
 
 
-class PeerProtocol(H11Protocol):
+class PeerProtocol(CountedProtocol):
     """HTTP/1.1 that knows the process at the other end of a UNIX socket."""
 
+    def __init__(self, port: Connections, accounts: Connections, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._port, self._accounts = port, accounts
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Ask the kernel once, when the connection is made."""
-        super().connection_made(transport)
+        """Ask the kernel once, when the connection is made; the controller's own account is not counted."""
         peer = peer_of(transport.get_extra_info("socket"))
+        if peer is None:
+            counted, who = self._port, str((transport.get_extra_info("peername") or ("",))[0])
+        else:
+            counted, who = self._accounts, str(peer.uid)
+        is_own = peer is not None and peer.uid in (ROOT, os.geteuid())
+        if not self.admit(transport, None if is_own else counted, who):
+            return
+        super().connection_made(transport)
         # The dictionary is shared by all connections: this one gets its own.
         self.app_state = {**self.app_state, "peer": peer}
 
@@ -137,9 +153,10 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: FastAPI) -> uvicorn.Config:
+    port, accounts = Connections(most_connections()), Connections(MOST_AT_SOCKET)
     return uvicorn.Config(
         app,
-        http=PeerProtocol,
+        http=partial(PeerProtocol, port, accounts),  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",
         lifespan="on",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from rota.model.grants import Grant
+from rota.model.grants import LIMITS, Grant
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
@@ -33,10 +33,13 @@ class StepRecorder:
         """Lines of the table's log that have been seen."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same devices is over."""
+        """A stretch of holding the same is over."""
         live = self.live
         assert live is not None
         job, node_of = live[grant.job], live.machines.cluster.device_node
+        limits = {name: _finite(getattr(grant, name)) for name in LIMITS}
+        if limits["batch_size"] is None:
+            limits["batch_size"] = _finite(live.table.jobs.batch_size.item(grant.job))
         nodes = [int(node_of[device]) for device in grant.devices] or [max(grant.node, 0)]
         self.intervals.append(
             IntervalRow(
@@ -51,6 +54,7 @@ class StepRecorder:
                 how=how.value,
                 overhead_s=lost.overhead_s,
                 lost_work_s=lost.work_s,
+                **limits,
             )
         )
 
@@ -101,6 +105,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
         service=state.service.item(row),
         service_rate=state.service_rate.item(row),
         placed_s=state.placed_s.item(row),
+        adjusted_s=state.adjusted_s.item(row),
         starts=state.starts.item(row),
         moves=state.moves.item(row),
         preemptions=state.preemptions.item(row),

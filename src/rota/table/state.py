@@ -38,8 +38,8 @@ class Phase(IntEnum):
 
 
 COLUMNS = (
-    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "starts", "moves",
-    "preemptions", "failures",
+    "phase", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
+    "starts", "moves", "preemptions", "failures",
 )  # fmt: skip
 """What a `State` notes about each job: arrays of these names."""
 
@@ -108,6 +108,8 @@ class State:
         """GPUs x share held now."""
         self.placed_s = np.zeros(rows)
         """Moment at which it last came to other devices."""
+        self.adjusted_s = np.zeros(rows)
+        """Moment at which what it holds was last adjusted where it is; 0 if it never was."""
         self.starts = np.zeros(rows, dtype=np.int64)
         self.moves = np.zeros(rows, dtype=np.int64)
         """How often it came to other devices after its first start: by a start, a move or a resize."""
@@ -121,7 +123,8 @@ class State:
         self.phase, self.first_start_s = whole.phase, whole.first_start_s
         self.since_s, self.run_s = whole.since_s, whole.run_s
         self.service, self.service_rate = whole.service, whole.service_rate
-        self.placed_s, self.starts, self.moves = whole.placed_s, whole.starts, whole.moves
+        self.placed_s, self.adjusted_s = whole.placed_s, whole.adjusted_s
+        self.starts, self.moves = whole.starts, whole.moves
         self.preemptions, self.failures = whole.preemptions, whole.failures
 
     # -- verbs of the loop ---------------------------------------------------------------------
@@ -227,16 +230,32 @@ class State:
     def change(self, grant: Grant) -> Grant:
         """A running job holds `grant` from now on; returns what it held.  Release all old ones first."""
         row, old = grant.job, self.grants[grant.job]
-        self._accrue(row, self.now)
         self.log.append(row)
-        if old.devices != grant.devices or old.node != grant.node:
-            self.placed_s[row] = self.now
-            self.moves[row] = self.moves.item(row) + 1
+        if old.devices == grant.devices and old.node == grant.node:
+            self._claim(grant)
+            return old
+        self._accrue(row, self.now)
+        self.placed_s[row] = self.now
+        self.moves[row] = self.moves.item(row) + 1
         self._take(grant)
         return old
 
-    def adjust(self, grant: Grant) -> None:
-        """A running job goes on where it is, by another batch size or other limits: nothing begins anew."""
+    def _claim(self, grant: Grant) -> None:
+        """A job has another claim on its devices from now on: the present stretch of running goes on."""
+        row, rate = grant.job, len(grant.devices) * grant.share
+        elapsed = self.now - self.since_s.item(row)
+        self.service[row] = self.service.item(row) + (self.service_rate.item(row) - rate) * elapsed
+        self.service_rate[row] = rate
+        self.adjusted_s[row] = self.now
+        self.grants[row] = grant
+        self.occupancy.hold(grant)
+
+    def adjust(self, grant: Grant, at_s: float) -> None:
+        """A running job goes on where it is with the same claim, by another batch size or other limits.
+
+        It holds `grant` since `at_s`: now, or earlier if it goes on as it was.
+        """
+        self.adjusted_s[grant.job] = at_s
         self.occupancy.adjust(self.grants[grant.job], grant)
         self.grants[grant.job] = grant
         self.log.append(grant.job)
@@ -251,6 +270,10 @@ class State:
         self.occupancy.hold(grant)
         self.since_s[row] = self.now
         self.service_rate[row] = len(grant.devices) * grant.share
+
+    def held_since_s(self, row: int) -> float:
+        """Moment from which the running `row` has held exactly what it holds."""
+        return max(self.since_s.item(row), self.adjusted_s.item(row))
 
     def _accrue(self, row: int, until_s: float) -> None:
         elapsed = until_s - self.since_s.item(row)
@@ -373,7 +396,7 @@ class State:
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
-    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
+    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang & (jobs.node_set < 0)
     if len(cluster.type_names) > 1:
         plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
     elif cluster.type_names and jobs.type_names:

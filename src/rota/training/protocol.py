@@ -160,6 +160,8 @@ class Page:
         file = os.open(os.path.join(str(folder), PAGE), flags, 0o600)
         self._map: Any = None
         try:
+            if os.fstat(file).st_nlink != 1:
+                raise OSError("the command page is a link to another file")
             if os.fstat(file).st_size < 8 * _WORDS:
                 os.ftruncate(file, 8 * _WORDS)
             if mapped:
@@ -216,8 +218,10 @@ def write_json(path: Folder, value: dict[str, Any]) -> None:
     """Replace `path` by `value` in one rename; OSError leaves the file before as it was."""
     target = str(path)
     temporary = f"{target}.{os.getpid()}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
+        if os.path.lexists(temporary):  # of a process that died, or put there for us to write through
+            os.unlink(temporary)
         with open(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as file:
             json.dump(value, file)
         os.replace(temporary, target)

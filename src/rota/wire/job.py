@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rota.wire.numbers import Batch, Cores, Gib, Unix
+
 MOST_GPUS = 1_000_000
 MOST_ARRAY = 10_000
 Text = Annotated[str, Field(max_length=1024)]
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.@:+/-]*$")]
 Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400.0, allow_inf_nan=False)]
-Unix = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-Gib = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
 Gpus = Annotated[int, Field(ge=0, le=MOST_GPUS)]
 
 
@@ -35,9 +35,6 @@ class Due(BaseModel):
 
     at_s: Unix
     value: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-
-
-Batch = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 
 
 class JobSpec(BaseModel):
@@ -65,7 +62,7 @@ class JobSpec(BaseModel):
     """What of it is kept between two steps; 0 if unknown."""
     gpu_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of a device, for a job on a single one."""
-    cpus: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    cpus: Cores = 0.0
     memory_gib: Gib = 0.0
     """Host memory needed in all; 0 if unknown."""
     kind: Literal["train", "opportunistic", "service"] = "train"

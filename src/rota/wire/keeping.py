@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from rota.wire.numbers import Count, Unix
+
 MOST_ROWS = 1000
 """Of one question."""
 
@@ -15,12 +17,12 @@ MOST_ROWS = 1000
 class Disk(BaseModel):
     """The file system with the agent's folder, and what ended jobs take of it."""
 
-    total_bytes: int = Field(0, ge=0)
-    free_bytes: int = Field(0, ge=0)
+    total_bytes: Count = 0
+    free_bytes: Count = 0
     """For the agent's user."""
-    files_bytes: int = Field(0, ge=0)
+    files_bytes: Count = 0
     """Logs and records of jobs of which nothing runs there, as last looked at."""
-    checkpoints_bytes: int = Field(0, ge=0)
+    checkpoints_bytes: Count = 0
     """Their checkpoints, unless a shared folder takes them."""
 
 
@@ -28,9 +30,9 @@ class Kept(BaseModel):
     """What an agent has to say of its disk."""
 
     disk: Disk
-    rows: list[int] = Field(default=[], max_length=MOST_ROWS)
+    rows: list[Count] = Field(default=[], max_length=MOST_ROWS)
     """Rows of jobs of which something lies there."""
-    submit_s: dict[int, float] = Field(default={}, max_length=MOST_ROWS)
+    submit_s: dict[Count, Unix] = Field(default={}, max_length=MOST_ROWS)
     """Unix times at which those jobs were submitted, by row, where the folders say so: of a row that belonged
     to another job before a store was restored, nothing goes."""
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, model_validator
 
 from rota.errors import InputError
+from rota.wire import numbers as n
 
 PROTOCOL = 1
 SAME_S = 0.001
@@ -140,11 +142,11 @@ class Part(BaseModel):
 class Exit(BaseModel):
     """How a part ended."""
 
-    ended_s: float
-    code: int | None = None
+    ended_s: n.Unix
+    code: n.Code | None = None
     """Exit code of the first rank that failed, or of rank 0; None if a signal ended it."""
-    signal: int | None = None
-    rank: int = 0
+    signal: n.Code | None = None
+    rank: n.Count = 0
     """The rank that `code` and `signal` belong to."""
     error: str = ""
     """Why the command could not be started; the infrastructure's fault only if `infrastructure`."""
@@ -153,22 +155,24 @@ class Exit(BaseModel):
     """Last lines of that rank's log, for the classifier: at most 4,000 characters."""
     oom: bool = False
     """The kernel killed it for memory, as far as can be told."""
+    by_itself: bool = False
+    """That rank had ended before anything was done to the part: no signal, no directive to go."""
 
 
 class ProgressReport(BaseModel):
     """What a program that imports `rota.training` last said."""
 
-    steps: int = 0
-    samples: float = 0.0
-    total_steps: int | None = None
-    loss: float | None = None
-    step_s: float | None = None
+    steps: n.Count = 0
+    samples: n.Samples = 0.0
+    total_steps: n.Count | None = None
+    loss: n.Finite | None = None
+    step_s: n.Duration | None = None
     """Mean seconds of a step, lately."""
-    batch_size: float | None = None
-    checkpoint_step: int | None = None
+    batch_size: n.Batch | None = None
+    checkpoint_step: n.Count | None = None
     """Step of the newest complete checkpoint."""
-    gradient_noise: float | None = None
-    at_s: float = 0.0
+    gradient_noise: n.Finite | None = None
+    at_s: n.Unix = 0.0
 
 
 class Capability(BaseModel):
@@ -182,7 +186,7 @@ class Capability(BaseModel):
     batch_size: bool = False
     to_host: bool = False
     """Can move its device state to host memory and back."""
-    attempt: int = 0
+    attempt: n.Count = 0
     """Attempt whose program said so, `suspend` aside; 0 if none has. Filled in by the controller."""
 
 
@@ -193,39 +197,39 @@ class Cost(BaseModel):
     """`start` (from the agent's beginning to start it until its ranks run), `ready` (from there to the end of
     the first step, as the program measured it), `step` (one of its steps, as it last said), `suspend`,
     `resume`, `checkpoint`, `leave`, `restore`, `stop`."""
-    seconds: float
-    bytes: float = 0.0
+    seconds: n.Duration
+    bytes: n.Bytes = 0.0
 
 
 class Usage(BaseModel):
     """What a part used when last looked at."""
 
-    at_s: float
-    cpu_cores: float = 0.0
+    at_s: n.Unix
+    cpu_cores: n.Cores = 0.0
     """CPU seconds per second since the look before."""
-    memory_gib: float = 0.0
-    gpu_utilisation: float | None = None
+    memory_gib: n.Gib = 0.0
+    gpu_utilisation: n.Part | None = None
     """0..1, mean over its devices."""
-    gpu_memory_gib: float | None = None
+    gpu_memory_gib: n.Gib | None = None
 
 
 class Report(BaseModel):
     """What is known of one part; fields that are None say nothing new."""
 
-    row: int
-    submit_s: float = 0.0
+    row: n.Count
+    submit_s: n.Unix = 0.0
     """As in the order that it was begun with: the row may be another job's by now."""
-    attempt: int
+    attempt: n.Count
     status: PartStatus
-    since_s: float
+    since_s: n.Unix
     """Unix time of the last change of status."""
-    started_s: float | None = None
+    started_s: n.Unix | None = None
     """Unix time at which the first rank ran."""
-    port: int | None = None
-    pids: list[int] = []
+    port: n.Port | None = None
+    pids: list[n.Count] = []
     end: Exit | None = None
     why: str = ""
-    suspended_gib: float = 0.0
+    suspended_gib: n.Gib = 0.0
     """Host memory a suspended part holds."""
     progress: ProgressReport | None = None
     capability: Capability | None = None
@@ -236,9 +240,9 @@ class Report(BaseModel):
 class DeviceInfo(BaseModel):
     """One device of a node."""
 
-    index: int
+    index: n.Device
     type: str
-    memory_gib: float = 0.0
+    memory_gib: n.Gib = 0.0
     uuid: str = ""
     healthy: bool = True
     why: str = ""
@@ -249,16 +253,24 @@ class NodeInfo(BaseModel):
 
     name: str
     address: str
-    cpus: float
-    memory_gib: float
+    cpus: n.Cores
+    memory_gib: n.Gib
     boot_id: str
-    devices: list[DeviceInfo]
+    devices: Annotated[list[DeviceInfo], Field(max_length=n.MOST_DEVICES)]
+    """Numbered from 0, in their order."""
     kind: str
     """`nvidia` or `cpu`."""
     version: str = ""
     protocol: int = PROTOCOL
     capabilities: dict[str, str] = {}
     """Probed mechanisms; why the missing ones are missing: `cuda checkpoint` -> `driver 535: needs 550`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> NodeInfo:
+        indexes = [device.index for device in self.devices]
+        if indexes != list(range(len(indexes))):
+            raise ValueError(f"devices: their indexes are {indexes[:20]}; expected 0, 1, 2, … in this order")
+        return self
 
 
 class Joined(BaseModel):
@@ -281,9 +293,9 @@ class Fetch(BaseModel):
 
 class Piece(BaseModel):
     id: str
-    offset: int
+    offset: n.Count
     text: str
-    size: int
+    size: n.Count
     """Bytes of the whole file now."""
     error: str = ""
 
@@ -291,12 +303,12 @@ class Piece(BaseModel):
 class SyncRequest(BaseModel):
     incarnation: str
     """Another value each time the agent starts."""
-    seen: int
+    seen: n.Count
     """Version up to which parts have been received from the controller `controller`."""
     controller: str
     """Incarnation of the controller that `seen` is about; empty at first."""
     wait_s: float = 20.0
-    sent_s: float | None = None
+    sent_s: n.Unix | None = None
     """Unix time on the agent's clock; what else it says of moments is told by the same clock."""
     boot_id: str = ""
     """Boot of the agent's machine: where it is the controller's as well, so is the clock."""

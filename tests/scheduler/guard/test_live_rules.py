@@ -44,7 +44,6 @@ def moment(now: float = 25.0, since: float = 5.0, **columns: Any) -> State:
         (Decision({}, [Grant(2, (0, 1))], [0]), "would be preempted"),
         (Decision({}, [Grant(0, (0,))]), "would be resized"),
         (Decision({}, [Grant(0, (2, 3))]), "would be moved"),
-        (Decision({}, [Grant(0, (0, 1), 0.5, Role.PACKED)]), "would be changed"),
     ],
 )
 def test_a_job_that_has_just_started_is_left_alone(decision: Decision, sentence: str) -> None:
@@ -65,6 +64,14 @@ def test_who_is_adjusted_is_not_disturbed(limits: dict[str, float]) -> None:
     assert MinimumRun(60.0)(state, decision) == []
     assert NoPreemption(lambda: {0})(state, decision) == []
     assert Gentle()(state, decision) == []
+
+
+def test_who_gets_another_claim_is_disturbed_but_loses_nothing() -> None:
+    state = moment()
+    decision = Decision({}, [Grant(0, (0, 1), 0.5, Role.PACKED)])
+    assert MinimumRun(60.0)(state, decision) == []
+    (refused,) = Gentle()(state, decision)
+    assert "would be changed" in refused.message
 
 
 def test_a_job_that_waits_for_its_devices_to_be_left_is_not_stopped() -> None:

@@ -7,6 +7,7 @@ import math
 import pytest
 from live_stage import Stage
 
+from rota.model.grants import Purpose, Role
 from rota.wire.sync import Capability
 
 CAN = Capability(training="1", checkpoint=True, batch_size=True)
@@ -28,7 +29,36 @@ def test_its_agent_is_told_of_another_batch_size_and_it_runs_on() -> None:
     attempt = stage.grant(row, 0, batch_size=64.0)
     assert (attempt.number, attempt.ready_s, attempt.wanted_s) == (1, ready_s, 0.0)
     assert stage.orders("n0")[row, 1].batch_size == 64.0
-    assert (stage.intervals, stage.loop.state.since_s.item(row)) == ([], since_s)
+    assert stage.loop.state.since_s.item(row) == since_s
+    assert [(one.start_s, one.end_s, one.how, one.batch_size) for one in stage.intervals] == [
+        (0.0, 3.0, "adjusted", None)
+    ]
+    stage.wait(2.0)
+    stage.end(row)
+    last = stage.intervals[-1]
+    assert (last.start_s, last.end_s, last.how, last.batch_size) == (3.0, 5.0, "finished", 64.0)
+
+
+def test_another_claim_cuts_the_record_and_begins_nothing() -> None:
+    stage = Stage(n0=2)
+    row = running(stage, CAN)
+    ready_s = stage.newest(row).ready_s
+    attempt = stage.grant(row, 0, share=0.5, role=Role.PACKED)
+    assert (attempt.number, attempt.ready_s, stage.orders("n0")[row, 1].share) == (1, ready_s, 0.5)
+    assert stage.loop.state.progress.rate.item(row) == 0.5
+    assert [(one.start_s, one.end_s, one.how, one.share) for one in stage.intervals] == [
+        (0.0, 3.0, "adjusted", 1.0)
+    ]
+
+
+def test_the_end_of_a_measurement_asks_nothing_of_its_agent() -> None:
+    stage = Stage(n0=2)
+    row = stage.submit()
+    stage.start(row, 0, purpose=Purpose.PROFILE)
+    stage.run(row, capability=CANNOT)
+    stage.grant(row, 0)
+    assert not stage.loop.state.refused
+    assert stage.loop.state.grants[row].purpose is Purpose.RUN
 
 
 @pytest.mark.parametrize(
@@ -49,3 +79,4 @@ def test_what_no_agent_can_change_is_refused_and_the_job_runs_on(
     assert (attempt.number, attempt.is_over) == (1, False)
     assert math.isnan(stage.loop.state.grants[row].batch_size)
     assert stage.orders("n0")[row, 1].batch_size is None
+    assert stage.intervals == []

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from play import play, trace_of
+from rota.model.grants import LIMITS, Grant
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
+from scripted import Scripted
 
 # A runs 0-3, gives way to the shorter B 3-5, returns 5-12; C never fits; D is held until B has ended.
 TRACE = trace_of(
@@ -55,6 +57,24 @@ def test_the_table_of_intervals() -> None:
         ("B", 3.0, 5.0, [0, 1, 2, 3], "finished"),
         ("D", 5.0, 6.0, [0], "finished"),
         ("A", 6.0, 13.0, [0, 1, 2, 3], "finished"),
+    ]
+
+
+def test_the_record_tells_how_devices_were_held_over_time() -> None:
+    """A asks for batches of 32, is granted others, and at last as it asked; B says nothing, and chooses."""
+    trace = trace_of("A 1x40 B 1x40 C 8x1@10 D 8x1@20", batch_size=[32.0, float("nan"), 1.0, 1.0])
+    policy = Scripted(
+        {"grants": [Grant(0, (0,)), Grant(1, (1,), cpus=2.0, memory_gib=3.0, gpu_memory_gib=4.0)]},
+        {"grants": [Grant(0, (0,), batch_size=64.0, power_limit_w=150.0)]},
+        {"grants": [Grant(0, (0,))]},
+    )
+    intervals = play(policy, trace, "1x4", Setting(until_s=30.0)).intervals
+    columns = ("job_id", "start_s", "end", *LIMITS)
+    assert intervals.sort("job_id", "start_s").select(columns).rows() == [
+        ("A", 0.0, "adjusted", 32.0, None, None, None, None),
+        ("A", 10.0, "adjusted", 64.0, None, None, None, 150.0),
+        ("A", 20.0, "running", 32.0, None, None, None, None),
+        ("B", 0.0, "running", None, 2.0, 3.0, 4.0, None),
     ]
 
 

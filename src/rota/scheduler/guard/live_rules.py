@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rota.model.grants import is_adjustment
+from rota.model.grants import is_adjustment, is_same_claim
 from rota.model.job_columns import JobKind
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
@@ -44,15 +44,18 @@ def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
             yield row, "preempted"
     for grant in decision.grants:
         old = state.grants.get(grant.job)
-        if old is not None and old != grant and not is_adjustment(old, grant):
-            how = "resized" if len(old.devices) != len(grant.devices) else "moved"
-            yield grant.job, how if old.devices != grant.devices else CHANGED
+        if old is None or old == grant or is_same_claim(old, grant):
+            continue
+        if is_adjustment(old, grant):
+            yield grant.job, CHANGED
+        else:
+            yield grant.job, "resized" if len(old.devices) != len(grant.devices) else "moved"
 
 
 @dataclass(frozen=True)
 class MinimumRun:
     """A job that has run for less than `min_run_s` since its present start goes on; opportunistic ones may
-    be stopped at any time.
+    be stopped at any time, and one that goes on where it is loses nothing.
 
     `began` says of a job that holds devices when its processes began to run on them, NaN if they have not:
     whoever had the devices may take his time to leave.  Until they have, it may not be stopped at all, or
@@ -69,7 +72,7 @@ class MinimumRun:
         for row, how in disturbed(state, decision):
             began_s = self.began(state, row)
             ran_s, until_s = state.now - began_s, began_s + self.min_run_s
-            if until_s <= state.now or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
+            if until_s <= state.now or how == CHANGED or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
                 continue
             if math.isnan(began_s):
                 message = f"has not begun on the devices it was given and would be {how}"

@@ -95,9 +95,9 @@ class TracedState(State):
         self._note("change", self.now, grant)
         return super().change(grant)
 
-    def adjust(self, grant: Grant) -> None:
-        self._note("adjust", self.now, grant)
-        super().adjust(grant)
+    def adjust(self, grant: Grant, at_s: float) -> None:
+        self._note("adjust", at_s, grant)
+        super().adjust(grant, at_s)
 
     def free(self, row: int) -> None:
         self._note("free", row)
@@ -219,9 +219,8 @@ class Replica:
         self.state.now = now
         self.state.change(with_one_nan(grant))
 
-    def adjust(self, now: float, grant: Grant) -> None:
-        self.state.now = now
-        self.state.adjust(with_one_nan(grant))
+    def adjust(self, at_s: float, grant: Grant) -> None:
+        self.state.adjust(with_one_nan(grant), at_s)
 
     def stop(self, now: float, row: int, phase: int, at_s: float | None) -> None:
         self.state.now = now

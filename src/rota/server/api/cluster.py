@@ -11,7 +11,7 @@ from starlette.responses import Response
 from rota.server.api.calling import Admin, AskedCluster, AskedHistory, AskedNodes, NodeName, Person, answer
 from rota.server.api.forms import Reason
 from rota.server.api.problems import refusals
-from rota.wire.job import Unix
+from rota.wire.numbers import Unix
 from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeView
 
 router = APIRouter(prefix="/v1", tags=["cluster"], responses=refusals())

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rota.wire.job import Gpus, JobSpec, Name, Seconds, Unix
+from rota.wire.job import Gpus, JobSpec, Name, Seconds
+from rota.wire.numbers import Unix
 from rota.wire.views import JobView, UserView
 
 Plain = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]

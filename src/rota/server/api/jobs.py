@@ -20,7 +20,7 @@ from rota.server.api.calling import (
 )
 from rota.server.api.forms import Act, JobChange, JobFilter, LogRequest, Submission, Submitted, Verb
 from rota.server.api.problems import refusals
-from rota.wire.job import Unix
+from rota.wire.numbers import Unix
 from rota.wire.sync import Piece
 from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
 

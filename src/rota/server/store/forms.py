@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from rota.model.job_columns import Deadline
+from rota.server.store.mending import UNREADABLE, info_of, told
 from rota.wire.sync import NodeInfo
 
 R = TypeVar("R")
@@ -69,6 +70,10 @@ def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
+def _info_out(info: NodeInfo) -> str:
+    return info.model_dump_json(exclude={"problem"})
+
+
 _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "int": (int, _same),
     "int | None": (_maybe(int), _same),
@@ -79,7 +84,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "str | None": (_maybe(clean), _same),
     "bytes": (bytes, bytes),
     "Json": (_json_out, _json_back),
-    "NodeInfo": (lambda info: info.model_dump_json(), NodeInfo.model_validate_json),
+    "NodeInfo": (_info_out, info_of),
 }
 
 
@@ -96,6 +101,7 @@ _LISTS = (
 
 
 _KINDS["Sequence[Deadline]"] = _LISTS[0], deadlines_of
+_OF_LISTS = (_LISTS[1], deadlines_of)
 
 
 class RowForm(Generic[R]):
@@ -119,3 +125,14 @@ class RowForm(Generic[R]):
         for i, back in self._back:
             read[i] = back(read[i])
         return self.kind(*read)
+
+    def mended(self, values: Sequence[Any]) -> tuple[R, list[str]]:
+        """The row as far as it can be read, and a clause for each field that cannot be: it is empty."""
+        read, problems = list(values), []
+        for i, back in self._back:
+            try:
+                read[i] = back(read[i])
+            except UNREADABLE as error:
+                read[i] = () if back in _OF_LISTS else None
+                problems.append(f"{self.names[i]} cannot be read: {told(error)}")
+        return self.kind(*read), problems

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
-from rota.model.job_columns import CODED, SUBMITTED
+from rota.model.job_columns import STORED_NAMES, SUBMITTED
 from rota.server.store import tables as t
 from rota.server.store.forms import deadlines_of
+from rota.server.store.mending import UNREADABLE, array_of, mend_numbers, mended_nodes, spec_of
 from rota.server.store.rows import AttemptRow, Everything, JobColumns, JobRow
 from rota.server.store.stored import (
     ATTEMPT,
@@ -22,18 +23,18 @@ from rota.server.store.stored import (
     NOW,
     POLICY,
     columns,
-    job_row,
+    mended_job,
     selected,
 )
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 
 _FLOATS = (
-    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "progress_base",
-    "progress_rate", "progress_since", "finish_s",
+    "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
+    "progress_base", "progress_rate", "progress_since", "finish_s",
 )  # fmt: skip
 _INTS = ("starts", "moves", "preemptions", "failures")
-_TEXTS = ("id", "gpu_types", "deadlines", *CODED)
+_TEXTS = ("id", "gpu_types", "deadlines", *STORED_NAMES)
 NUMBERS = {column.name: column.dtype for column in SUBMITTED if column.name not in _TEXTS}
 """What jobs ask for in numbers."""
 _TYPES: Mapping[str, str] = (
@@ -67,39 +68,71 @@ _LAST_DECISION = select(func.coalesce(func.max(t.decisions.c.seq), 0))
 
 def load(connection: Connection) -> Everything:
     """See `Store.load`; `connection` must be reading one moment."""
-    live = {job.row: job for job in sorted(map(job_row, connection.execute(_LIVE)), key=lambda job: job.row)}
+    aside: dict[int, str] = {}
+    live = _live(connection, aside)
+    nodes, problems = mended_nodes([NODE.row(values) for values in connection.execute(_NODES)])
+    policies = [POLICY.mended(values) for values in connection.execute(_POLICIES)]
+    commands = [COMMAND.mended(values) for values in connection.execute(OPEN_COMMANDS)]
+    problems += [f"policy {row.name}: {problem}" for row, several in policies for problem in several]
+    problems += [f"command {row.seq}: {problem}" for row, several in commands for problem in several]
     return Everything(
         facts={key: json.loads(value) for key, value in connection.execute(_FACTS)},
-        columns=_columns(connection, live),
+        columns=_columns(connection, live, aside, problems),
         jobs=live,
-        specs=parsed(connection.execute(_SPECS)),
-        attempts=_by_job(connection),
-        nodes=[NODE.row(values) for values in connection.execute(_NODES)],
-        policies={row.name: row for row in map(POLICY.row, connection.execute(_POLICIES))},
-        commands=[COMMAND.row(values) for values in connection.execute(OPEN_COMMANDS)],
+        specs=parsed(connection.execute(_SPECS), aside),
+        attempts=_by_job(connection, aside),
+        nodes=nodes,
+        policies={row.name: row for row, _ in policies},
+        commands=[row for row, several in commands if not several],
         decisions=connection.execute(_LAST_DECISION).scalar_one(),
+        aside=aside,
+        problems=problems,
     )
 
 
-def parsed(texts: Iterable[Any]) -> dict[int, JobSpec]:
-    """Specifications by row, from (row, number, text); those of an array are one object."""
+def _live(connection: Connection, aside: dict[int, str]) -> dict[int, JobRow]:
+    """Jobs that are not over, or of which an attempt may live, by row."""
+    live = {}
+    for values in connection.execute(_LIVE):
+        job, problems = mended_job(values)
+        live[job.row] = job
+        if problems:
+            aside[job.row] = problems[0]
+    return dict(sorted(live.items()))
+
+
+def parsed(texts: Iterable[Any], aside: dict[int, str] | None = None) -> dict[int, JobSpec]:
+    """Specifications by row, from (row, number, text); those of an array are one object.
+
+    What cannot be read is `NO_SPEC`, and its row is in `aside` with the reason.
+    """
     known: dict[int, JobSpec] = {}
     specs: dict[int, JobSpec] = {}
+    why: dict[int, str] = {}
     for row, number, said in texts:
         if number not in known:
-            known[number] = JobSpec.model_validate_json(said)
+            known[number], problem = spec_of(said)
+            if problem:
+                why[number] = problem
         specs[row] = known[number]
+        if aside is not None and number in why:
+            aside[row] = why[number]
     return specs
 
 
-def _by_job(connection: Connection) -> dict[int, list[AttemptRow]]:
+def _by_job(connection: Connection, aside: dict[int, str]) -> dict[int, list[AttemptRow]]:
     attempts: dict[int, list[AttemptRow]] = {}
     for values in connection.execute(_ATTEMPTS):
-        attempts.setdefault(values[0], []).append(ATTEMPT.row(values))
+        attempt, problems = ATTEMPT.mended(values)
+        attempts.setdefault(values[0], []).append(attempt)
+        if problems:
+            aside[values[0]] = f"{problems[0]} (attempt {attempt.number})"
     return attempts
 
 
-def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
+def _columns(
+    connection: Connection, live: Mapping[int, JobRow], aside: dict[int, str], problems: list[str]
+) -> JobColumns:
     """All jobs.  A few thousand at a time become arrays: their Python objects do not add up.
 
     A job that is on record no more has a place all the same, since a row is a job for ever: the next one's
@@ -111,26 +144,42 @@ def _columns(connection: Connection, live: Mapping[int, JobRow]) -> JobColumns:
     for some in connection.execute(_COLUMNS).partitions(_AT_ONCE):
         cut = dict(zip(_READ, zip(*some, strict=True), strict=True))
         rows.extend(cut["row"])
+
+        def wrong(place: int, problem: str, here: Sequence[int] = cut["row"]) -> None:
+            if here[place] in live:
+                aside[here[place]] = problem
+            else:
+                problems.append(f"job {here[place] + 1}: {problem}")
+
         for name, kind in _TYPES.items():
-            numbers[name].append(np.array(cut[name], dtype=kind))
+            numbers[name].append(array_of(cut[name], kind, name, wrong))
         for name in _TEXTS:
             texts[name].extend(cut[name])
     joined = {name: np.concatenate(pieces) for name, pieces in numbers.items()}
     if rows and len(rows) <= rows[-1]:
         _fill_gaps(rows, joined, texts)
-    types = {said: tuple(json.loads(said)) for said in set(texts["gpu_types"])}
-    deadlines = {said: deadlines_of(said) for said in set(texts["deadlines"])}
+    problems += mend_numbers(joined, texts["id"])
+    types = {said: _listed(said, lambda text: tuple(json.loads(text))) for said in set(texts["gpu_types"])}
+    deadlines = {said: _listed(said, deadlines_of) for said in set(texts["deadlines"])}
     is_live = np.zeros(len(texts["id"]), dtype=np.bool_)
     is_live[list(live)] = True
     return JobColumns(
         ids=texts["id"],
         submit_s=joined.pop("submit_s"),
         numbers=joined,
-        names={name: texts[name] for name in CODED},
+        names={name: texts[name] for name in STORED_NAMES},
         gpu_types=[types[said] for said in texts["gpu_types"]],
         deadlines=[deadlines[said] for said in texts["deadlines"]],
         live=is_live,
     )
+
+
+def _listed(text: str, read: Callable[[str], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """A list of a job's; empty if it cannot be read, which is said of the job where it lives."""
+    try:
+        return read(text)
+    except UNREADABLE:
+        return ()
 
 
 def _fill_gaps(rows: list[int], numbers: dict[str, Array], texts: dict[str, list[str]]) -> None:

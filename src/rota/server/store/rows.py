@@ -41,6 +41,8 @@ class JobState:
     service_rate: float = 0.0
     placed_s: float = 0.0
     """Moment at which it last came to other devices."""
+    adjusted_s: float = 0.0
+    """Moment at which what it holds was last adjusted where it is."""
     starts: int = 0
     moves: int = 0
     preemptions: int = 0
@@ -153,7 +155,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """A stretch of time in which a job held the same devices."""
+    """A stretch of time in which a job held the same."""
 
     row: int
     attempt: int
@@ -167,6 +169,15 @@ class IntervalRow:
     how: str
     overhead_s: float = 0.0
     lost_work_s: float = 0.0
+    batch_size: float | None = None
+    """Granted, else asked for; None if the job chose."""
+    cpus: float | None = None
+    """Granted in all; None for as many as it asked for, as for the others."""
+    memory_gib: float | None = None
+    gpu_memory_gib: float | None = None
+    """Limit on each device."""
+    power_limit_w: float | None = None
+    """Cap on each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +410,10 @@ class Everything:
     """Not done yet, oldest first."""
     decisions: int
     """Number of the newest decision."""
+    aside: dict[int, str] = field(default_factory=dict)
+    """Rows of live jobs whose records cannot be read, with the reason; whoever reads on adds to it."""
+    problems: list[str] = field(default_factory=list)
+    """What else on record cannot be read, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,14 @@ def job_row(values: Sequence[Any]) -> JobRow:
     return JobRow(row, job_id, user, submit_s, first, index, most, asked, now)
 
 
+def mended_job(values: Sequence[Any]) -> tuple[JobRow, list[str]]:
+    """As `job_row`, as far as it can be read, with a clause for each field that cannot be."""
+    row, job_id, user, submit_s, first, index, most = values[:_ASKED_AT]
+    asked, in_asked = ASKED.mended(values[_ASKED_AT:_NOW_AT])
+    now, in_now = NOW.mended(values[_NOW_AT:])
+    return JobRow(row, job_id, user, submit_s, first, index, most, asked, now), in_asked + in_now
+
+
 def job_params(job: JobRow, spec: int) -> Params:
     """All columns of a new job whose specification has the number `spec`."""
     return {**WHO.params(job), **ASKED.params(job.asked), **NOW.params(job.now), "spec": spec}

@@ -19,6 +19,7 @@ from sqlalchemy import (
     text,
 )
 
+from rota.model.grants import LIMITS
 from rota.model.job_columns import CODED, SUBMITTED, JobColumn
 
 metadata = MetaData()
@@ -108,6 +109,7 @@ jobs = Table(
     # now
     _text("state"), _int("phase"), _text("reason"), _text("hold"), _maybe_float("first_start_s"),
     _float("since_s"), _float("run_s"), _float("service"), _float("service_rate"), _float("placed_s"),
+    _float("adjusted_s"),
     _int("starts"), _int("moves"),
     _int("preemptions"), _int("failures"), _int("user_failures"), _float("progress_base"),
     _float("progress_rate"), _float("progress_since"), _maybe_float("finish_s"), _maybe_int("exit_code"),
@@ -138,6 +140,7 @@ intervals = Table(
     "intervals", metadata,
     _number(), _job(), _int("attempt"), _float("start_s"), _float("end_s"), _text("devices"), _text("nodes"),
     _float("share"), _text("role"), _text("how"), _float("overhead_s"), _float("lost_work_s"),
+    *map(_maybe_float, LIMITS),
 )  # fmt: skip
 Index("intervals_row", intervals.c.row)
 decisions = Table(

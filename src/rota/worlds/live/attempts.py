@@ -107,6 +107,11 @@ class Attempt:
         return min(now, max([began_s, *said_s]))
 
     @property
+    def steady_s(self) -> float:
+        """Since when it works on what it has, with the claim it has; infinite if it does not work yet."""
+        return math.inf if self.ready_s is None else max(self.ready_s, self.wanted_s)
+
+    @property
     def is_suspended(self) -> bool:
         """True if all of it that has not finished is in host memory."""
         held = [place.status is PartStatus.SUSPENDED for place in self.places if not place.has_finished]

@@ -14,8 +14,11 @@ BEGIN = "begin"
 BACK_OFF = "back-off"
 INFEASIBLE = "infeasible"
 ARRAY = "array"
+RECORD = "record"
+"""What is on record of the job cannot be read: it stays where it is until somebody cancels it."""
 
 _CODES = {
+    RECORD: Code.HELD,
     USER: Code.HELD,
     SUSPENDED: Code.SUSPENDED,
     DEPENDENCY: Code.DEPENDENCY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rota.model.grants import Grant, is_adjustment
+from rota.model.grants import Grant, is_same_claim
 from rota.model.units import plural
 from rota.scheduler.world import Change, How, Refusal
 from rota.wire.sync import Wanted
@@ -30,7 +30,7 @@ def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How])
             _vacate(live, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
         elif change.old is None:
             _start(live, job, change.new)
-        elif is_adjustment(change.old, change.new):
+        elif is_same_claim(change.old, change.new):
             refusals += _adjust(live, job, change.old, change.new)
         else:
             _move(live, job, change.old, change.new)
@@ -93,9 +93,10 @@ def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusa
 
     Nothing restarts: the job has begun when it began.
     """
-    if old._replace(batch_size=new.batch_size) != new:
+    if old._replace(batch_size=new.batch_size, purpose=new.purpose) != new:
         return [Refusal(job.row, "would run on under other limits, which its agents cannot change")]
-    if job.capability is not None and not job.capability.batch_size:
+    changes_batch = old._replace(purpose=new.purpose) != new
+    if changes_batch and job.capability is not None and not job.capability.batch_size:
         return [Refusal(job.row, "would go on with another batch size, and cannot change it while it runs")]
     attempt = job.attempt
     if attempt is not None and not attempt.is_over:
@@ -113,10 +114,10 @@ def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> None:
         can_resume(live.machines, job, attempt, new)
         and all(live.machines.is_cpu(p.node) for p in attempt.places)
     ):
-        is_running = attempt.ready_s is not None
+        ready_s = attempt.ready_s
         lifecycle.resume(live, job, attempt, new)
-        if is_running:
-            attempt.ready_s = live.now
+        if ready_s is not None:
+            attempt.ready_s = ready_s if old.devices == new.devices else live.now
             lifecycle.work_on(live, job, attempt)
     else:
         how = How.RESIZED if len(old.devices) != len(new.devices) else How.MIGRATED

@@ -54,8 +54,8 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
     now = _busy_now(attempt)
     if place is not first or now is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
         return
-    seconds = place.looked_s - attempt.ready_s
-    if before is not None and then is not None and before > attempt.ready_s:
+    seconds = place.looked_s - attempt.steady_s
+    if before is not None and then is not None and before > attempt.steady_s:
         seconds = place.looked_s - before
         if seconds > EVERY_S:
             _look(live, job, attempt, then, place.looked_s - EVERY_S, seconds - EVERY_S)
@@ -70,7 +70,7 @@ def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     if busy is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
         return
     now = attempt.until_s(live.now)
-    seconds = now - max(attempt.ready_s, -math.inf if first.looked_s is None else first.looked_s)
+    seconds = now - max(attempt.steady_s, -math.inf if first.looked_s is None else first.looked_s)
     if seconds > EVERY_S + SETTLED_S:
         first.looked_s = now
         _look(live, job, attempt, busy, now, seconds)
@@ -106,7 +106,7 @@ def note_speed(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     said = attempt.progress
     if said is None or not said.step_s or attempt.ready_s is None or not live.is_running(job):
         return
-    if said.at_s - live.epoch_unix_s < attempt.ready_s + SETTLED_S or attempt is not job.attempt:
+    if said.at_s - live.epoch_unix_s < attempt.steady_s + SETTLED_S or attempt is not job.attempt:
         return
     speed = (said.batch_size or 1.0) / said.step_s
     if _is_alone(live, job, attempt):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from rota.scheduler.decision import Event
-from rota.scheduler.world import How
-from rota.table.state import Phase
-from rota.wire.sync import Capability, Cost, Exit, PartStatus, Report, SyncRequest, Usage, Wanted, are_two
-from rota.worlds.live import groups, lifecycle, node_states
+from rota.wire.sync import Capability, PartStatus, Report, SyncRequest, Usage, Wanted, are_two
+from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.endings import Cause, Verdict, judge, parting
-from rota.worlds.live.holds import BACK_OFF, Hold
+from rota.worlds.live.departures import end_attempt, take_cost
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
@@ -19,9 +16,6 @@ from rota.worlds.live.parts import can_resume
 
 SAME_LOOK_S = 0.5
 """Moments of one look, told twice, differ by less: clocks that do not agree are compared anew each time."""
-_NEVER_BEGAN = "was withdrawn before it began"
-_STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
-"""Slurm's words for jobs that have failed for good."""
 
 
 def take_in(live: LiveJobs, told: ReportTold, batch: BatchBuilder) -> ReportTold | None:
@@ -65,6 +59,11 @@ def _look_at_devices(live: LiveJobs, node: LiveNode, request: SyncRequest, batch
     """Devices that have become unhealthy take no new jobs; those that are well again do."""
     first = int(live.machines.cluster.first_device[node.position])
     for device in request.devices or ():
+        if device.index >= len(node.info.devices):
+            live.unsaved.event(
+                "device", "", f"{node.name} has no device {device.index}, of which its agent told"
+            )
+            continue
         was_sick = device.index in node.sick
         if not device.healthy and not was_sick:
             node.sick[device.index] = device.why
@@ -157,7 +156,7 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
     for cost in report.costs:
         if attempt.costs.get(cost.kind) != cost.seconds:
             attempt.costs[cost.kind] = cost.seconds
-            _take_cost(live, job, cost)
+            take_cost(live, job, cost)
     if report.port is not None and attempt.port is None:
         attempt.port = report.port
         if len(attempt.places) > 1:
@@ -235,155 +234,3 @@ def _suspended(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     else:
         attempt.wanted = Wanted.LEAVE
         lifecycle.order(live, job, attempt)
-
-
-def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuilder) -> None:
-    """No process of the attempt is left: what that means for the job."""
-    end = first_end(attempt)
-    lost = next((p.why for p in attempt.places if p.status is PartStatus.LOST), "")
-    if end is None and not attempt.has_begun:
-        lost = _NEVER_BEGAN
-    _measure_step(live, job, attempt)
-    verdict = judge(end, lost, job.spec.requeue_code, live.settings.rules)
-    attempt.end_s, attempt.exit, attempt.cause = attempt.gone_s(batch.now), end, verdict.sentence
-    live.unsaved.job(job)
-    live.unsaved.attempt(attempt)
-    for place in attempt.places:
-        lifecycle.dismiss(live, place.name, job.row, job.id, attempt.number, alive=False)
-    if job.is_over:
-        attempt.how = (attempt.told or How.CANCELLED).value
-        attempt.cause = _as_told(attempt, verdict)
-        job.exit = job.exit or end
-        _leave(job, attempt)
-    elif verdict.cause is Cause.FINISHED:
-        _finish(live, job, attempt, verdict, batch)
-    elif attempt.told is not None:
-        _gone_as_told(live, job, attempt, verdict, batch)
-    elif verdict.cause is Cause.REQUEUE:
-        attempt.how = How.PREEMPTED.value
-        lifecycle.keep_work(live, job, attempt, completely=True)
-        _wait_again(live, job, attempt, How.PREEMPTED, batch)
-        _slow_down(live, job, attempt, batch)
-    else:
-        _fail(live, job, attempt, verdict, batch)
-    live.drop_if_gone(job)
-
-
-def _leave(job: LiveJob, attempt: Attempt) -> None:
-    """A job that was made to end has done so when its processes have left."""
-    is_made_to = attempt.told in (How.CANCELLED, How.TIMEOUT) and attempt.has_begun
-    if is_made_to and job.finish_s is not None and attempt.end_s is not None:
-        took_s = max(attempt.end_s - job.finish_s, 0.0)
-        job.finish_s += took_s
-        job.leaving_s += took_s
-
-
-def _measure_step(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """A step is no cost, but `ready` counts one that is none: kept once, as the attempt last said it."""
-    step_s = attempt.progress.step_s if attempt.progress is not None else None
-    if step_s is not None and "step" not in attempt.costs:
-        attempt.costs["step"] = step_s
-        _take_cost(live, job, Cost(kind="step", seconds=step_s))
-
-
-def _take_cost(live: LiveJobs, job: LiveJob, cost: Cost) -> None:
-    """Something was measured: for the record, and for decisions to come."""
-    live.unsaved.costs.append((job.row, cost))
-    live.costs.add(live.workload(job.row), cost.kind, cost.seconds)
-
-
-def first_end(attempt: Attempt) -> Exit | None:
-    """The exit that tells the story: the first that was not a success, failing that the first of all."""
-    ends = sorted((p.end for p in attempt.places if p.end is not None), key=lambda end: end.ended_s)
-    bad = [end for end in ends if end.code != 0 or end.signal is not None]
-    if len(ends) < len(attempt.places):  # a part is lost: what the others got for it says nothing
-        return next((end for end in bad if end.code is not None), None)
-    return bad[0] if bad else ends[0]
-
-
-def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder) -> None:
-    """The program has come to its end, even if it was told to go meanwhile."""
-    attempt.how = How.FINISHED.value
-    job.exit = attempt.exit
-    newest = job.attempt
-    if newest is not None and newest is not attempt and not newest.is_over:
-        lifecycle.withdraw(live, newest)
-    lifecycle.end(live, job, "COMPLETED", verdict.sentence, attempt.end_s)
-    if live.is_running(job):
-        batch.end(job.row, How.FINISHED, Phase.COMPLETED, attempt.end_s)
-    else:
-        batch.settle(job.row, Phase.COMPLETED)
-    groups.end_others(live, job, batch)
-
-
-def _gone_as_told(
-    live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder
-) -> None:
-    """It has given its devices back as it was told to: the next attempt may begin."""
-    assert attempt.told is not None
-    attempt.how = attempt.told.value
-    attempt.cause = _as_told(attempt, verdict)
-    is_saved = verdict.cause is Cause.REQUEUE or not attempt.has_begun
-    lifecycle.keep_work(live, job, attempt, completely=is_saved)
-    newest = job.attempt
-    if newest is not None and newest is not attempt and not newest.is_over:
-        lifecycle.order(live, job, newest)
-    elif live.is_running(job) and newest is attempt:
-        _wait_again(live, job, attempt, How.PREEMPTED, batch)
-
-
-def _as_told(attempt: Attempt, verdict: Verdict) -> str:
-    """Why it had to go, and how it went."""
-    how = parting(attempt.exit, verdict)
-    return f"{attempt.notice.text}; {how}" if attempt.notice is not None and attempt.has_begun else how
-
-
-def _wait_again(live: LiveJobs, job: LiveJob, attempt: Attempt, how: How, batch: BatchBuilder) -> None:
-    """The job waits for devices again, if it did not do so already."""
-    if live.is_running(job) and job.attempt is attempt:
-        batch.end(job.row, how, Phase.PENDING, attempt.end_s)
-
-
-def _slow_down(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuilder) -> None:
-    """A program that asks again and again to be run again, as soon as it runs, gets a pause."""
-    began_s = attempt.wanted_s if attempt.start_s is None else attempt.start_s
-    pause_s = live.settings.back_off.first_s
-    before = job.attempts[-2] if len(job.attempts) > 1 else None
-    is_again = before is not None and before.told is None and before.how == How.PREEMPTED
-    ran_s = attempt.until_s(batch.now) - began_s
-    if is_again and ran_s < pause_s:
-        text = f"asked to be run again after {ran_s:.1f} s"
-        lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
-
-
-def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder) -> None:
-    """A failure nobody asked for: tried again after a pause, or for good."""
-    is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
-    how = How.LOST if is_infrastructure else How.FAILED
-    attempt.how = how.value
-    lifecycle.keep_work(live, job, attempt, completely=False)
-    if is_infrastructure:
-        job.infrastructure_failures += 1
-        failures, most = job.infrastructure_failures, job.spec.retries
-    else:
-        job.user_failures += 1
-        failures, most = job.user_failures, job.spec.user_retries
-    in_trial = " in its trial on one device" if attempt.is_trial else ""
-    sentence = f"{verdict.sentence}{in_trial}"
-    live.unsaved.event("failure", job.id, f"attempt {attempt.number}: {sentence}")
-    job.cause = sentence
-    is_running = live.is_running(job)
-    if failures > most:
-        job.exit = attempt.exit
-        state = _STATE_OF.get(verdict.cause, "FAILED")
-        lifecycle.end(live, job, state, sentence, attempt.end_s)
-        if is_running:
-            batch.end(job.row, How.FAILED, Phase.FAILED, attempt.end_s)
-        else:
-            batch.settle(job.row, Phase.FAILED)
-        return
-    pause_s = live.settings.back_off.after(failures)
-    if is_running:
-        batch.end(job.row, how, Phase.PENDING, attempt.end_s)
-    text = f"{sentence}; try {failures + 1} of {most + 1}"
-    lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)

@@ -116,17 +116,27 @@ class LiveWorld:
         live, job = self.live, self.live[row]
         attempt = job.attempt
         end = live.now if attempt is None else attempt.until_s(live.now)
+        live.unsaved.job(job)
+        if how is How.ADJUSTED:
+            if attempt is not None:
+                settle(live, job, attempt)
+            return self._overhead(row, attempt, end)
         self.progress.stop(row, end)
         live.note_progress(row)
         self._how[row] = how
-        live.unsaved.job(job)
         if attempt is None or how is How.RUNNING:
             return Lost()
         settle(live, job, attempt)
-        ready = end if attempt.ready_s is None else min(end, attempt.ready_s)
         if how is How.LOST and not attempt.is_over:
             lifecycle.void(live, job, attempt, f"node {self._lost_name(attempt)} is not heard of")
-        return Lost(overhead_s=max(0.0, ready - live.state.since_s.item(row)))
+        return self._overhead(row, attempt, end)
+
+    def _overhead(self, row: int, attempt: Attempt | None, end_s: float) -> Lost:
+        """What the present interval of `row` had of starting up."""
+        if attempt is None:
+            return Lost()
+        ready_s = end_s if attempt.ready_s is None else min(end_s, attempt.ready_s)
+        return Lost(overhead_s=max(0.0, ready_s - self.live.state.held_since_s(row)))
 
     def observed(self) -> Sequence[Observation]:
         live = self.live

@@ -9,7 +9,7 @@ import polars as pl
 
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.model.grants import Constraint, Grant
+from rota.model.grants import LIMITS, Constraint, Grant
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
@@ -162,6 +162,17 @@ def _names(codes: Array, names: Sequence[str]) -> pl.Series:
     return table.gather(places)
 
 
+def _limits(intervals: Sequence[_Interval], asked_batch: Floats) -> dict[str, pl.Series]:
+    """How the devices of each interval were held; null where the grant leaves it to the job."""
+    grants = [interval[0] for interval in intervals]
+    limits = {
+        name: np.fromiter((getattr(grant, name) for grant in grants), np.float64, len(grants))
+        for name in LIMITS
+    }
+    limits["batch_size"] = np.where(np.isnan(limits["batch_size"]), asked_batch, limits["batch_size"])
+    return {name: pl.Series(values).fill_nan(None) for name, values in limits.items()}
+
+
 def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster) -> pl.DataFrame:
     intervals = recorder.intervals
     counts = np.fromiter((len(i[0].devices) for i in intervals), np.int64, len(intervals))
@@ -180,6 +191,7 @@ def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster) -> p
             "share": np.fromiter((i[0].share for i in intervals), np.float64, len(intervals)),
             "role": [i[0].role.name.lower() for i in intervals],
             "end": [str(i[3]) for i in intervals],
+            **_limits(intervals, trace.jobs.batch_size[rows]),
         },
     )
     ids = pl.Series(list(trace.jobs.ids), dtype=pl.String)

@@ -36,6 +36,7 @@ from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
 
 _PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
+_ADJUSTED = How.ADJUSTED
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -49,6 +50,10 @@ _HOW_OF = {
     Phase.FAILED: How.FAILED,
     Phase.CANCELLED: How.CANCELLED,
 }
+
+
+MOST_IN_VAIN = 10_000
+"""After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -116,6 +121,10 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
+        self._in_vain = 0
+        """Moments in a row that only the policy asked for, and in which nothing changed."""
+        self._changes = 0
+        """Length of the log of the state at the last of them."""
         self._holds = RecordedHolds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
@@ -161,8 +170,18 @@ class SimulatedWorld:
         return batch
 
     def _is_over(self) -> bool:
-        """True if no job lives, so that only further arrivals would be news."""
-        return not (self.state.running.n or self.state.waiting.n or self._holds)
+        """True if no job lives, or none will ever move, although no further one comes and none ends.
+
+        Once nothing is to come but moments that the policy asks for, and it asks time and again and changes
+        nothing, whoever waits is left waiting: the run would not end.
+        """
+        if not (self.state.running.n or self.state.waiting.n or self._holds):
+            return True
+        changes = len(self.state.log)
+        is_vain = changes == self._changes and self._fault == len(self._faults) and not self._holds
+        self._in_vain = self._in_vain + 1 if is_vain else 0
+        self._changes = changes
+        return self._in_vain > MOST_IN_VAIN
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version
@@ -239,6 +258,8 @@ class SimulatedWorld:
                 continue
             if change.old is not None and is_adjustment(change.old, new):
                 self._dirty.add(row)
+                if sharers:
+                    self._dirty.update(self._heeding(new))
                 self._begin_stretch(row, new)
                 continue
             if self.abilities.lacking and change.old is None:
@@ -406,9 +427,6 @@ class SimulatedWorld:
             same_shape = len(change.old.devices) == gpus
             if restart is Restart.NEVER or (restart is Restart.SHAPE_CHANGE and same_shape):
                 return 0.0
-            if set(change.old.devices) == set(change.new.devices):
-                # Only the share or a knob changed: a start that is under way goes on.
-                return max(self.progress.since.item(row) - self.state.now, 0.0)
             return self.costs.move(workload, gpus)
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
@@ -427,11 +445,6 @@ class SimulatedWorld:
         row, now = change.row, self.state.now
         if change.old is None or change.new is None:
             self._growing.pop(row, None)
-            return since
-        if change.old.devices == change.new.devices:
-            growing = self._growing.get(row)
-            if growing is not None:
-                self._ready[row], self._stalled[row] = growing[2], growing[2] - max(growing[1], now)
             return since
         self._growing.pop(row, None)
         if self.semantics.restart is Restart.NEVER or not set(change.old.devices) < set(change.new.devices):
@@ -469,6 +482,8 @@ class SimulatedWorld:
         now, state = self.state.now, self.state
         if state.occupancy.sharers:
             self._dirty.update(self._heeding(state.grants[row]))
+        if how is _ADJUSTED:
+            return self._split(row)
         rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
         if self._prepares:
             self._rate_before[row] = rate
@@ -490,6 +505,15 @@ class SimulatedWorld:
         if self.abilities.lacking:
             lost += self.abilities.forgone.pop(row, 0.0)
         return Lost(overhead, lost / per_s if per_s else 0.0)
+
+    def _split(self, row: int) -> Lost:
+        """A new interval of `row` begins; a start that is under way goes on in it."""
+        if self._loses_nothing:
+            return _NOTHING_LOST
+        ahead = max(self._ready[row] - self.state.now, 0.0)
+        overhead = max(self._stalled[row] - ahead, 0.0)
+        self._stalled[row] -= overhead
+        return Lost(overhead)
 
     def _stall(self, row: int, until_s: float) -> None:
         """`row`, which runs, stands still until then."""

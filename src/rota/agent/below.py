@@ -1,0 +1,74 @@
+"""Folders in places where users may write: reached name by name, never through a link.
+
+An agent that is root must not be led anywhere: a folder counts only if it is one, and belongs to whom it
+should.  All here goes by descriptors, so that nothing can be put in the way between a look and what follows.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened(top: Path) -> Iterator[int]:
+    """Descriptor of a folder that an operator names; raises OSError if there is none."""
+    fd = os.open(top, _FOLDER)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def entered(
+    fd: int, name: str, owners: Collection[int], *, mode: int | None = None, where: str = ""
+) -> Iterator[int]:
+    """Descriptor of the folder `name` in `fd`, made with `mode` if there is none and that is given.
+
+    Raises OSError: FileNotFoundError if there is none, PermissionError for a link, or one of another owner.
+    """
+    if mode is not None:
+        with suppress(FileExistsError):  # looked at below
+            os.mkdir(name, mode, dir_fd=fd)
+    try:
+        inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+    except NotADirectoryError:
+        raise PermissionError(f"{where or name} is no folder, or a link to one; remove it") from None
+    try:
+        owner = os.fstat(inner).st_uid
+        if owner not in owners:
+            raise PermissionError(f"{where or name} belongs to user {owner}; remove it")
+        yield inner
+    finally:
+        os.close(inner)
+
+
+def is_ours(fd: int, name: str) -> bool | None:
+    """Whether `name` in `fd` is a folder of this process's user; None if there is nothing."""
+    try:
+        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def mark(fd: int, name: str) -> None:
+    """Make the empty file `name` in `fd`, unless something is there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.close(os.open(name, flags, 0o644, dir_fd=fd))
+    except FileExistsError:
+        return
+
+
+def write(fd: int, name: str, text: str) -> None:
+    """Write the file `name` in `fd`, a folder that only this process's user may change."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(name, flags, 0o644, dir_fd=fd), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,701 @@
+/* The shim as a program of its own: what shim.py does, for machines where it could be compiled.
+
+       rota-shim FOLDER FD PLAN
+
+   FD is the pipe to the agent, PLAN a descriptor to read what is to be run from (`native.py` writes it).  Files,
+   locks, exit codes, named crash points and order of events are those of shim.py, which says why; the same
+   tests hold both to them.  A process of it has some 100 KB of its own where an interpreter has 6 MB, and starts
+   in a tenth of the time. */
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <math.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TAKEN = 75, NO_ROOM = 74, LEAVING = 85, LOCK_TRIES = 10, PLAN_VERSION = 1 };
+static const off_t ROOM_BYTES = 1 << 16;
+static const double ORPHAN_S = 2.0, NEVER = INFINITY;
+static const unsigned long long SMALLEST_DISK = 1 << 20;
+static const int DEAF[] = {SIGTERM, SIGINT, SIGHUP};
+static const int RESET[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ, SIGCHLD};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+typedef struct {
+    char *path, *partial;
+    int fd;
+} Room;
+
+typedef struct {
+    int number, log, error_pipe, status;
+    pid_t pid; /* 0 once it has ended */
+    double ended_s;
+    bool has_ended;
+    int core_count, *cores;
+    char **env;
+} Rank;
+
+/* What is to be run. */
+static char *workdir, **command;
+static double grace_s;
+static bool switches_user;
+static uid_t uid;
+static gid_t gid, *groups;
+static int group_count, cgroup_count, rank_count;
+static char **cgroups;
+static Rank *ranks;
+
+/* What has become of it. */
+static const char *folder, *stop_path;
+static int agent, child_ends;
+static pid_t process_group;
+static int first_failed = -1;
+static char *fault; /* why it could not be started */
+static bool infrastructure;
+
+/* -- small things ------------------------------------------------------------------------------- */
+
+static void crash_point(const char *name) {
+    const char *wanted = getenv("ROTA_CRASH_AT");
+    if (wanted && !strcmp(wanted, name)) kill(getpid(), SIGKILL);
+}
+
+static char *text(const char *format, ...) {
+    char *made;
+    va_list values;
+    va_start(values, format);
+    if (vasprintf(&made, format, values) < 0) abort();
+    va_end(values);
+    return made;
+}
+
+static void *room_for(size_t count, size_t size) {
+    void *made = calloc(count ? count : 1, size);
+    if (!made) abort();
+    return made;
+}
+
+static double seconds(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+static void tell(const char *what) {
+    ssize_t ignored = write(agent, what, 1); /* to an agent that may be dead */
+    (void)ignored;
+}
+
+/* All of a small file, ended by a zero; NULL if it cannot be read. */
+static char *content(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    size_t have = 0, size = 4096;
+    char *data = room_for(size, 1);
+    ssize_t got;
+    while ((got = read(fd, data + have, size - have - 1)) > 0) {
+        have += got;
+        if (have + 1 >= size && !(data = realloc(data, size *= 2))) abort();
+    }
+    data[have] = 0;
+    close(fd);
+    return data;
+}
+
+/* The fields of /proc/PID/stat from the state on; NULL if the process is gone. */
+static char *stat_of(pid_t pid) {
+    char *path = text("/proc/%d/stat", pid), *all = content(path);
+    free(path);
+    char *end = all ? strrchr(all, ')') : NULL;
+    if (!end) {
+        free(all);
+        return NULL;
+    }
+    memmove(all, end + 2, strlen(end + 2) + 1);
+    return all;
+}
+
+static const char *field(const char *stat, int number) {
+    while (number--) {
+        stat = strchr(stat, ' ');
+        if (!stat) return "0";
+        stat++;
+    }
+    return stat;
+}
+
+static long long oom_kills(void) {
+    char *all = content("/proc/vmstat"), *line = all ? strstr(all, "\noom_kill ") : NULL;
+    long long count = line ? atoll(line + 10) : 0;
+    free(all);
+    return count;
+}
+
+/* -- JSON --------------------------------------------------------------------------------------- */
+
+/* Length of the UTF-8 sequence at `at`; 0 if there is none. */
+static int sequence(const unsigned char *at) {
+    int length = *at >= 0xf0 && *at < 0xf5 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc2 ? 2 : 0;
+    if (*at >= 0xf5) return 0;
+    for (int i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    if (length == 3 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0))) return 0;
+    if (length == 4 && ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))) return 0;
+    return length;
+}
+
+/* As Python writes it: bytes that are no text become single surrogates. */
+static void put_string(FILE *out, const char *string) {
+    fputc('"', out);
+    for (const unsigned char *at = (const unsigned char *)string; *at; at++) {
+        int length = *at < 0x80 ? 1 : sequence(at);
+        if (*at == '"' || *at == '\\') fprintf(out, "\\%c", *at);
+        else if (*at < 0x20) fprintf(out, "\\u%04x", *at);
+        else if (!length) fprintf(out, "\\udc%02x", *at);
+        else {
+            fwrite(at, 1, length, out);
+            at += length - 1;
+        }
+    }
+    fputc('"', out);
+}
+
+static void put_identity(FILE *out, pid_t pid) {
+    char *stat = stat_of(pid), *boot = content("/proc/sys/kernel/random/boot_id");
+    if (boot) boot[strcspn(boot, "\n")] = 0;
+    fprintf(out, "\"pid\": %d, \"started\": %lld, \"boot\": ", pid, stat ? atoll(field(stat, 19)) : 0);
+    put_string(out, boot ? boot : "");
+    free(stat);
+    free(boot);
+}
+
+/* -- rooms -------------------------------------------------------------------------------------- */
+
+static int make_room(Room *room, const char *name) {
+    room->path = text("%s/%s.json", folder, name);
+    room->partial = text("%s/.%s.json.room", folder, name);
+    room->fd = open(room->partial, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    return room->fd < 0 ? errno : posix_fallocate(room->fd, 0, ROOM_BYTES);
+}
+
+/* Write the record and give it its name; returns false where the disk or file system refuses. */
+static bool fill(Room *room, const char *data, bool durable) {
+    size_t size = strlen(data), done = 0;
+    while (done < size) {
+        ssize_t wrote = pwrite(room->fd, data + done, size - done, done);
+        if (wrote < 0) return false;
+        done += wrote;
+    }
+    if (ftruncate(room->fd, size) || (durable && fsync(room->fd))) return false;
+    char *unnamed = text("%s unnamed", strrchr(room->path, '/') + 1);
+    crash_point(unnamed);
+    free(unnamed);
+    if (rename(room->partial, room->path)) return false;
+    close(room->fd);
+    if (!durable) return true;
+    int above = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the name as well */
+    bool is_kept = above >= 0 && !fsync(above);
+    if (above >= 0) close(above);
+    return is_kept;
+}
+
+/* -- processes ---------------------------------------------------------------------------------- */
+
+static bool has_children(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+/* Every living process below us, in an array that ends with 0; orphans of ours are ours again. */
+static pid_t *descendants(void) {
+    size_t count = 0, size = 256, found = 0;
+    pid_t(*table)[2] = room_for(size, sizeof *table), *below;
+    DIR *processes = has_children() ? opendir("/proc") : NULL;
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+        char *stat = stat_of(atoi(entry->d_name));
+        if (stat && ((*stat != 'Z' && *stat != 'X') || atoi(field(stat, 17)) > 1)) { /* its threads live */
+            if (count == size && !(table = realloc(table, (size *= 2) * sizeof *table))) abort();
+            table[count][0] = atoi(entry->d_name);
+            table[count++][1] = atoi(field(stat, 1));
+        }
+        free(stat);
+    }
+    if (processes) closedir(processes);
+    below = room_for(count + 1, sizeof *below);
+    pid_t parent = getpid();
+    for (size_t next = 0;; parent = below[next++]) {
+        for (size_t i = 0; i < count; i++)
+            if (table[i][1] == parent) below[found++] = table[i][0];
+        if (next >= found) break;
+    }
+    free(table);
+    return below;
+}
+
+static bool has_descendants(void) {
+    pid_t *below = descendants();
+    bool some = *below != 0;
+    free(below);
+    return some;
+}
+
+/* Send signals to everything below us; those gone already, or become another user's, are passed over. */
+static void send_all(int number, int after) {
+    pid_t *below = descendants();
+    for (pid_t *pid = below; *pid; pid++) {
+        kill(*pid, number);
+        if (after) kill(*pid, after);
+    }
+    free(below);
+}
+
+static void kill_all(void) { send_all(SIGKILL, 0); }
+
+/* Until a child ends, or for `wait_s`. */
+static void sleep_for(double wait_s) {
+    struct pollfd end = {child_ends, POLLIN, 0};
+    int wait_ms = wait_s > 1e6 ? -1 : (int)(1000 * (wait_s > 0 ? wait_s : 0)) + 1;
+    struct signalfd_siginfo ignored[16];
+    if (poll(&end, 1, wait_ms) > 0 && read(child_ends, ignored, sizeof ignored) < 0) return;
+}
+
+static bool failed(const Rank *rank) {
+    return !(WIFEXITED(rank->status) && (WEXITSTATUS(rank->status) == 0 || WEXITSTATUS(rank->status) == LEAVING));
+}
+
+/* Bury who has ended; says whether a rank has just failed, or left by checkpoint. */
+static void reap(bool *has_failed, bool *has_left) {
+    int status, first = -1;
+    *has_failed = *has_left = false;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+            if (rank->pid != pid) continue;
+            rank->pid = 0, rank->status = status, rank->has_ended = true;
+            rank->ended_s = seconds(CLOCK_REALTIME);
+            *has_left |= WIFEXITED(status) && WEXITSTATUS(status) == LEAVING;
+            *has_failed |= failed(rank);
+            if (failed(rank) && (first < 0 || rank->number < first)) first = rank->number;
+        }
+    if (first_failed < 0) first_failed = first;
+}
+
+static bool any_runs(void) {
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++)
+        if (rank->pid) return true;
+    return false;
+}
+
+/* -- the plan ----------------------------------------------------------------------------------- */
+
+static char *plan_at, *plan_end;
+
+static char *token(void) {
+    char *start = plan_at;
+    if (start >= plan_end) {
+        fprintf(stderr, "the plan of the attempt ends too early\n");
+        exit(70);
+    }
+    plan_at += strlen(start) + 1;
+    return start;
+}
+
+static int number(void) { return atoi(token()); }
+
+/* A counted list, with room for one more and NULL at its end. */
+static char **list(int *count) {
+    *count = number();
+    char **items = room_for(*count + 2, sizeof *items);
+    for (int i = 0; i < *count; i++) items[i] = token();
+    return items;
+}
+
+static void read_plan(int fd) {
+    struct stat status;
+    if (fstat(fd, &status)) exit(70);
+    char *data = room_for(status.st_size + 1, 1);
+    ssize_t size = pread(fd, data, status.st_size, 0);
+    close(fd);
+    plan_at = data, plan_end = data + (size > 0 ? size : 0);
+    if (number() != PLAN_VERSION) {
+        fprintf(stderr, "the plan of the attempt is of another version of Rota\n");
+        exit(70);
+    }
+    int count;
+    workdir = token(), grace_s = atof(token());
+    switches_user = number(), uid = strtoul(token(), NULL, 10), gid = strtoul(token(), NULL, 10);
+    char **named = list(&group_count);
+    groups = room_for(group_count, sizeof *groups);
+    for (int i = 0; i < group_count; i++) groups[i] = strtoul(named[i], NULL, 10);
+    cgroups = list(&cgroup_count), command = list(&count);
+    rank_count = number();
+    ranks = room_for(rank_count, sizeof *ranks);
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+        rank->number = number();
+        char **cores = list(&rank->core_count);
+        rank->cores = room_for(rank->core_count, sizeof *rank->cores);
+        for (int i = 0; i < rank->core_count; i++) rank->cores[i] = atoi(cores[i]);
+        rank->env = list(&count);
+    }
+}
+
+/* -- a rank begins ------------------------------------------------------------------------------ */
+
+static void write_file(const char *path, const char *what) { /* a help where the machine allows it */
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    ssize_t ignored = write(fd, what, strlen(what));
+    (void)ignored;
+    close(fd);
+}
+
+static const char *variable(char **env, const char *name) {
+    size_t length = strlen(name);
+    for (; *env; env++)
+        if (!strncmp(*env, name, length) && (*env)[length] == '=') return *env + length + 1;
+    return NULL;
+}
+
+/* Become the command, found as a shell would; returns with `errno` set where that fails. */
+static void execute(char **env) {
+    if (strchr(command[0], '/')) {
+        execve(command[0], command, env);
+        return;
+    }
+    const char *path = variable(env, "PATH");
+    int last = ENOENT, real = 0;
+    for (const char *at = path ? path : "/bin:/usr/bin";; at++) {
+        size_t length = strcspn(at, ":");
+        char *program = length ? text("%.*s/%s", (int)length, at, command[0]) : text("%s", command[0]);
+        execve(program, command, env);
+        last = errno;
+        if (!real && last != ENOENT && last != ENOTDIR) real = last;
+        free(program);
+        at += length;
+        if (!*at) break;
+    }
+    errno = real ? real : last;
+}
+
+static int limit_to(const Rank *rank) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < rank->core_count; i++) CPU_SET(rank->cores[i], &set);
+    return rank->core_count ? sched_setaffinity(0, sizeof set, &set) : 0;
+}
+
+/* In the child: turn into the rank, or tell the pipe `STEP ERRNO` and die. */
+static void become(Rank *rank, int errors, pid_t shim) {
+    const char *step = "prepare";
+    sigset_t none;
+    sigemptyset(&none);
+    if (setpgid(0, process_group)) goto broken;
+    for (int i = 0; i < cgroup_count; i++) write_file(cgroups[i], "0");
+    write_file("/proc/self/oom_score_adj", "300"); /* memory runs out: rather a rank than the shim */
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(rank->log, 1) < 0 || dup2(rank->log, 2) < 0) goto broken;
+    if (nothing > 2) close(nothing);
+    if (limit_to(rank)) goto broken;
+    if (switches_user && (setgroups(group_count, groups) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid)))
+        goto broken;
+    for (size_t i = 0; i < COUNT(RESET); i++) signal(RESET[i], SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of user would forget it */
+    if (getppid() != shim) _exit(1);           /* it died before we could ask to die with it */
+    step = "workdir";
+    if (chdir(workdir)) goto broken;
+    step = "command";
+    execute(rank->env);
+broken:;
+    int why = errno ? errno : EINVAL;
+    dprintf(errors, "%s %d", step, why);
+    _exit(!strcmp(step, "command") && why == ENOENT ? 127 : 126);
+}
+
+/* One sentence about a rank that did not begin; `*is_ours` if that is no fault of the user. */
+static char *blame(const Rank *rank, const char *step, int why, bool *is_ours) {
+    const char *name = command[0], *path = variable(rank->env, "PATH"), *reason = strerror(why);
+    *is_ours = !strcmp(step, "prepare");
+    if (*is_ours) return text("this machine could not prepare the process: %s", reason);
+    if (!strcmp(step, "workdir"))
+        return text("the working folder '%s' cannot be entered on this machine: %s", workdir, reason);
+    if (why == EACCES)
+        return text("'%s' may not be executed; `chmod +x` it, or put its interpreter before it", name);
+    if (why == ENOEXEC)
+        return text("'%s' is no program and has no `#!` line; put its interpreter before it", name);
+    if (why != ENOENT) return text("'%s' cannot be run: %s", name, reason);
+    if (!strchr(name, '/'))
+        return text("there is no command '%s' in PATH=%s", name, path ? path : "/bin:/usr/bin");
+    char *file = *name == '/' ? text("%s", name) : text("%s/%s", workdir, name);
+    bool is_there = exists(file);
+    free(file);
+    if (is_there)
+        return text("the interpreter that the first line of '%s' names is not on this machine", name);
+    return text("there is no file '%s' to run (working folder '%s')", name, workdir);
+}
+
+/* Whether the rank's command began; if not, say in its log and in the record what was wrong. */
+static void check(Rank *rank) {
+    char said[64] = "", step[32];
+    size_t have = 0;
+    for (ssize_t got; have < sizeof said - 1 && (got = read(rank->error_pipe, said + have, sizeof said - 1 - have)) > 0;)
+        have += got;
+    close(rank->error_pipe);
+    int why;
+    bool is_ours;
+    if (sscanf(said, "%31s %d", step, &why) == 2) {
+        char *sentence = blame(rank, step, why, &is_ours);
+        dprintf(rank->log, "rota: %s\n", sentence);
+        if (!fault) fault = sentence;
+        infrastructure |= is_ours;
+    }
+    close(rank->log);
+}
+
+/* -- the life of an attempt --------------------------------------------------------------------- */
+
+/* This machine is to blame: nothing of the attempt may go on. */
+static void give_up(const char *file, const char *why) {
+    fault = text("the attempt could not be started: %s%s%s", file ? file : "", file ? ": " : "", why);
+    infrastructure = true;
+    kill_all();
+}
+
+static void begin(Room *room) {
+    if (exists(stop_path)) {
+        fault = text("stopped before it began");
+        return;
+    }
+    struct statvfs disk;
+    char *logs = text("%s/logs", folder), *path;
+    if (statvfs(logs, &disk)) return give_up(logs, strerror(errno));
+    if (disk.f_blocks && (unsigned long long)disk.f_bavail * disk.f_frsize < SMALLEST_DISK)
+        return give_up(logs, "the disk is full");
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+        path = text("%s/rank-%d.log", logs, rank->number);
+        rank->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
+        struct stat status;
+        if (rank->log < 0 || fstat(rank->log, &status)) return give_up(path, strerror(errno));
+        if (!S_ISREG(status.st_mode) || status.st_nlink != 1) /* a trap that its user has set */
+            return give_up(path, "no file of its own");
+        if (switches_user && fchown(rank->log, uid, gid)) return give_up(path, strerror(errno));
+    }
+    crash_point("logs opened");
+    pid_t shim = getpid();
+    double started_s = seconds(CLOCK_REALTIME);
+    char *started = text("ROTA_STARTED_S=%.6f", started_s);
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+        int ends[2], count = 0;
+        while (rank->env[count]) count++;
+        rank->env[count] = started; /* `list` left room for it */
+        if (pipe2(ends, O_CLOEXEC)) return give_up(NULL, strerror(errno));
+        pid_t pid = fork();
+        if (pid < 0) return give_up(NULL, strerror(errno));
+        if (!pid) become(rank, ends[1], shim);
+        close(ends[1]);
+        rank->error_pipe = ends[0], rank->pid = pid;
+        if (!process_group) process_group = pid;
+        setpgid(pid, process_group); /* it does so as well: whoever comes first is right */
+        crash_point("rank started");
+    }
+    crash_point("ranks started");
+    char *data;
+    size_t size;
+    FILE *out = open_memstream(&data, &size);
+    fprintf(out, "{\"started_s\": %.6f, \"pgid\": %d, \"ranks\": [", started_s, process_group);
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+        fprintf(out, "%s{\"rank\": %d, ", rank == ranks ? "" : ", ", rank->number);
+        put_identity(out, rank->pid);
+        fprintf(out, "}");
+    }
+    fprintf(out, "]}");
+    fclose(out);
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) check(rank);
+    if (!fill(room, data, false)) return give_up(room->path, strerror(errno));
+    crash_point("ranks written");
+    tell("R");
+}
+
+/* Until every rank has ended: one that fails takes the others along. */
+static void watch(void) {
+    double terminate_s = NEVER, kill_s = NEVER;
+    while (any_runs()) {
+        sleep_for(fmin(terminate_s, kill_s) - seconds(CLOCK_MONOTONIC));
+        double now = seconds(CLOCK_MONOTONIC);
+        bool has_failed, has_left;
+        reap(&has_failed, &has_left);
+        if ((has_failed || has_left) && exists(stop_path)) has_failed = has_left = false;
+        if (has_left) terminate_s = fmin(terminate_s, now + grace_s); /* the others are about to leave as well */
+        if (has_failed) terminate_s = fmin(terminate_s, now);
+        if (now >= terminate_s && any_runs()) {
+            killpg(process_group, SIGTERM);
+            killpg(process_group, SIGCONT);
+            terminate_s = NEVER, kill_s = fmin(kill_s, now + grace_s);
+        }
+        if (now >= kill_s) {
+            kill_all();
+            kill_s = now + 0.1; /* again, for those that were born meanwhile */
+        }
+    }
+}
+
+/* A number of the plan to stop. */
+static double moment(const char *plan, const char *name) {
+    const char *at = strstr(plan, name);
+    at = at ? strchr(at, ':') : NULL;
+    return at ? atof(at + 1) : 0.0;
+}
+
+/* The ranks are gone; what they left behind goes as well, and has the time a stop grants it. */
+static void clear(void) {
+    char *plan = content(stop_path);
+    double now = seconds(CLOCK_REALTIME), until_s = now + ORPHAN_S;
+    if (plan && moment(plan, "\"terminate_s\"") <= now) /* they have had their SIGTERM */
+        until_s = moment(plan, "\"kill_s\"");
+    else
+        send_all(SIGTERM, SIGCONT);
+    free(plan);
+    while (has_descendants()) {
+        double left_s = until_s - seconds(CLOCK_REALTIME);
+        bool ignored;
+        if (left_s <= 0) kill_all();
+        sleep_for(fmin(fmax(left_s, 0.1), 1.0));
+        reap(&ignored, &ignored);
+    }
+}
+
+static char *record(long long kills_before) {
+    char *data;
+    size_t size;
+    bool is_first = true;
+    FILE *out = open_memstream(&data, &size);
+    fprintf(out, "{\"version\": 1, \"ended_s\": %.6f, \"ranks\": [", seconds(CLOCK_REALTIME));
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
+        if (!rank->has_ended) continue;
+        fprintf(out, "%s{\"rank\": %d, ", is_first ? "" : ", ", rank->number);
+        if (WIFEXITED(rank->status)) fprintf(out, "\"code\": %d, \"signal\": null", WEXITSTATUS(rank->status));
+        else fprintf(out, "\"code\": null, \"signal\": %d", WTERMSIG(rank->status));
+        fprintf(out, ", \"ended_s\": %.6f}", rank->ended_s);
+        is_first = false;
+    }
+    if (first_failed < 0) fprintf(out, "], \"first\": null, \"error\": ");
+    else fprintf(out, "], \"first\": %d, \"error\": ", first_failed);
+    put_string(out, fault ? fault : "");
+    fprintf(out, ", \"infrastructure\": %s, \"oom_kills\": %lld}", infrastructure ? "true" : "false",
+            oom_kills() - kills_before);
+    fclose(out);
+    return data;
+}
+
+/* -- from start to end -------------------------------------------------------------------------- */
+
+static bool take(int lock) {
+    for (int i = 0; i < LOCK_TRIES; i++) { /* an agent that looks whether it is taken holds it for a moment */
+        if (!flock(lock, LOCK_EX | LOCK_NB)) return true;
+        usleep(20000);
+    }
+    return false;
+}
+
+static void write_identity(Room *room) {
+    char *data;
+    size_t size;
+    FILE *out = open_memstream(&data, &size);
+    fputc('{', out);
+    put_identity(out, getpid());
+    fputc('}', out);
+    fclose(out);
+    if (!fill(room, data, false)) exit(1);
+    free(data);
+}
+
+static bool close_range_of(int first, unsigned last) {
+    return (unsigned)first > last || !syscall(SYS_close_range, first, last, 0);
+}
+
+/* No descriptor of the agent but these two: only those that Python made close by themselves. */
+static void close_others(int one, int other) {
+    int low = one < other ? one : other, high = one < other ? other : one;
+    if (close_range_of(3, low - 1) && close_range_of(low + 1, high - 1) && close_range_of(high + 1, ~0U)) return;
+    for (int fd = 3; fd < 1024; fd++) /* a kernel before 5.9 */
+        if (fd != one && fd != other) close(fd);
+}
+
+static void listen_to_children(void) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &ends, NULL);
+    child_ends = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (child_ends < 0) exit(1);
+}
+
+int main(int count, char **words) {
+    if (count != 4) return 70;
+    folder = words[1], agent = atoi(words[2]);
+    fcntl(agent, F_SETFD, FD_CLOEXEC);
+    close_others(agent, atoi(words[3]));
+    for (size_t i = 0; i < COUNT(DEAF); i++) signal(DEAF[i], SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    crash_point("shim started");
+    if (chdir("/")) return 1;
+    char *lock_path = text("%s/lock", folder), *exit_path = text("%s/exit.json", folder);
+    char *shim_path = text("%s/shim.json", folder);
+    stop_path = text("%s/stop.json", folder);
+    int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0) {
+        fprintf(stderr, "%s: %s\n", lock_path, strerror(errno));
+        return 1;
+    }
+    if (!take(lock) || exists(exit_path) || exists(shim_path)) return TAKEN;
+    crash_point("lock taken");
+    Room own, started, ended;
+    int why = make_room(&own, "shim");
+    if (!why) why = make_room(&started, "ranks");
+    if (!why) why = make_room(&ended, "exit");
+    if (why) {
+        fprintf(stderr, "no room for the exit record: %s\n", strerror(why));
+        return NO_ROOM;
+    }
+    read_plan(atoi(words[3]));
+    pid_t child = fork(); /* it shares the open file, and with it the lock */
+    if (child < 0) return 1;
+    if (child) return 0;
+    setsid();
+    prctl(PR_SET_NAME, "rota-shim", 0, 0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    crash_point("shim forked");
+    listen_to_children();
+    write_identity(&own);
+    crash_point("shim written");
+    tell("L");
+    long long kills_before = oom_kills();
+    begin(&started);
+    watch();
+    clear();
+    crash_point("all ended");
+    if (!fill(&ended, record(kills_before), true)) return 1;
+    crash_point("exit renamed");
+    return 0;
+}

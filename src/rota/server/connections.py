@@ -1,0 +1,188 @@
+"""How many connections there may be, and how long one may take to say what it wants.
+
+Whoever connects has not said who they are: half a request must not keep others out.  An address that has its
+most gets a new connection in place of its oldest one on which nothing is asked; the UNIX socket has
+descriptors of its own, which no number of connections to the port can take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Any, Protocol
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_S = 10.0
+"""From the connection, or a request's first byte, to the end of its headers."""
+BODY_S = 60.0
+"""From there to the end of its body."""
+RESERVED = 320
+"""Descriptors that connections to the port leave: the store, the policy, files, the UNIX socket."""
+MOST_DESCRIPTORS = 65_536
+MOST, LEAST = 8192, 16
+MOST_OF_ONE = 256
+"""Connections of one address; of one account at the UNIX socket."""
+_FULL = b'{"error": "too many connections are open from here; try again in a second"}'
+_LATE = b'{"error": "the request did not come in time"}'
+
+
+class Connection(Protocol):
+    """One of them, as the count knows it."""
+
+    def drop(self) -> None:
+        """Close it now."""
+        ...
+
+
+class Connections:
+    """Those that are open, by who is at the other end; oldest first, those that wait for an answer apart."""
+
+    def __init__(self, most: int, most_of_one: int = MOST_OF_ONE) -> None:
+        self.most, self.most_of_one = most, most_of_one
+        self.count = 0
+        self._idle: dict[str, dict[Connection, None]] = {}
+        self._busy: dict[str, set[Connection]] = {}
+
+    def enter(self, who: str, one: Connection) -> bool:
+        """Let one in, if need be in place of an idle one; False if all the others wait for answers."""
+        while self.of(who) >= self.most_of_one:
+            if not self._drop_idle(who):
+                return False
+        while self.count >= self.most:
+            if not self._drop_idle(max(self._idle, key=lambda name: len(self._idle[name]), default="")):
+                return False
+        self._idle.setdefault(who, {})[one] = None
+        self.count += 1
+        return True
+
+    def of(self, who: str) -> int:
+        """How many of theirs are open."""
+        return len(self._idle.get(who, ())) + len(self._busy.get(who, ()))
+
+    def ask(self, who: str, one: Connection) -> None:
+        """A request is there whole: it is not closed before it is answered."""
+        if one in self._idle.get(who, {}):
+            del self._idle[who][one]
+            self._busy.setdefault(who, set()).add(one)
+
+    def rest(self, who: str, one: Connection) -> None:
+        """It has been answered."""
+        if one in self._busy.get(who, ()):
+            self._busy[who].discard(one)
+            self._idle.setdefault(who, {})[one] = None
+
+    def leave(self, who: str, one: Connection) -> None:
+        """It is closed; nothing happens if it was taken off before."""
+        idle, busy = self._idle.get(who, {}), self._busy.get(who, set())
+        if one in idle or one in busy:
+            idle.pop(one, None)
+            busy.discard(one)
+            self.count -= 1
+        if not idle:
+            self._idle.pop(who, None)
+        if not busy:
+            self._busy.pop(who, None)
+
+    def _drop_idle(self, who: str) -> bool:
+        oldest = next(iter(self._idle.get(who, ())), None)
+        if oldest is None:
+            return False
+        self.leave(who, oldest)
+        oldest.drop()
+        return True
+
+
+def raise_descriptors() -> None:
+    """As many open files as the system lets this process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def most_connections() -> int:
+    """To the port, so that descriptors are left for all else."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else max(LEAST, min(MOST, soft - RESERVED))
+
+
+class CountedProtocol(H11Protocol):
+    """HTTP/1.1 on a connection that is counted, and closed if it does not say what it wants in time."""
+
+    def __init__(self, *args: Any, header_s: float = HEADER_S, body_s: float = BODY_S, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.counted: Connections | None = None
+        """Among which it is counted; None if it is not."""
+        self.who = ""
+        self._header_s, self._body_s = header_s, body_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._awaits: Any = None
+        """The state of the request that the timer is about."""
+        self._is_out = False
+
+    def admit(self, transport: asyncio.Transport, counted: Connections | None, who: str) -> bool:
+        """Count it; one too many is told so and closed."""
+        self.transport = transport
+        if counted is not None and not counted.enter(who, self):
+            self._is_out = True
+            transport.write(_refusal("503 Service Unavailable", _FULL))
+            transport.close()
+            return False
+        self.counted, self.who = counted, who
+        self._watch()
+        return True
+
+    def drop(self) -> None:
+        """Another connection takes its place."""
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Part of a request."""
+        if self._is_out:
+            return
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """The next one may close it."""
+        if self.counted is not None:
+            self.counted.rest(self.who, self)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is counted no longer."""
+        self._stop_timer()
+        if self.counted is not None:
+            self.counted.leave(self.who, self)
+        if not self._is_out:
+            super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """What is not here whole has to come in time."""
+        state = self.conn.their_state
+        if state is not h11.IDLE and self.counted is not None:
+            self.counted.ask(self.who, self)
+        if state is self._awaits:
+            return
+        self._stop_timer()
+        if state in (h11.IDLE, h11.SEND_BODY):
+            self._awaits = state
+            wait_s = self._header_s if state is h11.IDLE else self._body_s
+            self._timer = self.loop.call_later(wait_s, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._awaits = None
+
+    def _give_up(self) -> None:
+        if self.conn.our_state is h11.IDLE:
+            self.transport.write(_refusal("408 Request Timeout", _LATE))
+        self.transport.close()
+
+
+def _refusal(status: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -1,0 +1,173 @@
+"""Callers who have not said who they are: half requests, many connections, and the lines they have logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from serving_toys import Stage, served
+
+from rota.client import Client
+from rota.server import serving
+from rota.server.connections import Connections
+from rota.server.logging import JsonLines, Quiet
+
+HALF_HEADERS = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: "
+WHOLE = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+HALF_BODY = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+
+
+class Line:
+    """A connection that remembers whether it was closed."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def drop(self) -> None:
+        self.is_open = False
+
+
+def test_the_oldest_idle_one_makes_room() -> None:
+    count, lines = Connections(most=100, most_of_one=3), [Line() for _ in range(5)]
+    assert all(count.enter("a", line) for line in lines[:3])
+    count.ask("a", lines[0])
+    assert count.enter("a", lines[3])
+    assert [line.is_open for line in lines[:4]] == [True, False, True, True]
+    count.ask("a", lines[2])
+    count.ask("a", lines[3])
+    assert not count.enter("a", lines[4]), "all of them wait for an answer"
+    assert count.enter("b", lines[4]), "another address is another matter"
+    count.rest("a", lines[0])
+    assert count.enter("a", Line())
+    assert not lines[0].is_open
+
+
+def test_all_together_have_a_limit() -> None:
+    count = Connections(most=4, most_of_one=3)
+    many, few = [Line() for _ in range(3)], Line()
+    assert all(count.enter("many", line) for line in many)
+    assert count.enter("few", few)
+    assert count.enter("new", Line())
+    assert ([line.is_open for line in many], few.is_open, count.count) == ([False, True, True], True, 4)
+
+
+def test_who_leaves_is_counted_no_more() -> None:
+    count, line = Connections(most=1), Line()
+    assert count.enter("a", line)
+    count.leave("a", line)
+    count.leave("a", line)
+    assert (count.count, count.of("a")) == (0, 0)
+
+
+@contextmanager
+def impatient(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, most: int = 64, most_of_one: int = 8
+) -> Iterator[Stage]:
+    """An API that waits for a fifth of a second."""
+    monkeypatch.setattr(serving, "PeerProtocol", partial(serving.PeerProtocol, header_s=0.2, body_s=0.2))
+    monkeypatch.setattr(serving, "most_connections", lambda: most)
+    monkeypatch.setattr(serving, "Connections", partial(Connections, most_of_one=most_of_one))
+    with served(folder) as stage:
+        yield stage
+
+
+def opened(stage: Stage, said: bytes = b"") -> socket.socket:
+    line = socket.create_connection(("127.0.0.1", stage.serving.port), timeout=30)
+    line.sendall(said)
+    return line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [(b"", b"408"), (HALF_HEADERS, b"408"), (HALF_BODY, b"401")],
+    ids=["nothing", "half the headers", "half a body"],
+)
+def test_what_does_not_come_in_time_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, answer: bytes
+) -> None:
+    with impatient(tmp_path, monkeypatch) as stage, opened(stage, said) as line:
+        received = b""
+        while data := line.recv(4096):
+            received += data
+        assert received.startswith(b"HTTP/1.1 " + answer)
+
+
+@pytest.mark.slow
+def test_half_requests_after_a_whole_one_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        impatient(tmp_path, monkeypatch) as stage,
+        opened(stage, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as line,
+    ):
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        line.sendall(HALF_HEADERS)
+        while line.recv(4096):
+            pass
+
+
+@pytest.mark.slow
+def test_a_thousand_half_requests_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the very address that makes them, and at the socket."""
+    with impatient(tmp_path, monkeypatch) as stage:
+        lines = [opened(stage, HALF_HEADERS) for _ in range(200)]
+        try:
+            for _ in range(3):
+                assert stage.client("alice").call("GET", "/health")["ok"]
+                assert Client(str(stage.socket)).call("GET", "/v1/whoami")["admin"]
+        finally:
+            for line in lines:
+                line.close()
+
+
+@pytest.mark.slow
+def test_long_questions_are_not_closed_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for its answer is no idle connection."""
+    with impatient(tmp_path, monkeypatch) as stage:
+        answers: list[object] = []
+        job = stage.client("alice").call("POST", "/v1/jobs", {"spec": {"command": ["x"]}})["jobs"][0]["id"]
+        path = f"/v1/jobs/{job}/wait"
+        asks = threading.Thread(
+            target=lambda: answers.append(stage.client("alice").call("GET", path, query={"wait_s": 1.0}))
+        )
+        asks.start()
+        lines = [opened(stage, HALF_HEADERS) for _ in range(50)]
+        asks.join(30)
+        assert answers
+        for line in lines:
+            line.close()
+
+
+def line_at(number: int) -> logging.LogRecord:
+    return logging.LogRecord("asyncio", logging.ERROR, "a.py", number, "no more files", (), None)
+
+
+def test_a_line_again_and_again_is_written_a_few_times() -> None:
+    now = [0.0]
+    quiet = Quiet(most=3, every_s=10.0, clock=lambda: now[0])
+    records = [
+        logging.LogRecord("asyncio", logging.ERROR, "a.py", 7, "no more files", (), None) for _ in range(9)
+    ]
+    assert [quiet.filter(record) for record in records] == [True] * 3 + [False] * 6
+    assert quiet.filter(line_at(8))
+    now[0] = 11.0
+    again = line_at(7)
+    assert quiet.filter(again)
+    assert again.__dict__["left_out"] == 6
+
+
+def test_many_places_take_no_memory() -> None:
+    quiet = Quiet(most=2, places=5, clock=lambda: 0.0)
+    assert sum(quiet.filter(line_at(number)) for number in range(50)) == 5 + 2
+
+
+def test_left_out_lines_are_told_in_json() -> None:
+    record = line_at(1)
+    record.left_out = 12
+    assert json.loads(JsonLines().format(record))["left_out"] == 12
