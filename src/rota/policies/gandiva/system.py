@@ -12,7 +12,10 @@ Idea      1. Servers specialise in one size of job, so that their GPUs divide am
              job that is slower afterwards moves back.
           5. Idle GPUs of a server go to its elastic jobs, until somebody needs them.
 Departs   The paper gives rules 1 and 4 in outline; the order of choices is that of systems/gandiva.md.
-          Turns are equal, without weights.  A job that keeps its GPUs fully busy is not tried beside others.
+          Turns are equal, without weights.  Those of several servers end together where that shortens none
+          by more than half.  A job that keeps its GPUs fully busy is not tried beside others; memory leaves a
+          tenth free (the card's), and a kept pair is judged in every turn.  Nobody is moved away from a
+          neighbour that does not share his GPUs, and jobs that mind distance are moved like others.
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
           locality; several servers become one home for a job that needs them.  Other modes are the
           simplified re-implementations of later papers' simulators: see `artifact.py`.
