@@ -32,6 +32,7 @@ HOT = [
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",
     "src/rota/policies/gandiva/server_groups.py",
     "src/rota/policies/gandiva/migration.py",

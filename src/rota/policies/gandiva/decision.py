@@ -20,8 +20,8 @@ from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.placement import Placement, Seat
-from rota.policies.gandiva.server_groups import ServerGroup, can_hold, members
-from rota.policies.gandiva.server_index import EPSILON
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
+from rota.policies.gandiva.server_groups import can_hold
 from rota.policies.gandiva.standing import Standing
 from rota.policies.gandiva.swaps import Swaps
 from rota.policies.gandiva.turns import TAKES_TURNS, Fits, join_turn, take_turn

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rota.policies.gandiva.server_groups import ServerGroup, ServerGroups, members
-from rota.policies.gandiva.server_index import EPSILON
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
+from rota.policies.gandiva.server_groups import ServerGroups
 
 Move = tuple[int, int, int]
 MayMove = Callable[[int, int], bool]

@@ -14,8 +14,8 @@ from itertools import combinations
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Role
 from rota.policies.gandiva.parameters import GandivaParameters
-from rota.policies.gandiva.server_groups import ServerGroup, ServerGroups, device_memory_gib, holds
-from rota.policies.gandiva.server_index import EPSILON
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup
+from rota.policies.gandiva.server_groups import ServerGroups, device_memory_gib, holds
 from rota.scheduler.snapshot import Snapshot
 
 Pair = tuple[int, int]

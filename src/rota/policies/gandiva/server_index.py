@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from rota.policies.gandiva.server_groups import ServerGroup
-
-EPSILON = 1e-9
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup
 
 Able = Callable[[int], bool]
 """Whether a home will do."""
