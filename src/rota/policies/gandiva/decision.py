@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Leave, Role
+from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
@@ -27,7 +28,6 @@ from rota.policies.gandiva.swaps import Swaps
 from rota.policies.gandiva.turns import TAKES_TURNS, Fits, join_turn, take_turn
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.resize import feasible_counts
 from rota.table.free import mask_of
 from rota.table.state import Phase
 
@@ -59,6 +59,7 @@ class GandivaDecision:
         self.homes = standing.homes
         self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = standing.homeless
+        self.growth = Growth(snapshot, parameters, self.homeless)
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -283,7 +284,9 @@ class GandivaDecision:
             else:
                 turns.note(key, math.inf)
         if not self.homeless:
-            self.due |= {key for key in self.standing.growing if key in homes and self._may_grow(homes[key])}
+            self.due |= {
+                key for key in self.standing.growing if key in homes and self.growth.is_due(homes[key])
+            }
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
@@ -345,7 +348,7 @@ class GandivaDecision:
             self.trials.review(home)
         nodes = mask_of(home["nodes"])
         rows = self._runners(key, home, seating.tester(nodes, home["gpus"]))
-        sizes = self._grown(home, rows)
+        sizes = self.growth.sizes(home, rows, self.homes.room(home))
         self.standing.note(key)
         return [Seat(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
 
@@ -368,39 +371,6 @@ class GandivaDecision:
         home["turn_ends_s"] = end_s
         turns.note(key, end_s)
         return rows
-
-    # -- growing -----------------------------------------------------------------------------------
-
-    def _may_grow(self, home: ServerGroup) -> bool:
-        return self.now >= home["idle_since_s"] + self.p.grow_after and not self.homeless
-
-    def _grown(self, home: ServerGroup, rows: list[int]) -> dict[int, int]:
-        """GPUs of each job: elastic ones keep what is idle, and get more if that was idle for long."""
-        sizes = {row: self.sizes[row] for row in rows}
-        may_grow, room = self._may_grow(home), self.homes.room(home)
-        can_grow = False
-        for row in self._elastic(home, rows):
-            grant = self.snapshot.grants.get(row)
-            have = len(grant.devices) if grant is not None else 0
-            most = self._most(row, sizes[row] + int(max(room, 0.0)))
-            sizes[row] = most if may_grow else max(self._most(row, min(have, most)), sizes[row])
-            room -= sizes[row] - self.sizes[row]
-            can_grow |= most > sizes[row]
-        home["idle_since_s"] = self.now if can_grow else math.inf
-        return sizes
-
-    def _elastic(self, home: ServerGroup, rows: list[int]) -> list[int]:
-        """Jobs that could use more GPUs; none where they take turns, or where quotas count every GPU."""
-        if not self.p.grow or home["turn_ends_s"] < math.inf or self.snapshot.cluster.tenants:
-            return []
-        return [
-            row for row in rows if self.jobs.gpus_max.item(row) > self.sizes[row] and row not in home["pairs"]
-        ]
-
-    def _most(self, row: int, limit: int) -> int:
-        """The most GPUs, up to `limit`, that the job can use; at least those it asked for."""
-        most = min(limit, self.jobs.gpus_max.item(row))
-        return max(feasible_counts(self.jobs, row, most)[-1], self.sizes[row])
 
     # -- when to look again ------------------------------------------------------------------------
 
