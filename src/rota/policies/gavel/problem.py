@@ -88,9 +88,10 @@ class Problem:
         stated = [cluster.prices.get(name) for name in cluster.type_names]
         if not any(stated):
             return np.ones(len(stated))
-        if not all(stated):
+        missing = next((name for name in cluster.type_names if not cluster.prices.get(name)), "")
+        if missing:
             raise InputError.at(
-                f"{cluster.type_names[stated.index(None)]} has no price, by which objective=cost weighs types",
+                f"{missing} has no price, and objective=cost weighs types by it",
                 field="prices",
                 expected="prices for " + ", ".join(cluster.type_names) + ", or for none of them",
             )
