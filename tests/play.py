@@ -25,7 +25,7 @@ def job(name: str, **columns: Any) -> Job:
     values: dict[str, Any] = {
         column.name: 0 if column.default in (None, "gpus") else column.default for column in EVEN
     }
-    values |= {"gpus": 1, "tenant": "default", "group": "", "workload": ""} | columns
+    values |= {"gpus": 1, "tenant": "default", "group": "", "workload": "", "node_set": ""} | columns
     values |= {key: columns.get(key, values["gpus"]) for key in ("gpus_min", "gpus_max")}
     return Job(id=name, row=values.pop("row", -1), **values)
 

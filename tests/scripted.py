@@ -41,11 +41,15 @@ def state_of(
     now: float = 0.0,
     **columns: Any,
 ) -> State:
-    """The loop's table with all jobs submitted at their time and `running` in force since 0."""
+    """The loop's table with all jobs submitted at their time and `running` in force since 0.
+
+    Nobody is refused: what no node has now, one may have had when the job came.
+    """
     trace = trace_of(jobs, **columns) if isinstance(jobs, str) else jobs
     where = parse_cluster(cluster) if isinstance(cluster, str) else cluster
     world = SimulatedWorld(trace, where)
     state = State(world.jobs, where, world.progress)
+    state.feasible = [True] * len(trace)
     for row in range(len(trace)):
         state.submit(row)
     for grant in running:

@@ -104,8 +104,8 @@ def test_answers_in_any_order_come_to_the_same(order: list[int], data: st.DataOb
 class Clock:
     """Goes when it is told to."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now
@@ -189,12 +189,14 @@ def test_a_closed_board_says_nothing() -> None:
 )
 def test_silence(tmp_path: Path, after_s: float, silence: Silence) -> None:
     clock = Clock()
-    contact = Contact(tmp_path / "contact", clock=clock)
+    contact = Contact(tmp_path / "contact", clock=clock, wall=clock)
     assert contact.silence() is Silence.HEARD, "nobody has spoken yet, so nobody has fallen silent"
     contact.heard(clock.now, 60.0)
     clock.now += after_s
     assert contact.silence() is silence
-    assert Contact(tmp_path / "contact", clock=clock).silence() is silence, "another agent goes on counting"
+    assert Contact(tmp_path / "contact", clock=clock, wall=clock).silence() is silence, (
+        "another agent goes on counting"
+    )
     if silence is not Silence.FENCED:
         clock.now += contact.next_s() + 1e-6
         assert contact.silence() is not silence
@@ -204,7 +206,7 @@ def test_silence(tmp_path: Path, after_s: float, silence: Silence) -> None:
 
 def test_an_older_answer_does_not_make_the_silence_longer(tmp_path: Path) -> None:
     clock = Clock()
-    contact = Contact(tmp_path / "contact", clock=clock)
+    contact = Contact(tmp_path / "contact", clock=clock, wall=clock)
     contact.heard(1000.0, 10.0)
     contact.heard(990.0, 10.0)
     assert contact.fenced_s == pytest.approx(1009.0)
@@ -274,3 +276,14 @@ def test_a_log_that_is_a_trap(log: tuple[AgentFolder, Path], make: Callable[[Pat
     make(path)
     found = piece(home, 0)
     assert (found.text, found.error.startswith("the log cannot be read")) == ("", True)
+
+
+@pytest.mark.parametrize("step_s", [-7200.0, 7200.0])
+def test_a_wall_clock_that_is_set_is_no_silence(tmp_path: Path, step_s: float) -> None:
+    steady, wall = Clock(50.0), Clock(1_700_000_000.0)
+    contact = Contact(tmp_path / "contact", clock=steady, wall=wall)
+    contact.heard(steady.now, 60.0)
+    wall.now += step_s
+    assert contact.silence() is Silence.HEARD
+    steady.now += 61.0
+    assert contact.silence() is Silence.FENCED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,10 @@ def test_an_end_before_the_first_signal_is_the_programs_own(
 def test_the_first_signal_of_a_plan() -> None:
     assert StopPlan.of(10.0, grace_s=5.0, notice_s=3.0).first_s == 13.0
     assert StopPlan.of(10.0, grace_s=5.0, notice_s=3.0, signal="USR1").first_s == 10.0
+
+
+def test_the_plan_of_an_older_agent_has_unix_times() -> None:
+    form = {**StopPlan.of(time.time() + 5.0, grace_s=10.0).form(), "version": 1}
+    plan = StopPlan.read(form)
+    assert 0.0 < plan.terminate_s - time.monotonic() <= 5.0
+    assert plan.kill_s - plan.terminate_s == pytest.approx(10.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rota.knowledge.needs import Knowledge
@@ -119,6 +120,16 @@ class Undecided:
     needs: frozenset[Knowledge] = frozenset()
 
 
+class Queuer(Skips):
+    """Starts a job only once all submitted before it have run, refused ones included."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        never_ran = np.flatnonzero(snapshot.jobs.starts == 0)
+        decision.grants = [grant for grant in decision.grants if grant.job <= never_ran[0]]
+        return decision
+
+
 class Lazy(Skips):
     """Lets the second job wait for ever."""
 
@@ -212,6 +223,7 @@ BAD = [
     (Splitter, "a gang is whole", "GPUs in a gang and is granted"),
     (Keeper, "a finished job", "devices are reserved for j0, which ended"),
     (Lazy, "every job that could end alone", "never ends"),
+    (Queuer, "who can never run", "never ends because of jobs that could never run"),
     (Restless, "when nothing happens", "asked again (1) it moves"),
     (Upstart, "an empty memory", "a newcomer preempts"),
     (Seesaw, "nobody swaps", "swap there and back without news"),

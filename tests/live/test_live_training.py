@@ -111,7 +111,7 @@ def test_a_program_that_saves_nothing_is_not_resized(live: LiveCluster) -> None:
     assert f"its program saves nothing, so it would begin anew; if that is meant, `rota requeue {id}`" in str(
         error
     )
-    assert "and the cluster has 2 for it" in str(refused(live, "PATCH", f"/v1/jobs/{id}", {"gpus": 3}))
+    assert "the cluster has 2 it could use" in str(refused(live, "PATCH", f"/v1/jobs/{id}", {"gpus": 3}))
     assert live.job(id)["gpus"] == 1
     live.client.call("PATCH", f"/v1/jobs/{id}", {"gpus_min": 1, "gpus_max": 2})
     assert live.job(id)["state"] == "RUNNING", "it may have what it has"

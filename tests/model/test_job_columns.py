@@ -22,7 +22,14 @@ ASKED_BESIDE = {"name"}
 def test_the_table() -> None:
     named = [field.name for field in fields(JobTable)]
     assert [name for name in named if name in EVEN_NAMES] == EVEN_NAMES
-    assert set(named) - NAMES == {"ids", "tenant_names", "group_names", "workload_names", "type_names"}
+    assert set(named) - NAMES == {
+        "ids",
+        "tenant_names",
+        "group_names",
+        "workload_names",
+        "node_set_names",
+        "type_names",
+    }
     assert set(named) >= NAMES
 
 

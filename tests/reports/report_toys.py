@@ -14,6 +14,7 @@ from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record
 Row = dict[str, Any]
 
 _JOB = {
+    "eligible_s": None,
     "tenant": "default",
     "group": "",
     "workload": "",

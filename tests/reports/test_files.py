@@ -113,6 +113,14 @@ def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """They do not know when jobs were eligible to start."""
+    save(record([{"submit_s": 0.0, "gpus": 1, "state": "PENDING"}]), tmp_path)
+    path = tmp_path / "jobs.parquet"
+    pl.read_parquet(path).drop("eligible_s").write_parquet(path)
+    assert load(tmp_path)[0].jobs["eligible_s"].to_list() == [None]
+
+
 BROKEN = [
     # what is done to the folder                                             the message
     (lambda d: (d / "summary.json").unlink(), "no results here"),

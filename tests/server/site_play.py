@@ -61,8 +61,14 @@ class Time:
     now: float = 0.0
     epoch_unix_s: float = EPOCH_S
 
+    said: str = ""
+
     def __call__(self) -> float:
         return self.now
+
+    def trouble(self) -> str:
+        """What is wrong with it."""
+        return self.said
 
 
 class JumpingInbox(Inbox):

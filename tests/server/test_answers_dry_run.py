@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from answers_play import AskedSite, site
 
+from rota.model.reasons import Code, Constraint, noted
 from rota.model.tenants import Tenant, Tenants
 from rota.server.answering.dry_run import warnings
 from rota.wire.job import JobSpec
@@ -128,3 +129,14 @@ def test_warnings(spec: dict[str, Any], words: list[str]) -> None:
     found = warnings(JobSpec(command=["x"], **spec), now_s=1000.0)
     assert len(found) == len(words)
     assert all(text.startswith(start) for text, start in zip(found, words, strict=True)), found
+
+
+def test_what_no_quota_admits_is_held_with_the_reason(tmp_path: Path) -> None:
+    """It is on record and in nobody's way: no policy sees it."""
+    s = site(tmp_path)
+    s.with_tenants(Tenants.of(Tenant("small", quota_gpus=1, hard=True)))
+    s.until(s.submit(5.0), "COMPLETED")
+    held = s.submit(5.0, tenant="small", gpus=2)
+    s.until(s.submit(5.0, gpus=2), "COMPLETED")
+    state = s.scheduler.loop.state  # type: ignore[union-attr]
+    assert noted(state.held[held]) == Constraint(Code.QUOTA, 2.0, 1.0, "small")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rota.agent.identity import boot_id
-from rota.server.clocks import AGREE_S, by_our_clock
+from rota.server.clocks import AGREE_S, TOLD_S, Clock, by_our_clock
 from rota.wire.sync import Exit, PartStatus, ProgressReport, Report, SyncRequest, Usage
 
 NOW_S = 1_700_000_000.0
@@ -50,3 +52,67 @@ def test_one_machine_has_one_clock_however_long_a_request_waited() -> None:
     assert by_our_clock(said, NOW_S) is said
     elsewhere = request(NOW_S - 7.0).model_copy(update={"boot_id": "of another machine"})
     assert by_our_clock(elsewhere, NOW_S).reports == request(NOW_S).reports
+
+
+class Machine:
+    """A wall clock that somebody sets, and the one that nobody can."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.steady_s, self.boot = NOW_S, 500.0, "b1"
+
+    def pass_time(self, seconds: float) -> None:
+        self.wall_s += seconds
+        self.steady_s += seconds
+
+    def clock(self, kept: dict[str, Any] | None = None, last_s: float = 0.0) -> Clock:
+        """A controller starts."""
+        steady, wall = (lambda: self.steady_s), (lambda: self.wall_s)
+        return Clock(NOW_S - 1000.0, kept, last_s, boot=self.boot, wall=wall, steady=steady)
+
+
+@pytest.mark.parametrize("step_s", [-7200.0, -TOLD_S - 1, TOLD_S + 1, 7200.0])
+def test_a_step_changes_no_duration_and_is_told(step_s: float) -> None:
+    """While a controller runs, while none does, and after the next has started."""
+    machine = Machine()
+    first = machine.clock()
+    assert (first(), first.trouble()) == (1000.0, "")
+    machine.wall_s += step_s
+    machine.pass_time(60.0)
+    assert first() == 1060.0
+    second = machine.clock(first.to_keep(), last_s=1055.0)
+    machine.pass_time(60.0)
+    assert second() == 1120.0
+    way = "ahead of" if step_s > 0 else "behind"
+    assert f"{way} the cluster's" in second.trouble()
+
+
+def test_after_a_boot_the_wall_clock_says_where_the_count_begins() -> None:
+    machine = Machine()
+    first = machine.clock()
+    machine.boot, machine.steady_s, machine.wall_s = "b2", 3.0, NOW_S + 600.0
+    assert machine.clock(first.to_keep(), last_s=1000.0)() == 1600.0
+
+
+def test_a_boot_with_a_clock_that_is_late_does_not_lead_into_the_past() -> None:
+    """Nothing on record may lie ahead: run times would be negative."""
+    machine = Machine()
+    first = machine.clock()
+    machine.boot, machine.steady_s, machine.wall_s = "b2", 3.0, NOW_S - 86_400.0
+    second = machine.clock(first.to_keep(), last_s=1000.0)
+    assert second() == 1000.0
+    assert "behind the cluster's" in second.trouble()
+
+
+@pytest.mark.parametrize(
+    "kept", [None, {}, {"boot": "b1"}, {"boot": "b1", "offset_s": "x"}, {"offset_s": 5.0}]
+)
+def test_whatever_was_kept_a_clock_goes(kept: dict[str, Any] | None) -> None:
+    assert Machine().clock(kept)() == 1000.0
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_an_agent_of_this_machine_is_told_by_the_clusters_clock(step_s: float) -> None:
+    """Its wall clock is this machine's, which was set while the cluster's went on."""
+    said = request(NOW_S + step_s - 7.0).model_copy(update={"boot_id": boot_id()})
+    told = by_our_clock(said, NOW_S, NOW_S + step_s)
+    assert told.reports == request(NOW_S - 7.0).reports

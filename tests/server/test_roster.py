@@ -120,10 +120,10 @@ def admins_token(home: Path) -> str:
 
 def test_the_first_start_makes_an_admin_with_a_token(tmp_path: Path, store: Store) -> None:
     roster = StoredRoster(store)
-    first_up(tmp_path, store, roster, Config())
+    first_up(tmp_path, store, roster, Config(), 0.0)
     token = admins_token(tmp_path)
     assert knows(roster, token) == ADMIN
-    first_up(tmp_path, store, StoredRoster(store), Config(policy="srtf"))
+    first_up(tmp_path, store, StoredRoster(store), Config(policy="srtf"), 0.0)
     assert admins_token(tmp_path) == token
     assert store.policies()["real"].spec.startswith("fifo"), "afterwards `rota policy set` changes it"
 
@@ -136,5 +136,5 @@ def test_a_token_file_that_is_worth_nothing_here_is_replaced(tmp_path: Path, sto
     path.write_text(left)
     path.chmod(0o600)
     roster = StoredRoster(store)
-    first_up(tmp_path, store, roster, Config())
+    first_up(tmp_path, store, roster, Config(), 0.0)
     assert knows(roster, admins_token(tmp_path)) == ADMIN

@@ -51,7 +51,7 @@ def tables(draw: st.DrawFn) -> JobTable:
 
     gpus = np.array(column(st.integers(0, 64)))
     coded: dict[str, Any] = {}
-    for name, none in (("tenant", 0), ("group", -1), ("workload", -1)):
+    for name, none in (("tenant", 0), ("group", -1), ("workload", -1), ("node_set", -1)):
         known = tuple(draw(st.lists(names, min_size=1, max_size=3, unique=True)))
         coded |= {f"{name}_names": known, name: column(st.integers(none, len(known) - 1))}
     types = tuple(

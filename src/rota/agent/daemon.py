@@ -273,7 +273,7 @@ class Agent:
         if live.gone:
             return PartPhase.GONE
         if live.deadline_s is not None:
-            return PartPhase.DYING if live.deadline_s <= time.time() else PartPhase.STOPPING
+            return PartPhase.DYING if live.deadline_s <= time.monotonic() else PartPhase.STOPPING
         if operation is not None and operation.kind is Transition.LEAVE:
             return PartPhase.LEAVING
         if live.status is PartStatus.SUSPENDED:

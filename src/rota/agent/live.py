@@ -38,7 +38,7 @@ class Live:
     suspended: Mechanism | None = None
     """How it was suspended, while it is."""
     deadline_s: float | None = None
-    """SIGKILL comes at this Unix time; None unless it is being stopped."""
+    """SIGKILL comes at this moment of the monotonic clock; None unless it is being stopped."""
     shim: ProcessIdentity | None = None
     ranks: dict[int, ProcessIdentity] = field(default_factory=dict)
     """Rank -> its process."""

@@ -204,6 +204,7 @@ class Mechanisms:
         now, unix_s = self._now(), time.time()
         end_s = part.notice.deadline_s if part.notice is not None and part.notice.deadline_s > unix_s else 0.0
         left_s = max(0.0, (end_s or unix_s + part.grace_s) - unix_s)
+        left_s = min(left_s, part.notice_s + part.grace_s)  # whatever the clocks of the two machines say
         signals_s = left_s - min(SIGNALS_S, left_s / 4)
         sequence = relay.direct(protocol.LEAVE, _text(part.notice), unix_s + signals_s)
         self.operations[live.key] = Operation(

@@ -569,14 +569,14 @@ static double moment(const char *plan, const char *name) {
 /* The ranks are gone; what they left behind goes as well, and has the time a stop grants it. */
 static void clear(void) {
     char *plan = content(stop_path);
-    double now = seconds(CLOCK_REALTIME), until_s = now + ORPHAN_S;
+    double now = seconds(CLOCK_MONOTONIC), until_s = now + ORPHAN_S;
     if (plan && moment(plan, "\"terminate_s\"") <= now) /* they have had their SIGTERM */
         until_s = moment(plan, "\"kill_s\"");
     else
         send_all(SIGTERM, SIGCONT);
     free(plan);
     while (has_descendants()) {
-        double left_s = until_s - seconds(CLOCK_REALTIME);
+        double left_s = until_s - seconds(CLOCK_MONOTONIC);
         bool ignored;
         if (left_s <= 0) kill_all();
         sleep_for(fmin(fmax(left_s, 0.1), 1.0));

@@ -254,7 +254,7 @@ class AttemptKeeper:
 
     def clear(self) -> None:
         """The ranks are gone; what they left behind goes as well, and has the time a stop grants it."""
-        plan, now = read(self.stop) if os.path.exists(self.stop) else {}, time.time()
+        plan, now = read(self.stop) if os.path.exists(self.stop) else {}, time.monotonic()
         until_s = now + ORPHAN_S
         if plan and plan["terminate_s"] <= now:  # they have had their SIGTERM
             until_s = plan["kill_s"]
@@ -263,7 +263,7 @@ class AttemptKeeper:
                 quietly(os.kill, pid, signal.SIGTERM)
                 quietly(os.kill, pid, signal.SIGCONT)
         while descendants(os.getpid()):
-            left_s = until_s - time.time()
+            left_s = until_s - time.monotonic()
             if left_s <= 0:
                 self.kill()
             self.sleep(min(max(left_s, 0.1), 1.0))

@@ -1,14 +1,21 @@
-"""A stop is a plan on disk with absolute times: whoever finds it goes on with the countdown."""
+"""A stop is a plan on disk with absolute times: whoever finds it goes on with the countdown.
+
+Its times are of the machine's monotonic clock, which every process of one boot reads alike: setting the wall
+clock changes no countdown.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+VERSION = 2
 
 
 @dataclass(frozen=True)
 class StopPlan:
-    """Notice signal at once, SIGTERM at `terminate_s`, SIGKILL at `kill_s`; all Unix times."""
+    """Notice signal at once, SIGTERM at `terminate_s`, SIGKILL at `kill_s`, by the monotonic clock."""
 
     since_s: float
     terminate_s: float
@@ -49,9 +56,14 @@ class StopPlan:
 
     def form(self) -> dict[str, Any]:
         """The content of `stop.json`; the shim reads its two times as well."""
-        return {"version": 1, **asdict(self)}
+        return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> StopPlan:
-        """From `stop.json`."""
-        return cls(**{name: value[name] for name in cls.__dataclass_fields__})
+        """From `stop.json`; that of an older agent has Unix times."""
+        plan = cls(**{name: value[name] for name in cls.__dataclass_fields__})
+        if value["version"] == VERSION:
+            return plan
+        by_s = time.monotonic() - time.time()
+        times = {name: getattr(plan, name) + by_s for name in ("since_s", "terminate_s", "kill_s")}
+        return replace(plan, **times)

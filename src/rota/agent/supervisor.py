@@ -118,13 +118,12 @@ class Supervisor:
         group.  A second call can bring the end nearer, never put it off.  `notice.deadline_s` is filled in.
         Nothing happens to an attempt that is gone.  The countdown goes on in `wait`.
         """
-        self._plan(
-            live, StopPlan.of(self._clock(), grace_s=grace_s, notice_s=notice_s, signal=signal), notice
-        )
+        plan = StopPlan.of(time.monotonic(), grace_s=grace_s, notice_s=notice_s, signal=signal)
+        self._plan(live, plan, notice)
 
     def kill(self, live: Live, reason: str = "") -> None:
         """SIGKILL to every process of the attempt now; its shim writes the record."""
-        plan = StopPlan.of(self._clock(), grace_s=0.0)
+        plan = StopPlan.of(time.monotonic(), grace_s=0.0)
         notice = Notice(reason=reason) if reason else None
         self._plan(live, replace(plan, terminated=True), notice)
 
@@ -249,7 +248,8 @@ class Supervisor:
             if new == old:
                 return
             if notice is not None and (old is None or new.kill_s < old.kill_s):
-                said = notice.model_copy(update={"deadline_s": new.kill_s})
+                deadline_s = self._clock() + new.kill_s - time.monotonic()
+                said = notice.model_copy(update={"deadline_s": deadline_s})
                 watch.keep(NOTICE, said.model_dump(mode="json"), mode=0o644)
                 crash_point("notice written")
             watch.keep(STOP, new.form())

@@ -78,7 +78,9 @@ class AttemptWatch:
         stop, suspend = folder.read(STOP), folder.read(SUSPEND)
         if stop is not None:
             watch.take(plan := StopPlan.read(stop))
-            watch._signalled_s = plan.first_s  # whoever made it may have died after it was followed
+            watch._signalled_s = watch._unix_s(
+                plan.first_s
+            )  # whoever made it may have died after it was followed
         if suspend is not None:
             live.suspended = Mechanism(suspend["mechanism"])
         return watch
@@ -121,11 +123,16 @@ class AttemptWatch:
             record = verdict(self._clock(), f"the records in {folder.path} cannot be read: {error}")
         if record is None:
             return False
-        killed_s = self.plan.kill_s if self.plan and self.plan.kill_s <= self._clock() else None
+        is_killed = self.plan is not None and self.plan.kill_s <= time.monotonic()
+        killed_s = self._unix_s(self.plan.kill_s) if self.plan is not None and is_killed else None
         self.live.end = exit_of(record, folder, killed_s, self._touched_s())
         lost = bool(record.get("lost"))
         self._gone(PartStatus.LOST if lost else PartStatus.ENDED, record["error"] if lost else "")
         return True
+
+    def _unix_s(self, steady_s: float) -> float:
+        """A moment of the monotonic clock as the wall clock tells it now."""
+        return self._clock() + steady_s - time.monotonic()
 
     def _touched_s(self) -> float | None:
         """The moment from which its end may be our doing; None if nothing was done to it."""
@@ -312,7 +319,7 @@ class AttemptWatch:
 
     def _follow(self, plan: StopPlan) -> float:
         """Take the steps of the plan that are due; returns the seconds until the next one."""
-        live, now_s = self.live, self._clock()
+        live, now_s = self.live, time.monotonic()
         assert live.shim is not None
         if not live.shim.alive():
             return LOOK_S  # we shall hear of it; its numbers may be another's by now
@@ -321,21 +328,21 @@ class AttemptWatch:
         if live.pgid is None:
             return LOOK_S  # the ranks are being started
         if plan.notice_signal and not plan.noticed:
-            self._mark(now_s)
+            self._mark()
             send((one.pid for one in live.ranks.values() if one.alive()), getattr(signal, plan.notice_signal))
             self._rouse()
             plan = self._done(replace(plan, noticed=True))
         if now_s >= plan.terminate_s and not plan.terminated:
-            self._mark(now_s)
+            self._mark()
             send_group(live.pgid, signal.SIGTERM)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)
 
-    def _mark(self, now_s: float) -> None:
+    def _mark(self) -> None:
         """It is about to get its first signal, if it has not had one."""
         if self._signalled_s is None:
-            self._signalled_s = now_s
+            self._signalled_s = self._clock()
 
     def _done(self, plan: StopPlan) -> StopPlan:
         """Note a step that was taken."""
@@ -360,7 +367,7 @@ class AttemptWatch:
 
     def _kill(self, shim: int, late_s: float) -> float:
         """SIGKILL to all, again and again: what was born meanwhile goes too."""
-        self._mark(self._clock())
+        self._mark()
         kill_tree(shim)
         send([shim], signal.SIGCONT)  # somebody may have stopped it
         self._kills += 1

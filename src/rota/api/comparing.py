@@ -16,6 +16,7 @@ from typing import cast
 
 import numpy as np
 
+from rota.api.remarks import refused_remarks, stuck_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -139,6 +140,8 @@ def simulate(
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
         remarks=(
+            *refused_remarks(whole, where),
+            *stuck_remarks(records),
             *_remarks(whole, where, shows_observed),
             *_idle_remark(records, cluster),
             *_costs_remark(setting.costs),

@@ -105,7 +105,7 @@ class _RecordedCluster:
         self.cluster = cluster
         self.occupancy = Occupancy(cluster, jobs)
         self.grants: dict[int, Grant] = {}
-        self._nodes: dict[int, int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
 
     def begin(self, row: int) -> tuple[int, ...]:
         """The devices that `row` is given; none if there is no room."""
@@ -139,11 +139,15 @@ class _RecordedCluster:
         return (min(room)[1],) if room else ()
 
     def _acceptable(self, row: int) -> int:
-        """Bit mask of the nodes with a GPU type that the job accepts."""
+        """Bit mask of the nodes that the job accepts, by their GPU type and by what it says of nodes."""
         wanted = self.jobs.gpu_types.item(row)
-        if wanted not in self._nodes:
+        kind = wanted, self.jobs.node_set.item(row)
+        if kind not in self._nodes:
             names = self.jobs.types_in(wanted)
             types = self.cluster.node_type.tolist()
             accepted = [not wanted or self.cluster.type_names[code] in names for code in types]
-            self._nodes[wanted] = mask_of([node for node, is_ok in enumerate(accepted) if is_ok])
-        return self._nodes[wanted]
+            admitted = self.cluster.admitted(self.jobs.name_of("node_set", row))
+            self._nodes[kind] = mask_of(
+                [node for node in np.flatnonzero(admitted).tolist() if accepted[node]]
+            )
+        return self._nodes[kind]

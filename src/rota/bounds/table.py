@@ -50,6 +50,7 @@ def record_of(
         "trace": trace.source,
         "format": trace.format,
         "jobs": len(trace),
+        **trace.calendar,
         "cluster": cluster.describe(),
     }
     return Record(

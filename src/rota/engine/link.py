@@ -170,13 +170,13 @@ class Link:
 
     def _ask(self, asked: QuestionBasis, parcel: Parcel, wait_s: float, *, complete: bool) -> None:
         """One question and its answer."""
-        asked_s = time.time()
+        asked_s = time.monotonic()
         request = SyncRequest(
             incarnation=self._incarnation,
             seen=asked.seen,
             controller=asked.controller,
             wait_s=wait_s,
-            sent_s=asked_s,
+            sent_s=time.time(),
             boot_id=self._boot_id,
             reports=parcel.reports,
             complete=complete,

@@ -33,26 +33,32 @@ class Contact:
     """When the controller was heard last; thread-safe."""
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], float] = time.time, lost_after_s: float = 60.0
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        lost_after_s: float = 60.0,
     ) -> None:
-        """`path` is the file whose time stamp survives this process."""
+        """`path` is the file whose time stamp survives this process; silence is counted by `clock`."""
         self.lost_after_s = lost_after_s
-        self._path, self._clock = path, clock
+        self._path, self._clock, self._wall = path, clock, wall
         self._lock = threading.Lock()
-        self._written_s = 0.0
+        self._written_s = -float("inf")
         try:
-            self._last_s: float | None = path.stat().st_mtime
+            silent_s = max(0.0, wall() - path.stat().st_mtime)
+            self._last_s: float | None = clock() - silent_s
         except FileNotFoundError:
             self._last_s = None
 
     def heard(self, asked_s: float, lost_after_s: float) -> None:
-        """A question asked at the Unix time `asked_s` was answered."""
+        """A question asked at `asked_s`, of the monotonic clock, was answered."""
         with self._lock:
             self.lost_after_s = lost_after_s
-            self._last_s = max(asked_s, self._last_s or 0.0)
+            self._last_s = asked_s if self._last_s is None else max(asked_s, self._last_s)
             if abs(self._last_s - self._written_s) >= min(1.0, lost_after_s / 20):
                 self._written_s = self._last_s
-                self._write(self._last_s)
+                self._write(self._wall() - (self._clock() - self._last_s))
 
     def _write(self, last_s: float) -> None:
         """Without the file the next agent counts from anew: worse, but no reason to end."""
@@ -67,7 +73,7 @@ class Contact:
 
     @property
     def fenced_s(self) -> float:
-        """Unix time at which parts that fence themselves are killed, if nothing is heard until then."""
+        """When parts that fence themselves are killed, if nothing is heard; by the monotonic clock."""
         with self._lock:
             return self._moment(max(FENCED_AT * self.lost_after_s, self.lost_after_s - LATEST_S))
 

@@ -38,11 +38,12 @@ def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
     values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS if name not in CODED}
     for column in CODED:
         names = f"{column}_names"
-        jobs[names], values[column] = _code(jobs[names], getattr(job, column))
+        jobs[names], values[column] = _code(jobs.get(names, ()), getattr(job, column))
     jobs["type_names"], values["gpu_types"] = _mask(jobs["type_names"], types)
     values["submit_s"] = state["now"]
     for name in JOB_COLUMNS:
-        jobs[name] = read_only(np.append(jobs[name], np.asarray(values[name], dtype=jobs[name].dtype)))
+        if name in jobs:  # moments of earlier versions lack some
+            jobs[name] = read_only(np.append(jobs[name], np.asarray(values[name], dtype=jobs[name].dtype)))
     if job.deadlines:
         jobs["deadlines"] = {**jobs["deadlines"], len(jobs["ids"]): [list(one) for one in job.deadlines]}
     jobs["ids"] = [*jobs["ids"], job.id]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rota.model.columns import Ints
-from rota.model.feasible import feasible_rows, host_need, host_shortfalls
+from rota.model.feasible import feasible_rows
 from rota.model.reasons import noted
 from rota.scheduler.moments.packing import Packed, unpack_cluster, unpack_jobs
 from rota.table.state import Phase, State
@@ -73,7 +73,7 @@ def _words(why: str) -> str:
 def _fits(packed: Packed, row: int) -> bool:
     """True if the cluster, were it empty, could run `row`."""
     job, cluster = unpack_jobs(packed["jobs"]).take(np.array([row])), unpack_cluster(packed["cluster"])
-    return bool(feasible_rows(job, cluster)[0]) and not host_shortfalls(cluster, host_need(job, 0))
+    return bool(feasible_rows(job, cluster)[0])
 
 
 class Releases:

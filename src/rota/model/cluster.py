@@ -14,7 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from rota.errors import InputError
-from rota.model.columns import Array, Floats, Ints, read_only
+from rota.model.columns import Array, Bools, Floats, Ints, read_only
 from rota.model.tenants import Tenants
 from rota.model.units import plural
 
@@ -39,6 +39,8 @@ class NodeShape:
     """Level below the node -> devices of each unit, widest first: socket -> 4, pair -> 2."""
     capacities: Mapping[str, float] = field(default_factory=dict)
     """What else each node has so much of: up -> 10."""
+    labels: tuple[str, ...] = ()
+    """Names under which jobs may ask for these nodes, such as Slurm's partitions; they may overlap."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Cluster:
     """Named levels below the node, widest first: number of the unit each device is in, over all nodes."""
     capacities: Mapping[str, Floats] = field(default_factory=dict)
     """Further amounts of each node by name (up, down, disk); 0 where a node says nothing."""
+    labels: Mapping[str, Ints] = field(default_factory=dict)
+    """Nodes behind each name under which jobs may ask for them, ascending; one node may be behind several."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
     tenants: Tenants = field(default_factory=Tenants.none)
@@ -87,6 +91,28 @@ class Cluster:
 
     def gpus_of_type(self, type_code: int) -> int:
         return int((self.device_type == type_code).sum())
+
+    def admitted(self, node_set: str) -> Bools:
+        """Which nodes will do for a job that asks for `node_set`, such as `gpu|n7`; all if it is empty.
+
+        A part names a label or a node; one that names neither stands for no node.  Parts with `!` are taken
+        away from what the others give, or from all nodes if there are no others.
+        """
+        parts = [part for part in node_set.split("|") if part]
+        wanted = [part for part in parts if not part.startswith("!")]
+        admitted = np.full(self.nodes, not wanted)
+        for part in wanted:
+            admitted[self._named(part)] = True
+        for part in parts:
+            if part.startswith("!"):
+                admitted[self._named(part[1:])] = False
+        return admitted
+
+    def _named(self, name: str) -> Ints:
+        """Nodes of a label, or the node of that name."""
+        if name in self.labels:
+            return self.labels[name]
+        return np.array([node for node, own in enumerate(self.node_names) if own == name], dtype=np.int64)
 
     def take(self, nodes: Ints, tenants: Tenants | None = None) -> Cluster:
         """The cluster of `nodes` only, in that order; devices are numbered anew from 0."""
@@ -110,6 +136,9 @@ class Cluster:
                 for name, codes in self.device_levels.items()
             },
             capacities={name: read_only(amounts[nodes]) for name, amounts in self.capacities.items()},
+            labels={
+                name: read_only(np.flatnonzero(np.isin(nodes, own))) for name, own in self.labels.items()
+            },
             tenants=tenants or Tenants.none(),
             gone=tuple(place for place, node in enumerate(nodes) if node in self.gone),
         )
@@ -169,6 +198,7 @@ class Cluster:
             level_names=level_names,
             device_levels=_device_levels(spread),
             capacities=_capacities(spread),
+            labels=_labels(spread),
             prices=prices or {},
             tenants=tenants or Tenants.none(),
         )
@@ -256,6 +286,15 @@ def _capacities(spread: Sequence[NodeShape]) -> dict[str, Floats]:
     names = dict.fromkeys(name for shape in spread for name in shape.capacities)
     return {
         name: read_only(np.array([shape.capacities.get(name, 0.0) for shape in spread], dtype=np.float64))
+        for name in names
+    }
+
+
+def _labels(spread: Sequence[NodeShape]) -> dict[str, Ints]:
+    """Nodes of each label."""
+    names = dict.fromkeys(name for shape in spread for name in shape.labels)
+    return {
+        name: read_only(np.array([n for n, shape in enumerate(spread) if name in shape.labels]))
         for name in names
     }
 

@@ -35,6 +35,12 @@ def _path(value: str) -> str:
     return value
 
 
+def _label(value: str) -> str:
+    if not value or value.startswith("!") or "|" in value:
+        raise ValueError(f"{value!r} is not a label; expected a name without | that does not begin with !")
+    return value
+
+
 MemoryGiB = Annotated[float, BeforeValidator(_memory_gib)]
 Quota = Annotated[float, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -55,6 +61,7 @@ class _Nodes(_Strict):
     levels: dict[str, str] = {}
     device_levels: dict[str, Annotated[int, Field(ge=1)]] = {}
     capacities: dict[str, Amount] = {}
+    labels: list[Annotated[str, AfterValidator(_label)]] = []
 
     def shape(self) -> NodeShape:
         return NodeShape(
@@ -68,6 +75,7 @@ class _Nodes(_Strict):
             levels=self.levels,
             device_levels=self.device_levels,
             capacities=self.capacities,
+            labels=tuple(self.labels),
         )
 
 

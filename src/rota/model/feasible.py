@@ -2,55 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Bools
+from rota.model.columns import Array, Bools, Ints
 from rota.model.jobs import JobTable
+from rota.model.reasons import Code, Constraint
 
 _ROUNDING = 1e-9
 """A node that has what ten devices need feeds ten, whatever the division says."""
 
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that fit an empty cluster: enough GPUs of one type they accept (their fewest, if elastic)."""
-    per_type = [cluster.gpus_of_type(code) for code in range(len(cluster.type_names))]
-    room = np.zeros(len(jobs), dtype=np.int64)
-    for mask in np.unique(jobs.gpu_types).tolist():
-        names = jobs.types_in(mask)
-        counts = [
-            n for n, name in zip(per_type, cluster.type_names, strict=True) if not mask or name in names
-        ]
-        room[jobs.gpu_types == mask] = max(counts, default=0)
-    feasible: Bools = np.minimum(jobs.gpus, jobs.gpus_min) <= room
+    """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
+    columns = [jobs.gpus, np.minimum(jobs.gpus, jobs.gpus_min), jobs.gpu_types, jobs.node_set]
+    columns += [jobs.cpus] if cluster.node_cpus.any() else []
+    columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []
+    columns += [jobs.gpu_memory_gib] if cluster.device_memory_gib.any() else []
+    columns += [jobs.tenant, jobs.gpu_share] if any(t.hard for t in cluster.tenants.by_path.values()) else []
+    feasible: Bools = np.ones(len(jobs), dtype=bool)
+    if len(jobs):
+        first, kind = _kinds(columns)
+        feasible = np.array([not never_fits(cluster, need_of(jobs, row)) for row in first.tolist()])[kind]
     return feasible
 
 
-class HostNeed(NamedTuple):
-    """What a job wants of its nodes besides devices, in all; 0 is unknown."""
+def _kinds(columns: Sequence[Array]) -> tuple[Ints, Ints]:
+    """The first row of each distinct combination, and the number of the combination that each row is of."""
+    kind = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, codes = np.unique(column, return_inverse=True)
+        _, kind = np.unique(kind * (codes.max() + 1) + codes, return_inverse=True)
+    _, first = np.unique(kind, return_index=True)
+    return first, kind
+
+
+class Need(NamedTuple):
+    """What a job wants of an empty cluster; 0 is unknown."""
 
     gpus: int
     gpus_min: int
     """Fewest devices it can run on."""
-    cpus: float
-    memory_gib: float
-    types: Container[str] = ()
+    cpus: float = 0.0
+    """In all, as host memory is; both follow the devices."""
+    memory_gib: float = 0.0
+    types: Collection[str] = ()
     """Device types that will do; empty for any."""
+    share: float = 1.0
+    """Of each device."""
+    gpu_memory_gib: float = 0.0
+    """On each device."""
+    tenant: str = ""
+    node_set: str = ""
+    """Nodes that will do, as `Cluster.admitted` reads it; empty for any."""
+
+    @property
+    def least(self) -> int:
+        """Fewest devices, and one at least for a job that wants any."""
+        return max(min(self.gpus, self.gpus_min), 1)
 
 
-def host_need(jobs: JobTable, row: int) -> HostNeed:
+def need_of(jobs: JobTable, row: int) -> Need:
     """What the job of `row` wants."""
-    mask = jobs.gpu_types.item(row)
-    return HostNeed(
+    return Need(
         jobs.gpus.item(row),
         jobs.gpus_min.item(row),
         jobs.cpus.item(row),
         jobs.memory_gib.item(row),
-        jobs.types_in(mask),
+        jobs.types_in(jobs.gpu_types.item(row)),
+        jobs.gpu_share.item(row),
+        jobs.gpu_memory_gib.item(row),
+        jobs.name_of("tenant", row),
+        jobs.name_of("node_set", row),
     )
+
+
+def never_fits(cluster: Cluster, need: Need) -> list[Constraint]:
+    """Why the cluster could not hold the job even if nobody else were on it; empty if it could.
+
+    A gang gets devices of one type, so that each thing is looked for among the types that have what comes
+    before it: devices, their memory, what feeds them, a hard quota.
+    """
+    present = _present(cluster, need)
+    if not present.any():
+        return [Constraint(Code.NODE_SET, need.gpus, 0, need.node_set)]
+    if not need.gpus:
+        return _unfed(cluster, need, present)
+    rooms = _rooms(cluster, need)
+    if not rooms:
+        return [Constraint(Code.GPU_TYPE, math.nan, 0.0, "|".join(need.types))]
+    lacks: list[Constraint] = []
+    for lack in (_lack_of_devices, _lack_of_memory, _lack_of_hosts, _lack_of_quota):
+        rooms, constraints = lack(cluster, need, rooms)
+        lacks += constraints
+    return lacks
+
+
+Rooms = Mapping[str, Ints]
+"""By type that will do: devices of each node, 0 where a node does not count."""
+
+
+def _present(cluster: Cluster, need: Need) -> Bools:
+    nodes = cluster.admitted(need.node_set)
+    nodes[list(cluster.gone)] = False
+    return nodes
+
+
+def _rooms(cluster: Cluster, need: Need) -> Rooms:
+    gpus = cluster.node_gpus * _present(cluster, need)
+    names = [name for name in cluster.type_names if not need.types or name in need.types]
+    return {name: gpus * (cluster.node_type == cluster.type_names.index(name)) for name in names}
+
+
+def _lack_of_devices(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
+    """The types with devices enough; all of them and what is lacking if there are none."""
+    large = {name: room for name, room in rooms.items() if room.sum() >= need.least}
+    if large:
+        return large, []
+    return rooms, [
+        Constraint(Code.GANG_TOO_LARGE, need.least, max(int(room.sum()) for room in rooms.values()))
+    ]
+
+
+def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
+    """The same for the memory of devices; nodes whose devices have too little do not count any more."""
+    memory_gib = np.zeros(cluster.nodes)
+    memory_gib[cluster.device_node] = cluster.device_memory_gib
+    has = (memory_gib == 0.0) | (memory_gib >= need.gpu_memory_gib)
+    roomy = {
+        name: room * has
+        for name, room in rooms.items()
+        if (room * has).sum() >= min(need.least, int(room.sum()))
+    }
+    if roomy:
+        return roomy, []
+    largest = float(memory_gib[_suitable(cluster, need)].max(initial=0.0))
+    return rooms, [Constraint(Code.MEMORY_TOO_LARGE, need.gpu_memory_gib, largest)]
+
+
+def _lack_of_hosts(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
+    """The same for cores and host memory."""
+    lacks = {name: _unfed(cluster, need, room > 0) for name, room in rooms.items()}
+    fed = {name: room for name, room in rooms.items() if not lacks[name]}
+    return (fed, []) if fed else (rooms, min(lacks.values(), key=len))
+
+
+def _lack_of_quota(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, list[Constraint]]:
+    """The same for hard quotas, of the tenant and of those above it."""
+    wants = need.least * need.share
+    for tenant in cluster.tenants.lineage(need.tenant):
+        if not tenant.hard:
+            continue
+        most = {name: min(tenant.quota_gpus, tenant.quota_by_type.get(name, math.inf)) for name in rooms}
+        allowed = {name: room for name, room in rooms.items() if wants <= most[name] + _ROUNDING}
+        if not allowed:
+            return rooms, [Constraint(Code.QUOTA, wants, max(most.values()), tenant.path)]
+        rooms = allowed
+    return rooms, []
+
+
+def _unfed(cluster: Cluster, need: Need, nodes: Bools) -> list[Constraint]:
+    return [Constraint(Code.HOST_TOO_LARGE, *short) for short in host_shortfalls(cluster, need, nodes)]
 
 
 class Shortfall(NamedTuple):
@@ -62,21 +178,19 @@ class Shortfall(NamedTuple):
     """`CPU cores` or `GiB of host memory`."""
 
 
-def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
+def host_shortfalls(cluster: Cluster, need: Need, nodes: Bools | None = None) -> list[Shortfall]:
     """Of CPU cores and host memory what the nodes, even with nobody on them, have too little of.
 
-    CPU and memory follow the devices.  Too few devices are no shortfall of this kind.
+    CPU and memory follow the devices.  Too few devices are no shortfall of this kind.  Only `nodes` count,
+    or else those with devices that will do.
     """
     if not need.cpus and not need.memory_gib:
         return []
-    nodes = np.ones(cluster.nodes, dtype=bool)
-    nodes[list(cluster.gone)] = False
-    if need.gpus and need.types:
-        codes = [code for code, name in enumerate(cluster.type_names) if name in need.types]
-        nodes &= np.isin(cluster.node_type, codes)
+    nodes = _suitable(cluster, need) if nodes is None else nodes
     room = cluster.node_gpus[nodes] if need.gpus else np.ones(int(nodes.sum()), dtype=np.int64)
     least = min(max(need.gpus_min, 1), int(room.sum()))
-    shortfalls = []
+    shortfalls: list[Shortfall] = []
+    fed_by_all = np.full(len(room), math.inf)
     for wanted, capacities, what in (
         (need.cpus, cluster.node_cpus, "CPU cores"),
         (need.memory_gib, cluster.node_memory_gib, "GiB of host memory"),
@@ -86,7 +200,17 @@ def host_shortfalls(cluster: Cluster, need: HostNeed) -> list[Shortfall]:
             continue
         of_each = wanted / max(need.gpus, 1)
         fed = np.where(capacity > 0, np.floor(capacity / of_each + _ROUNDING), np.inf)  # 0 is unlimited
-        if np.minimum(room, fed).sum() < least:
-            on_one = of_each * min(least, int(room.max()))
-            shortfalls.append(Shortfall(on_one, float(capacity.max()), what))
+        # Nodes that have the one and lack the other feed nobody; what is short of itself is said alone.
+        fed_by_all = np.minimum(fed_by_all, fed) if not shortfalls else fed
+        short = Shortfall(of_each * min(least, int(room.max())), float(capacity.max()), what)
+        if np.minimum(room, fed_by_all).sum() < least:
+            shortfalls.append(short)
     return shortfalls
+
+
+def _suitable(cluster: Cluster, need: Need) -> Bools:
+    """Nodes that are there, with devices of a type that will do if the job wants any."""
+    if not need.gpus:
+        return _present(cluster, need)
+    nodes: Bools = np.sum(list(_rooms(cluster, need).values()), axis=0) > 0
+    return nodes

@@ -41,6 +41,7 @@ class GrowingTable:
             tenant_names=self._names["tenant"],
             group_names=self._names["group"],
             workload_names=self._names["workload"],
+            node_set_names=self._names["node_set"],
             type_names=self._types,
             deadlines=self._deadlines,
             **columns,

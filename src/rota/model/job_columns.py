@@ -268,6 +268,10 @@ COLUMNS: tuple[JobColumn, ...] = (
             "resnet50", "the program, as profiles know it", "the group",
         ),
     ),
+    JobColumn(
+        "node_set", "int32", -1,
+        "nodes that will do, by their name or label: `gpu|n7`; `!n3` is not to be used", "any",
+    ),
     JobColumn("after", "", (), "jobs it starts after, ids joined by `;`", "none"),
     JobColumn(
         "parts", "", (), "JSON list of `{tasks, gpus, cpus, memory_gib, role}` for uneven jobs", "even",
@@ -278,10 +282,12 @@ COLUMNS: tuple[JobColumn, ...] = (
 COLUMN = {column.name: column for column in COLUMNS}
 EVEN = tuple(column for column in COLUMNS if column.dtype)
 """The columns with one value in every row."""
-CODED = ("tenant", "group", "workload")
+CODED = ("tenant", "group", "workload", "node_set")
 """The columns of codes, with a tuple of names beside each."""
 SUBMITTED = tuple(column for column in COLUMNS if column.option)
 """What a user may ask for, and the store keeps."""
+STORED_NAMES = tuple(name for name in CODED if COLUMN[name].option)
+"""Of the columns of codes those that a user says."""
 WORDED = {column.name: column.words for column in COLUMNS if column.words}
 
 

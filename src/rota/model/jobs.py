@@ -42,8 +42,8 @@ class JobPart:
 class JobTable:
     """What was asked for: one read-only column per attribute, rows sorted by submission.
 
-    What each column holds, `rota.model.job_columns` says.  Codes (`tenant`, `group`, `workload`) index the
-    tuples of names beside them; -1 means none.
+    What each column holds, `rota.model.job_columns` says.  Codes (`tenant`, `group`, `workload`, `node_set`)
+    index the tuples of names beside them; -1 means none.
     """
 
     ids: Sequence[str]
@@ -73,9 +73,11 @@ class JobTable:
     group: Array
     group_rule: Array
     workload: Array
+    node_set: Array
     tenant_names: Sequence[str] = ("default",)
     group_names: Sequence[str] = ()
     workload_names: Sequence[str] = ()
+    node_set_names: Sequence[str] = ()
     type_names: Sequence[str] = ()
     deadlines: Mapping[int, tuple[Deadline, ...]] = field(default_factory=dict)
     """Of the rows that have several, or one with a value; the earliest first."""
@@ -94,6 +96,7 @@ class JobTable:
         tenant_names: Sequence[str] = ("default",),
         group_names: Sequence[str] = (),
         workload_names: Sequence[str] = (),
+        node_set_names: Sequence[str] = (),
         type_names: Sequence[str] = (),
         deadlines: Mapping[int, tuple[Deadline, ...]] | None = None,
         after: Mapping[int, tuple[int, ...]] | None = None,
@@ -111,6 +114,7 @@ class JobTable:
             tenant_names=tenant_names,
             group_names=group_names,
             workload_names=workload_names,
+            node_set_names=node_set_names,
             type_names=type_names,
             deadlines=deadlines or {},
             after=after or {},
@@ -139,7 +143,7 @@ class JobTable:
         )
 
     def name_of(self, column: str, row: int) -> str:
-        """Name behind the code in `tenant`, `group` or `workload` at `row`; empty if none."""
+        """Name behind the code in `tenant`, `group`, `workload` or `node_set` at `row`; empty if none."""
         code = int(getattr(self, column)[row])
         names: Sequence[str] = getattr(self, f"{column}_names")
         return names[code] if 0 <= code < len(names) else ""
@@ -206,6 +210,7 @@ class Job:
     group: str
     group_rule: int
     workload: str
+    node_set: str = ""
     deadlines: tuple[Deadline, ...] = ()
 
 

@@ -19,9 +19,11 @@ class Code(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     GPU_TYPE = "GpuType"
     MEMORY = "Memory"
+    MEMORY_TOO_LARGE = "MemoryTooLarge"
     HOST = "HostResources"
     HOST_TOO_LARGE = "HostTooLarge"
     NODE = "ReqNodeNotAvail"
+    NODE_SET = "NodeSet"
     UNHEALTHY = "UnhealthyDevice"
     PRIORITY = "Priority"
     EARLIER = "Earlier"
@@ -128,6 +130,11 @@ def _type(c: Constraint, device: str) -> str:
     )
 
 
+def _node_set(c: Constraint, device: str) -> str:
+    asked = f"needs {plural(c.requested, device)} on nodes {c.detail.replace('|', ' or ')}"
+    return f"{asked}; {number(c.provided)} {_are(c.provided)} free there"
+
+
 def _host(c: Constraint, device: str) -> str:
     return f"needs {_host_need(c)} on one node; the most free on one is {number(c.provided)}"
 
@@ -142,6 +149,12 @@ def _host_need(c: Constraint) -> str:
     """`1 CPU core`, `8 GiB of host memory`."""
     need = f"{number(c.requested)} {c.detail}"
     return need.replace("cores", "core") if c.requested == 1 else need
+
+
+def _memory_too_large(c: Constraint, device: str) -> str:
+    is_beyond_all = c.requested > c.provided
+    has = f"the largest {device} has {number(c.provided)}" if is_beyond_all else f"too few {device}s have it"
+    return f"needs {number(c.requested)} GiB of device memory; {has}"
 
 
 def _quota(c: Constraint, device: str) -> str:
@@ -217,6 +230,8 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
         f"needs {number(c.requested)} GiB of device memory; the most free on one device is "
         f"{number(c.provided)} GiB"
     ),
+    Code.MEMORY_TOO_LARGE: _memory_too_large,
+    Code.NODE_SET: _node_set,
     Code.HOST: _host,
     Code.HOST_TOO_LARGE: _host_too_large,
     Code.NODE: lambda c, d: f"would fit if {listed(c.detail, 'node')} took new jobs",
@@ -290,6 +305,9 @@ _REMEDIES: dict[Code, Callable[[Constraint, str], str]] = {
     ),
     Code.MEMORY: lambda c, d: (
         f"Ask for {number(c.provided)} GiB or less, or wait until a device has more left."
+    ),
+    Code.MEMORY_TOO_LARGE: lambda c, d: (
+        f"Ask for less, or add nodes whose {d}s have {number(c.requested)} GiB."
     ),
     Code.HOST: lambda c, d: f"Ask for less, or wait until a node has {_host_need(c)} free.",
     Code.HOST_TOO_LARGE: lambda c, d: f"Ask for less, or add a node that has {_host_need(c)}.",

@@ -76,7 +76,8 @@ class Record:
     jobs: pl.DataFrame
     intervals: pl.DataFrame
     cluster: Mapping[str, object]
-    """`gpus`, `nodes`, `describe`, `node_gpus` (list), `node_names` (list), `types` (GPUs by type name).
+    """`gpus`, `nodes`, `describe`, `node_gpus`, `node_names`, `node_types` (lists), `types` (GPUs by type
+    name).
     Where the cluster has them: `device_levels` (units of each), `capacities` (by node), `prices`, `cells` (by
     tenant)."""
     engine_seconds: float
@@ -115,6 +116,7 @@ def cluster_facts(cluster: Cluster) -> dict[str, object]:
         "describe": cluster.describe(),
         "node_gpus": cluster.node_gpus.tolist(),
         "node_names": list(cluster.node_names),
+        "node_types": [cluster.type_names[code] for code in cluster.node_type.tolist()],
         "types": types,
     }
 

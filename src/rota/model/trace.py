@@ -40,6 +40,11 @@ class Trace:
     facts: dict[str, object] = field(default_factory=dict)
     """Anything else worth printing: time zone, reference GPU type, seed ..."""
 
+    @property
+    def calendar(self) -> dict[str, object]:
+        """`epoch` (the moment of second 0, on the wall clock of `time_zone`) where the trace has dates."""
+        return {key: self.facts[key] for key in ("epoch", "time_zone") if key in self.facts}
+
     def __len__(self) -> int:
         return len(self.jobs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
@@ -15,6 +16,8 @@ UNITS = 1000.0
 
 _TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200]
 _TIME_STEPS_S += [86400 * days for days in (1, 2, 5, 7, 14, 28, 56, 112, 224, 448)]
+_TIME_MARKS, _VALUE_MARKS = 7, 5
+"""Most marks on an axis of time, and on one of durations."""
 _LOG_TIMES_S = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 5 * 86400, 30 * 86400, 365 * 86400]
 
 
@@ -33,7 +36,7 @@ class Axis:
     high: float
     label: str
     kind: str
-    """`time`, `share` or `number`."""
+    """`time`, `share`, `number` or `hour`."""
     log: bool = False
     ticks: tuple[Tick, ...] = ()
 
@@ -69,6 +72,8 @@ class Chart:
     x: Axis
     y: Axis
     curves: tuple[Curve, ...]
+    shown: float = 1.0
+    """Part of the x axis that is drawn at first, from the left; the rest is there for who looks further."""
     shaded: tuple[float, float] | None = None
     """Part of the x axis that was measured, as values; None for all of it."""
 
@@ -93,11 +98,33 @@ def _path(x: Floats, y: Floats) -> str:
     return "M" + "L".join(f"{px:g} {py:g}" for px, py in points[moved].tolist())
 
 
-def time_axis(length_s: float, label: str, most: int = 7) -> Axis:
-    """Linear time from 0."""
+def time_axis(length_s: float, label: str, shown_s: float, began: datetime | None = None) -> Axis:
+    """Linear time from 0 to `length_s`, with marks in the first `shown_s`; dates if it began then."""
     length_s = max(length_s, 1.0)
-    step = next((s for s in _TIME_STEPS_S if length_s / s <= most), _TIME_STEPS_S[-1])
-    return _ticked(Axis(0.0, length_s, label, "time"), np.arange(0, length_s * 1.0001, step), _time_words)
+    step = _step(max(shown_s, 1.0), _TIME_MARKS)
+    axis = Axis(0.0, length_s, label, "time")
+    if began is None:
+        return _ticked(axis, np.arange(0, shown_s * 1.0001, step), _time_words)
+    # Marks stand at whole hours and midnights, steps of weeks at Mondays.
+    since = began - datetime(1970, 1, 5, tzinfo=UTC)
+    first = -since.total_seconds() % step
+    return _ticked(axis, np.arange(first, shown_s * 1.0001, step), lambda at: _date_words(began, at))
+
+
+def duration_axis(high_s: float, label: str) -> Axis:
+    """Linear durations from 0 to a round one at or above `high_s`."""
+    step = _step(max(high_s, 1.0), _VALUE_MARKS)
+    top = step * max(np.ceil(high_s / step), 1)
+    return _ticked(Axis(0.0, float(top), label, "time"), np.arange(0, top * 1.0001, step), _time_words)
+
+
+def hour_axis(label: str) -> Axis:
+    """The hours of a day."""
+    return _ticked(Axis(0.0, 24.0, label, "hour"), np.arange(0, 25.0, 6), lambda hour: f"{hour:02.0f}:00")
+
+
+def _step(length_s: float, most: int) -> float:
+    return next((s for s in _TIME_STEPS_S if length_s / s <= most), _TIME_STEPS_S[-1])
 
 
 def log_time_axis(shortest_s: float, high_s: float, label: str) -> Axis:
@@ -127,6 +154,12 @@ def _ticked(axis: Axis, marks: Floats, text: Callable[[float], str]) -> Axis:
     places = axis.place(marks)
     ticks = tuple(Tick(float(at), text(float(mark))) for at, mark in zip(places, marks, strict=True))
     return Axis(axis.low, axis.high, axis.label, axis.kind, axis.log, ticks)
+
+
+def _date_words(began: datetime, seconds: float) -> str:
+    """`9 Oct` at midnight, else `14:00`."""
+    at = began + timedelta(seconds=float(seconds))
+    return f"{at.day} {at:%b}" if (at.hour, at.minute, at.second) == (0, 0, 0) else f"{at:%H:%M}"
 
 
 def _time_words(seconds: float) -> str:

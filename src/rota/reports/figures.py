@@ -20,8 +20,9 @@ from rota.reports.chart import (
     staircase,
     time_axis,
 )
-from rota.reports.metrics import delay_s, jct_s
-from rota.reports.occupancy import cluster_gpus, granted, waiting, whole_run
+from rota.reports.clock import clock_of, time_label
+from rota.reports.metrics import jct_s, waiting_s
+from rota.reports.occupancy import arrivals_span, cluster_gpus, granted, waiting, whole_run
 from rota.reports.sample import Sample
 from rota.reports.series import Steps, binned, cdf
 from rota.reports.svg import draw
@@ -45,16 +46,32 @@ def common_span(records: Sequence[Record]) -> Span:
     return Span(min(span.start_s for span in spans), max(span.end_s for span in spans))
 
 
+def shown_span(records: Sequence[Record]) -> Span:
+    """The part of it that figures show first: to the last submission, where the cluster begins to empty."""
+    spans = [arrivals_span(record) for record in records]
+    return Span(min(span.start_s for span in spans), max(span.end_s for span in spans))
+
+
+def figure_axis(records: Sequence[Record]) -> tuple[Axis, float]:
+    """The axis of every figure over time, and the part of it that is shown first."""
+    span, shown, clock = common_span(records), shown_span(records), clock_of(records[0])
+    began = clock.at(span.start_s) if clock else None
+    label = time_label(clock, span.start_s, span.end_s)
+    part = shown.length_s / span.length_s if span.length_s else 1.0
+    return time_axis(span.length_s, label, shown.length_s, began), part
+
+
 def jct_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
     """Cumulative distribution of JCT, logarithmic time."""
     values = [_known(jct_s(Sample.of(record, window))) for record in records]
     return _cdf_chart("jct", "Job completion time", "time from submission to finish", records, values)
 
 
-def delay_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
-    """Cumulative distribution of the queueing delay, logarithmic time."""
-    values = [_known(delay_s(Sample.of(record, window))) for record in records]
-    return _cdf_chart("delay", "Queueing delay", "time from submission to first start", records, values)
+def waiting_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Cumulative distribution of all time waited, logarithmic time."""
+    values = [_known(waiting_s(Sample.of(record, window))) for record in records]
+    label = "all time waited, interruptions included"
+    return _cdf_chart("waiting", "Waiting", label, records, values)
 
 
 def _cdf_chart(
@@ -74,9 +91,8 @@ def _cdf_chart(
     text = (
         f"{title}, cumulative share of finished jobs for {names_of(curves)}. Medians: {', '.join(medians)}."
     )
-    caption = (
-        f"How many took each time or less; logarithmic, {format_duration(x.low)} and less at the left edge."
-    )
+    edge = f"{format_duration(x.low)} and less at the left edge"
+    caption = f"At each time: how many needed no more. Logarithmic, {edge}."
     return Chart(key, title, caption, text, x, share_axis("share of finished jobs"), curves)
 
 
@@ -92,13 +108,11 @@ def _cdf_curve(record: Record, colour: int, values: Floats, x: Axis) -> Curve:
 
 def utilisation_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
     """Share of the cluster granted, over time."""
-    span = common_span(records)
+    span = shown_span(records)
     steps = [_scaled(granted(record), 1 / max(cluster_gpus(record), 1)) for record in records]
     y = share_axis("share of GPUs granted")
-    peaks = [f"{r.policy} {100 * _mean(s, span):.0f}%" for r, s in zip(records, steps, strict=True)]
-    text = (
-        f"Utilisation over {format_duration(span.length_s)}. Mean over the whole figure: {', '.join(peaks)}."
-    )
+    means = [f"{r.policy} {100 * _mean(s, span):.0f}%" for r, s in zip(records, steps, strict=True)]
+    text = f"Utilisation over the {format_duration(span.length_s)} of submissions. Mean: {', '.join(means)}."
     return _time_chart("utilisation", "Utilisation", text, records, steps, y, window)
 
 
@@ -126,30 +140,36 @@ def _time_chart(
     window: Window | None,
 ) -> Chart:
     span = common_span(records)
-    x = time_axis(span.length_s, "time since the first submission")
+    x, part = figure_axis(records)
     curves = tuple(
-        _time_curve(record, i, of, span) for i, (record, of) in enumerate(zip(records, steps, strict=True))
+        _time_curve(record, i, of, span, _bins(part))
+        for i, (record, of) in enumerate(zip(records, steps, strict=True))
     )
     averaged = any(curve.band for curve in curves)
     caption = "Exact steps."
     if averaged:
-        width = format_duration(span.length_s / BINS)
+        width = format_duration(span.length_s / _bins(part))
         caption = f"Lines are means over {width}; the pale band spans the lowest and highest value in each."
     shaded = None
     if window:
         measured = Sample.of(records[0], window).span
         shaded = (measured.start_s - span.start_s, measured.end_s - span.start_s)
         caption += " Unshaded: the measured window."
-    return Chart(key, title, caption, text, x, y, curves, shaded)
+    return Chart(key, title, caption, text, x, y, curves, part, shaded)
 
 
-def _time_curve(record: Record, colour: int, steps: Steps, span: Span) -> Curve:
+def _bins(part: float) -> int:
+    """Bins over the whole of which `BINS` are in the part shown first, up to four times as many."""
+    return min(round(BINS / max(part, 0.25)), 4 * BINS)
+
+
+def _time_curve(record: Record, colour: int, steps: Steps, span: Span, number: int) -> Curve:
     """Exact steps if they can be shown, else means with a band."""
     part = steps.within(span.start_s, span.end_s)
-    if len(part.time_s) <= 2 * BINS or span.length_s == 0:
+    if len(part.time_s) <= 2 * number or span.length_s == 0:
         x, y = staircase(part.time_s - span.start_s, part.value, span.length_s)
         return Curve(record.policy, colour, x, y, dashed=not record.ranked)
-    bins = binned(steps, span.start_s, span.end_s, BINS)
+    bins = binned(steps, span.start_s, span.end_s, number)
     middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
     return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), not record.ranked)
 

@@ -1,4 +1,4 @@
-"""Nodes by time: each job as a bar where bars can be seen, otherwise how full each node was."""
+"""Nodes by time: how full each node was, as a picture; the page's script draws the jobs over it."""
 
 from __future__ import annotations
 
@@ -6,147 +6,89 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from rota.model.columns import Array, Floats, Ints
 from rota.model.record import Record
 from rota.model.units import format_duration, plural
-from rota.reports.chart import UNITS, Tick
-from rota.reports.occupancy import closed_intervals, has_placement, held_devices, node_gpus, node_names
+from rota.reports.chart import Tick
+from rota.reports.occupancy import has_placement, held_devices, node_gpus, node_names, node_types
 from rota.reports.png import data_uri
-from rota.reports.sample import SIZE_CLASSES
 from rota.reports.window import Span
 
-BARS_MAX = 2500
-"""More bars than this are a smear, and a large file."""
-LANES_MAX = 192
-"""More GPUs than this get less than two pixels each."""
 ROWS_MAX = 128
 """More nodes than this are drawn several to a row."""
-BAR_WIDTH_MIN = 1.0
-"""Median width of a bar, in thousandths of the figure (about pixels), below which bars are not drawn."""
 _HEAT = (64, 132, 214)
 _HEAT_BINS = 900
+_HEAT_BINS_MAX = 2700
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A job on neighbouring devices of one node; plot units across, GPUs down."""
+class Rows:
+    """Nodes as a picture shows them: grouped by GPU type, several in a row where there are too many."""
 
-    x: float
-    width: float
-    y: int
-    height: int
-    colour: int
-    text: str
+    order: Ints
+    """Nodes from the top."""
+    row_of_node: Ints
+    first: tuple[int, ...]
+    """For each row the place in `order` of its first node."""
+    names: tuple[str, ...]
+    """Of the first node of each row."""
+    types: tuple[str, ...]
+    """Of each row."""
+
+    def __len__(self) -> int:
+        return len(self.first)
 
 
 @dataclass(frozen=True)
 class Gantt:
-    """One policy's picture: either `bars` or `image`, never both; neither if no placement is known."""
+    """One policy's picture; without an image where no placement is known."""
 
     policy: str
     text: str
     caption: str
     rows: int
-    """Height in plot units: GPUs for bars, rows of nodes for the image."""
     height_px: int
     labels: tuple[Tick, ...]
     """Node names and their place from the top, 0 to 1."""
-    bars: tuple[Bar, ...] = ()
     image: str = ""
 
 
-def colour_names(records: Sequence[Record]) -> tuple[str, tuple[str, ...]]:
-    """What the colours of bars tell apart, and their names: tenants if they are few, else sizes."""
-    tenants = sorted({str(t) for record in records for t in record.jobs["tenant"].unique() if t is not None})
-    if 2 <= len(tenants) <= 8:
-        return "tenant", tuple(tenants)
-    return "size", tuple(name for name, _, _ in SIZE_CLASSES[1:])
+def rows_of(record: Record) -> Rows:
+    """The rows of `record`'s cluster; a type's nodes stand together, in the order in which types occur."""
+    types, names = node_types(record), node_names(record)
+    known = list(dict.fromkeys(types))
+    code = np.array([known.index(name) for name in types], dtype=np.int64)
+    order = np.argsort(code, kind="stable")
+    per_row = -(-len(order) // ROWS_MAX)
+    first = [
+        place
+        for place in range(len(order))
+        if (place - int(np.searchsorted(code[order], code[order[place]]))) % per_row == 0
+    ]
+    row_of_node = np.zeros(len(order), dtype=np.int64)
+    row_of_node[order] = np.searchsorted(first, np.arange(len(order)), side="right") - 1
+    return Rows(
+        order,
+        row_of_node,
+        tuple(first),
+        tuple(names[order[place]] for place in first),
+        tuple(types[order[place]] for place in first),
+    )
 
 
-def gantt(record: Record, span: Span, names: tuple[str, tuple[str, ...]]) -> Gantt:
-    """The picture of `record` over `span`, coloured by `names` of `colour_names`."""
+def gantt(record: Record, span: Span, shown: float = 1.0) -> Gantt:
+    """The picture of `record` over `span`; `shown` is the part of it for which it is fine enough."""
     if not has_placement(record) or not len(record.intervals) or span.length_s == 0:
         text = f"{record.policy}: the record does not say which devices jobs held."
         return Gantt(record.policy, text, text, 1, 0, ())
-    bars = _bars(record, span, names) if _bars_fit(record, span) else None
-    return _heat(record, span) if bars is None else _barred(record, span, bars)
-
-
-def _bars_fit(record: Record, span: Span) -> bool:
-    rows = closed_intervals(record).filter(pl.col("gpus") > 0)
-    if int(node_gpus(record).sum()) > LANES_MAX or not 0 < len(rows) <= BARS_MAX:
-        return False
-    median_s = float(np.median((rows["end_s"] - rows["start_s"]).to_numpy()))
-    return median_s / span.length_s * UNITS >= BAR_WIDTH_MIN
-
-
-def _bars(record: Record, span: Span, names: tuple[str, tuple[str, ...]]) -> list[Bar] | None:
-    """One bar per run of neighbouring devices of an interval; None if there are too many."""
-    facts = record.jobs.select("job", "tenant", asked="gpus")
-    rows = closed_intervals(record).join(facts, on="job", how="left").with_row_index("interval")
-    lanes = rows.explode("nodes", "devices").drop_nulls("devices").sort("interval", "devices")
-    device, node, interval = (lanes[name].to_numpy() for name in ("devices", "nodes", "interval"))
-    new = np.ones(len(lanes), dtype=bool)
-    new[1:] = (np.diff(interval) != 0) | (np.diff(device) != 1) | (np.diff(node) != 0)
-    first = np.flatnonzero(new)
-    if len(first) > BARS_MAX:
-        return None
-    heights = np.diff(np.append(first, len(lanes)))
-    heads = lanes[first].to_dicts()
-    return [_bar(row, int(height), span, names) for row, height in zip(heads, heights, strict=True)]
-
-
-def _bar(row: dict[str, object], height: int, span: Span, names: tuple[str, tuple[str, ...]]) -> Bar:
-    start_s, end_s = float(str(row["start_s"])), float(str(row["end_s"]))
-    length = format_duration(end_s - start_s)
-    since, until = format_duration(start_s - span.start_s), format_duration(end_s - span.start_s)
-    who = f"{row['job_id']} · {row['tenant']} · {plural(int(str(row['gpus'])), 'GPU')}"
-    return Bar(
-        x=round((start_s - span.start_s) / span.length_s * UNITS, 2),
-        width=round((end_s - start_s) / span.length_s * UNITS, 2),
-        y=int(str(row["devices"])),
-        height=height,
-        colour=_colour(row, names),
-        text=f"{who} · {since} to {until} ({length}, {row['end']})",
-    )
-
-
-def _colour(row: dict[str, object], names: tuple[str, tuple[str, ...]]) -> int:
-    by, known = names
-    if by == "tenant":
-        return known.index(str(row["tenant"]))
-    asked = int(str(row["asked"]))
-    return next(i for i, (_, fewest, most) in enumerate(SIZE_CLASSES[1:]) if asked <= most)
-
-
-def _barred(record: Record, span: Span, bars: list[Bar]) -> Gantt:
-    size = node_gpus(record)
-    gpus = int(size.sum())
-    tops = np.concatenate(([0], np.cumsum(size)[:-1]))
-    height_px = int(np.clip(gpus * 10, 60, 420))
-    text = (
-        f"{record.policy}: {plural(len(bars), 'bar')} of jobs on {plural(gpus, 'GPU')} in "
-        f"{plural(len(size), 'node')} over "
-        f"{format_duration(span.length_s)}. {_filled(record, span)}"
-    )
-    caption = "One lane per GPU, one bar per job and stretch of time; point at a bar for its job."
-    labels = _labels(node_names(record), tops / gpus, height_px)
-    return Gantt(record.policy, text, caption, gpus, height_px, labels, bars=tuple(bars))
-
-
-def _heat(record: Record, span: Span) -> Gantt:
-    size = node_gpus(record)
-    per_row = -(-len(size) // ROWS_MAX)
-    row_of_node = np.arange(len(size)) // per_row
-    rows = int(row_of_node[-1]) + 1
-    capacity = np.bincount(row_of_node, weights=size, minlength=rows)
-    shares = occupancy_grid(record, span, row_of_node, _HEAT_BINS) / np.maximum(capacity, 1)[:, None]
-    height_px = int(np.clip(rows * 8, 60, 400))
-    group = "a node" if per_row == 1 else f"{per_row} nodes"
+    rows, size = rows_of(record), node_gpus(record)
+    bins = min(round(_HEAT_BINS / max(shown, 0.01)), _HEAT_BINS_MAX)
+    capacity = np.bincount(rows.row_of_node, weights=size, minlength=len(rows))
+    shares = occupancy_grid(record, span, rows.row_of_node, bins) / np.maximum(capacity, 1)[:, None]
+    height_px = int(np.clip(len(rows) * 14, 96, 420))
     caption = (
-        f"Each row is {group}, each column {format_duration(span.length_s / _HEAT_BINS)}; "
+        f"Each row is {_row_words(rows, len(size))}, each column {format_duration(span.length_s / bins)}; "
         "the deeper the colour, the more of its GPUs are held."
     )
     text = (
@@ -154,10 +96,12 @@ def _heat(record: Record, span: Span) -> Gantt:
         f"{'was' if len(size) == 1 else 'were'} over {format_duration(span.length_s)}. "
         f"{_filled(record, span)}"
     )
-    names = node_names(record)[::per_row]
-    labels = _labels(names, np.arange(rows) / rows, height_px)
-    image = data_uri(shares, _HEAT)
-    return Gantt(record.policy, text, caption, rows, height_px, labels, image=image)
+    labels = _labels(rows.names, np.arange(len(rows)) / len(rows), height_px)
+    return Gantt(record.policy, text, caption, len(rows), height_px, labels, data_uri(shares, _HEAT))
+
+
+def _row_words(rows: Rows, nodes: int) -> str:
+    return "a node" if len(rows) == nodes else f"up to {-(-nodes // ROWS_MAX)} nodes"
 
 
 def occupancy_grid(record: Record, span: Span, row_of_node: Ints, bins: int) -> Floats:
@@ -165,7 +109,7 @@ def occupancy_grid(record: Record, span: Span, row_of_node: Ints, bins: int) -> 
     held = held_devices(record)
     row = row_of_node[held["node"].to_numpy()]
     width_s = span.length_s / bins
-    shape = (int(row_of_node[-1]) + 1, bins + 2)
+    shape = (int(row_of_node.max()) + 1, bins + 2)
     grid = np.zeros(shape)
     for edge, sign in (("start_s", 1.0), ("end_s", -1.0)):
         at = np.clip((held[edge].to_numpy() - span.start_s) / width_s, 0, bins)

@@ -31,7 +31,7 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
             f"Under {best.policy} a job waits {text} on average, against "
             f"{base.cells[WAITING].text} {_named(base, comparison)}{_change(best, WAITING)}."
         )
-        yield f"The longest-waiting 1% wait {_against(best, base, 'p99_waiting_s')} or more."
+        yield f"The 1% who wait longest wait at least {_against(best, base, 'p99_waiting_s')}."
         yield f"Mean JCT {_against(best, base, 'mean_jct_s')}."
     if comparison.observed and comparison.observed is not base:
         yield f"In fact a job waited {comparison.observed.cells[WAITING].text}."
@@ -51,7 +51,7 @@ def _named(base: ComparisonRow, comparison: Comparison) -> str:
 
 
 def _against(line: ComparisonRow, base: ComparisonRow, key: str) -> str:
-    return f"{line.cells[key].text} against {base.cells[key].text}{_change(line, key)}"
+    return f"{line.cells[key].text}, against {base.cells[key].text}{_change(line, key)}"
 
 
 def _change(line: ComparisonRow, key: str) -> str:

@@ -16,28 +16,33 @@ from rota.model.atomic import replacing
 from rota.model.record import Record
 from rota.model.trace import OddRows
 from rota.model.units import format_duration, plural
-from rota.reports.chart import UNITS, time_axis
+from rota.reports.against import Pair, pairs
+from rota.reports.chart import UNITS
+from rota.reports.clock import clock_of
 from rota.reports.compare import Calibration, Comparison, compare
 from rota.reports.definitions import definitions
+from rota.reports.drawn import drawn
 from rota.reports.figures import (
     common_span,
-    delay_chart,
+    figure_axis,
     jct_chart,
     one_per_policy,
     queue_chart,
     utilisation_chart,
+    waiting_chart,
 )
-from rota.reports.gantt import colour_names, gantt
+from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.summary import summarise
+from rota.reports.waits import hour_chart, parts_named, size_bars, split_bars
 from rota.reports.window import Window
-from rota.reports.wording import change_words, words
+from rota.reports.wording import NOTHING, change_words, words
 
-TIMES: tuple[str, ...] = ("mean_jct_s", "p50_jct_s", "p90_jct_s", "p99_jct_s", "mean_delay_s", "p99_delay_s")
-TIMES += ("mean_slowdown", "mean_rho", "max_rho", "makespan_s")
+TIMES: tuple[str, ...] = ("mean_waiting_s", "p90_waiting_s", "p99_waiting_s", "mean_delay_s")
+TIMES += ("mean_jct_s", "p50_jct_s", "p90_jct_s", "p99_jct_s", "mean_slowdown", "mean_rho", "max_rho")
 WORK: tuple[str, ...] = (
     "utilisation",
     "fragmentation",
@@ -46,10 +51,11 @@ WORK: tuple[str, ...] = (
     "migrations",
     "restarts",
     "deadline_share",
+    "makespan_s",
 )
 WORK += ("finished", "unfinished", "failed", "rejected", "engine_seconds")
-ALWAYS = frozenset({*TIMES[:9], "utilisation", "finished", "unfinished", "failed", "rejected"})
-"""Columns that stay when all their values are zero or missing."""
+_SCRIPTS = ("core", "charts", "gantt", "pairs", "tables")
+"""In this order; each stands on those before it."""
 
 
 @dataclass(frozen=True)
@@ -91,33 +97,39 @@ def render(
     notes = notes or Notes()
     comparison = compare([summarise(record, window) for record in records], baseline, notes.site_policy)
     runs = one_per_policy(records)
-    span = common_span(runs)
-    colours = colour_names(runs)
-    charts = [chart(runs, window) for chart in (jct_chart, delay_chart, utilisation_chart, queue_chart)]
-    gantts = [gantt(run, span, colours) for run in runs]
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            notes=notes,
-            comparison=comparison,
-            headline=headline(comparison),
-            facts=_facts(records, comparison, window),
-            tables=[
-                ("Times", _columns(comparison, TIMES)),
-                ("Work and outcomes", _columns(comparison, WORK)),
-            ],
-            metrics=METRICS,
-            charts={chart.key: chart for chart in charts},
-            time=time_axis(span.length_s, "time since the first submission"),
-            gantts=gantts,
-            colours=colours if any(figure.bars for figure in gantts) else None,
-            sizes=group_tables(comparison, "sizes"),
-            tenants=group_tables(comparison, "tenants"),
-            provenance=_provenance(runs),
-            definitions=definitions(),
-            several_seeds=any(line.runs > 1 for line in comparison.lines),
-        )
+    span, (time, shown) = common_span(runs), figure_axis(runs)
+    duels = pairs(runs, window)
+    charts = [chart(runs, window) for chart in (jct_chart, waiting_chart, utilisation_chart, queue_chart)]
+    bars = split_bars(runs, window)
+    clock = clock_of(runs[0])
+    template = environment().get_template("report.html")
+    return template.render(
+        notes=notes,
+        comparison=comparison,
+        headline=headline(comparison),
+        facts=_facts(records, comparison, window),
+        tables=[
+            ("Times", [key for key in TIMES if comparison.tells_apart(key)]),
+            ("Work and outcomes", [key for key in WORK if comparison.tells_apart(key)]),
+        ],
+        constant=_constant(comparison),
+        metrics=METRICS,
+        charts={chart.key: chart for chart in charts},
+        hours=hour_chart(runs, window),
+        split=bars,
+        split_parts=parts_named(bars),
+        size_bars=size_bars(comparison),
+        time=time,
+        shown=shown,
+        epoch=clock.at(span.start_s).timestamp() if clock else "",
+        gantts=[gantt(run, span, shown) for run in runs],
+        drawn=drawn(runs, span, shown, duels),
+        duels=_against_baseline(duels, [run.policy for run in runs], comparison.baseline),
+        sizes=group_tables(comparison, "sizes"),
+        tenants=group_tables(comparison, "tenants"),
+        provenance=_provenance(runs),
+        definitions=definitions(),
+        several_seeds=any(line.runs > 1 for line in comparison.lines),
     )
 
 
@@ -137,16 +149,28 @@ def environment() -> Environment:
         "colours_of": {"light": LIGHT, "dark": DARK, "bars": BARS},
         "dash": dash,
         "words": words,
+        "duration": format_duration,
+        "plural": lambda count, one, many: f"{count:,} {one if count == 1 else many}",
         "change_words": change_words,
         "style": Markup((folder / "report.css").read_text(encoding="utf-8")),  # ours, not input
-        "script": Markup((folder / "report.js").read_text(encoding="utf-8")),
+        "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
     }
     return environment
 
 
-def _columns(comparison: Comparison, keys: Sequence[str]) -> list[str]:
-    """Keys worth a column: those that say something for some policy."""
-    return [key for key in keys if key in ALWAYS or any(line.cells[key].value for line in comparison.lines)]
+def _constant(comparison: Comparison) -> list[tuple[str, str]]:
+    """What is the same for all, and so has no column: names and values."""
+    keys = [key for key in (*TIMES, *WORK) if not comparison.tells_apart(key)]
+    said = [(METRICS[key].label, comparison.lines[0].cells[key].text) for key in keys]
+    return [(label, text) for label, text in said if text != NOTHING]
+
+
+def _against_baseline(duels: Sequence[Pair], names: Sequence[str], baseline: str) -> list[tuple[int, Pair]]:
+    """The pairs of the baseline with each other policy, turned so that the baseline is the first."""
+    base = names.index(baseline)
+    of_base = [pair for pair in duels if base in (pair.first, pair.second)]
+    turned = [pair if pair.first == base else pair.turned() for pair in of_base]
+    return [(pair.second, pair) for pair in turned]
 
 
 def _facts(records: Sequence[Record], comparison: Comparison, window: Window | None) -> list[tuple[str, str]]:
@@ -155,7 +179,8 @@ def _facts(records: Sequence[Record], comparison: Comparison, window: Window | N
     counted = f"{summary['jobs']:,} of {len(first.jobs):,}" if window else f"{summary['jobs']:,}"
     facts.append(("Jobs", counted))
     axis = f" ({format_duration(summary.span.length_s)} long)" if window else ""
-    facts.append(("Measured", f"{window}{axis}" if window else "the whole run"))
+    whole = "all jobs; the cluster to the last submission"
+    facts.append(("Measured", f"{window}{axis}" if window else whole))
     facts.append(("Baseline", comparison.baseline))
     if "trace" in first.provenance:
         facts.insert(0, ("Trace", str(first.provenance["trace"])))

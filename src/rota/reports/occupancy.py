@@ -27,6 +27,12 @@ def node_names(record: Record) -> list[str]:
     return [str(name) for name in cast(Sequence[object], record.cluster.get("node_names", ()))]
 
 
+def node_types(record: Record) -> list[str]:
+    """GPU type of each node; one nameless type where a record does not say."""
+    types = cast(Sequence[object], record.cluster.get("node_types") or [""] * len(node_gpus(record)))
+    return [str(name) for name in types]
+
+
 def whole_run(record: Record) -> Span:
     """From the first submission to the last thing that happened."""
     first = record.jobs["submit_s"].min()

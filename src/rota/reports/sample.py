@@ -115,6 +115,21 @@ def by_tenant(sample: Sample) -> Iterator[tuple[str, Sample]]:
         yield str(tenant), sample.at(sample.rows[order[first:end]])
 
 
+def by_account(sample: Sample) -> Iterator[tuple[str, Sample]]:
+    """The jobs of every account that has several tenants: `a` has those of `a/x` and `a/y/z`."""
+    parts = list(by_tenant(sample))
+    below: dict[str, list[Ints]] = {}
+    for tenant, part in parts:
+        levels = tenant.split("/")
+        for depth in range(1, len(levels)):
+            below.setdefault("/".join(levels[:depth]), []).append(part.rows)
+    own = {tenant: part.rows for tenant, part in parts}
+    for account, rows in sorted(below.items()):
+        rows += [own[account]] if account in own else []
+        if len(rows) > 1:
+            yield account, sample.at(np.sort(np.concatenate(rows)))
+
+
 def by_size(sample: Sample) -> Iterator[tuple[str, Sample]]:
     """The jobs of each size class that occurs, smallest first."""
     gpus = sample.column("gpus")

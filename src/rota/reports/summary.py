@@ -9,7 +9,7 @@ import numpy as np
 
 from rota.model.record import Record
 from rota.reports.metrics import METRICS, Value
-from rota.reports.sample import Sample, by_size, by_tenant
+from rota.reports.sample import Sample, by_account, by_size, by_tenant
 from rota.reports.window import Span, Window
 
 
@@ -29,6 +29,8 @@ class Summary:
     values: Mapping[str, Value]
     tenants: Mapping[str, Mapping[str, Value]]
     """Values per tenant; only metrics that make sense for a group of jobs."""
+    accounts: Mapping[str, Mapping[str, Value]]
+    """The same per account that has several tenants: `a` has the jobs of `a/x` and `a/y`."""
     sizes: Mapping[str, Mapping[str, Value]]
     """Values per size class: `1 GPU`, `2-4 GPUs`, `5-8 GPUs`, `>8 GPUs`, and `CPU only`."""
     provenance: Mapping[str, object] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class Summary:
             "window": {"asked": self.window, "start_s": self.span.start_s, "end_s": self.span.end_s},
             **self.values,
             "tenants": {name: dict(values) for name, values in self.tenants.items()},
+            "accounts": {name: dict(values) for name, values in self.accounts.items()},
             "sizes": {name: dict(values) for name, values in self.sizes.items()},
             "provenance": dict(self.provenance),
         }
@@ -60,6 +63,7 @@ def summarise(record: Record, window: Window | None = None) -> Summary:
         span=sample.span,
         values={key: metric.of(sample) for key, metric in METRICS.items()},
         tenants=_groups(by_tenant(sample)),
+        accounts=_groups(by_account(sample)),
         sizes=_groups(by_size(sample)),
         provenance=record.provenance,
     )

@@ -98,6 +98,7 @@ class Jobs:
     group = _Static()
     group_rule = _Static()
     workload = _Static()
+    node_set = _Static()
     phase = _Live()
     first_start_s = _Live()
     since_s = _Live()

@@ -116,7 +116,7 @@ class Agents:
         is_back = self._is_out(node) and not has_left
         if request.reports or request.complete or request.devices is not None or is_back:
             now_unix_s = self._clock.epoch_unix_s + self._clock()
-            said = by_our_clock(request, now_unix_s)
+            said = by_our_clock(request, now_unix_s, time.time())
             self._inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, self._lost_after_s / 3)
@@ -136,7 +136,8 @@ class Agents:
         return row is not None and row.state in ("lost", "away")
 
     def _reply(self, node: str, seen: int) -> SyncReply:
-        reply = self._desk.reply(node, seen, time.time(), self._lost_after_s)
+        now_unix_s = self._clock.epoch_unix_s + self._clock()
+        reply = self._desk.reply(node, seen, now_unix_s, self._lost_after_s)
         reply.fetch = self._logs.asked_of(node)
         return reply
 

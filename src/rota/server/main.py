@@ -70,6 +70,8 @@ CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
 TOKENS = "tokens"
 ADMIN = "admin"
+CLOCK = "clock"
+"""Name of the fact by which the cluster's clock goes on."""
 
 
 @dataclass
@@ -103,10 +105,9 @@ def start(home: Path, config: Config) -> Running:
     """Everything of a controller, the scheduler's thread running; `serving.run()` answers calls."""
     store = Store.open(config.database_url or None, home)
     roster = StoredRoster(store)
-    first_up(home, store, roster, config)
-    shared = Shared(
-        store, roster, Inbox(), Directives(secrets.token_hex(8)), Clock(float(store.facts()["epoch_s"])), {}
-    )
+    clock = clock_of(store)
+    first_up(home, store, roster, config, clock())
+    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     settings = scheduler_settings(config)
     scheduler = Scheduler(
@@ -121,7 +122,7 @@ def start(home: Path, config: Config) -> Running:
         Announcer(notifier, outcomes, metrics),
     )
     answers = Answers(scheduler, store)
-    tidier = Tidier(store, roster, configuration.keep_of(config))
+    tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes)
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
@@ -221,11 +222,19 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
     )
 
 
-def first_up(home: Path, store: Store, roster: StoredRoster, config: Config) -> None:
+def clock_of(store: Store) -> Clock:
+    """The cluster's clock, which goes on where it was on record."""
+    facts = store.facts()
+    kept = facts.get(CLOCK)
+    clock = Clock(float(facts["epoch_s"]), kept if isinstance(kept, dict) else None, store.last_moment())
+    store.set_fact(CLOCK, clock.to_keep())
+    return clock
+
+
+def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now: float) -> None:
     """What a new cluster needs: its policy, an admin with a token."""
     if REAL not in store.policies():
         spec = check_policy(config.policy, kinds(Where.LIVE))
-        now = max(0.0, time.time() - float(store.facts()["epoch_s"]))
         row = PolicyRow(REAL, str(spec), now, ADMIN)
         event = EventRow(now, ADMIN, "policy", text=f"{spec} at the first start")
         store.commit(Step(policies=[row], events=[event]))

@@ -66,6 +66,7 @@ class Overview:
     def _troubles(self, nodes: Sequence[NodeRow]) -> list[str]:
         return [
             *self._scheduler.troubles(),
+            *([said] if (said := self._scheduler.clock.trouble()) else []),
             *(f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"),
             *(f"node {node.name} is away: {STOPPED}" for node in nodes if node.state == "away"),
             *(

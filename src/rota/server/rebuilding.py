@@ -17,7 +17,7 @@ from rota.model.cluster import Cluster, NodeShape
 from rota.model.columns import Array
 from rota.model.grants import Can, Reservation
 from rota.model.growing import GrowingTable
-from rota.model.job_columns import CODED, SUBMITTED
+from rota.model.job_columns import STORED_NAMES, SUBMITTED
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
@@ -71,7 +71,7 @@ def rebuild(everything: Everything, tenants: Tenants, accounts: Mapping[str, str
     table.extend(
         columns.ids[:n],
         numbers,
-        {name: columns.names[name][:n] for name in CODED},
+        {name: columns.names[name][:n] for name in STORED_NAMES},
         columns.gpu_types[:n],
         columns.deadlines[:n],
     )

@@ -242,6 +242,7 @@ class Scheduler:
             heard=self.heard,
             settings=self.settings.live,
             done=self._done,
+            clock_trouble=self.clock.trouble,
         )
 
     def _rules(self, world: LiveWorld) -> Rules:

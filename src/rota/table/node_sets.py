@@ -21,6 +21,8 @@ class NodeSets:
         first, memory = cluster.first_device.tolist(), cluster.device_memory_gib.tolist()
         self._memory_gib = {node: memory[d] for node, d in enumerate(first[:-1]) if d < first[node + 1]}
         self._with_memory: dict[float, int] = {}
+        self._cluster = cluster
+        self._admitted: dict[str, int] = {}
 
     def with_memory(self, need_gib: float) -> int:
         """Nodes whose devices have so much memory, or do not say how much."""
@@ -28,6 +30,16 @@ class NodeSets:
         if nodes is None:
             has = [node for node, gib in self._memory_gib.items() if not gib or gib >= need_gib]
             nodes = self._with_memory[need_gib] = mask_of(has)
+        return nodes
+
+    def admitted(self, node_set: str) -> int:
+        """Nodes that will do for a job that asks for `node_set` (`Cluster.admitted`); -1 for all."""
+        if not node_set:
+            return -1
+        nodes = self._admitted.get(node_set)
+        if nodes is None:
+            nodes = mask_of(self._cluster.admitted(node_set).nonzero()[0].tolist())
+            self._admitted[node_set] = nodes
         return nodes
 
 

@@ -396,7 +396,7 @@ class State:
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
-    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang
+    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang & (jobs.node_set < 0)
     if len(cluster.type_names) > 1:
         plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
     elif cluster.type_names and jobs.type_names:

@@ -11,7 +11,7 @@ from rota.model.grants import Grant, Role
 from rota.model.units import plural
 from rota.scheduler.loop import Loop
 from rota.table.state import Phase
-from rota.testing.scenes import Scene
+from rota.testing.scenes import Scene, with_hopeless
 from rota.testing.sentences import ids, moment
 from rota.testing.subject import Subject, moments
 from rota.worlds.simulated.checks import recount
@@ -79,6 +79,15 @@ def every_job_ends(subject: Subject, scene: Scene) -> Iterator[str]:
     for row in stuck:
         jobs = scene.trace.jobs
         yield f"job {jobs.ids[row]} of {plural(jobs.gpus.item(row), 'GPU')} never ends"
+
+
+def hopeless_block_nobody(subject: Subject, scene: Scene) -> Iterator[str]:
+    """Some jobs of the scene ask for what the cluster does not have at all; the others must not notice."""
+    harder, hopeless = with_hopeless(scene)
+    others = [row for row in range(len(scene.trace)) if row not in hopeless]
+    end_alone = set(others) - {others[row] for row in unfinished(subject, _only(harder, others))}
+    for row in sorted(end_alone.intersection(unfinished(subject, harder))):
+        yield f"job {scene.trace.jobs.ids[row]} never ends because of jobs that could never run"
 
 
 def unfinished(subject: Subject, scene: Scene) -> list[int]:

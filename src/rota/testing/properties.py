@@ -19,6 +19,7 @@ PROPERTIES: tuple[Property, ...] = (
     Property("a hard quota is kept", holding.quotas_kept),
     Property("a finished job holds nothing", holding.finished_hold_nothing),
     Property("every job that could end alone ends", holding.every_job_ends),
+    Property("who can never run blocks nobody", holding.hopeless_block_nobody),
     Property("when nothing happens, nothing moves", moving.rest),
     Property("an empty memory is harmless", moving.empty_memory),
     Property("nobody swaps there and back without news", moving.no_thrashing),

@@ -7,14 +7,14 @@ job fits the cluster while it is empty, so that every job can end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.columns import Ints
+from rota.model.columns import Floats, Ints
 from rota.model.job_columns import AllowedCounts, JobKind
 from rota.model.jobs import JobTable, Truth
 from rota.model.tenants import Tenant, Tenants
@@ -49,6 +49,63 @@ def make_scene(seed: int) -> Scene:
     cluster = _cluster(rng, rich)
     trace = _trace(rng, cluster, rich, seed)
     return Scene(seed, trace, cluster, _setting(rng, cluster, trace, rich, seed))
+
+
+def with_hopeless(scene: Scene) -> tuple[Scene, frozenset[int]]:
+    """The scene with every third job asking for what the cluster can never give; and which jobs those are.
+
+    By turns it is GPUs, a type, device memory, cores, host memory or a hard quota.  Nodes that state no
+    limit get an ample one, and nobody waits for such a job.
+    """
+    cluster, jobs = _limited(scene.cluster), scene.trace.jobs
+    rows = range(0, len(jobs), 3)
+    columns = {name: getattr(jobs, name).copy() for name in _DEMANDS}
+    names, types = (*jobs.tenant_names, _CAPPED), (*jobs.type_names, "no such type")
+    for turn, row in enumerate(rows):
+        for name, value in _excesses(cluster, len(types), len(names))[turn % 6].items():
+            columns[name][row] = value
+    harder = replace(
+        jobs,
+        tenant_names=names,
+        type_names=types,
+        after={row: tuple(set(before).difference(rows)) for row, before in jobs.after.items()},
+        **columns,
+    )
+    return replace(scene, trace=replace(scene.trace, jobs=harder), cluster=cluster), frozenset(rows)
+
+
+_AMPLE = 1e6
+_CAPPED = "capped"
+_DEMANDS = ("gpus", "gpus_min", "gpus_max", "gpu_types", "gpu_memory_gib", "cpus", "memory_gib", "tenant")
+
+
+def _excesses(cluster: Cluster, types: int, tenants: int) -> list[dict[str, float]]:
+    """What each kind of hopeless job asks for."""
+    too_many = cluster.gpus + 1
+    return [
+        {"cpus": 100 * _AMPLE},
+        {"gpu_memory_gib": 100 * _AMPLE},
+        {"tenant": tenants - 1},
+        {"memory_gib": 100 * _AMPLE},
+        {"gpus": too_many, "gpus_min": too_many, "gpus_max": too_many},
+        {"gpu_types": 1 << (types - 1)},
+    ]
+
+
+def _limited(cluster: Cluster) -> Cluster:
+    """The cluster with limits to everything, and a tenant that may hold nothing to speak of."""
+
+    def stated(amounts: Floats) -> Floats:
+        return np.where(amounts > 0.0, amounts, _AMPLE)
+
+    tenants = [*cluster.tenants.by_path.values(), Tenant(_CAPPED, quota_gpus=0.1, hard=True)]
+    return replace(
+        cluster,
+        node_cpus=stated(cluster.node_cpus),
+        node_memory_gib=stated(cluster.node_memory_gib),
+        device_memory_gib=stated(cluster.device_memory_gib),
+        tenants=Tenants.of(*tenants),
+    )
 
 
 def _often(rng: Generator, chance: float = 0.4) -> bool:

@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
@@ -112,10 +114,84 @@ def test_the_dominant_resource_may_be_the_cpu() -> None:
     assert first_starts("drf", needs, "A", cluster)[:7] == "ABAAAAB", "5/16 of the GPUs exceed 12/40"
 
 
-def test_what_has_ended_counts_no_more() -> None:
-    """A has received much before; when B comes both hold nothing, and A, who came first, is served."""
+def test_among_equal_shares_who_has_received_less_is_served() -> None:
+    """When B comes, A has received much and both hold nothing: B, though A came first."""
     trace = trace_of("A1 4x100 A2 4x10@50 B1 4x10@60", tenant=(0, 0, 1), tenant_names=("a", "b"))
-    assert starts(play("drf", trace)) == {"A1": 0, "A2": 100, "B1": 110}
+    assert starts(play("drf", trace)) == {"A1": 0, "B1": 100, "A2": 110}
+
+
+def test_a_share_is_what_is_held_whatever_was_received() -> None:
+    """A has received much and holds nothing, B holds a GPU: A is served."""
+    jobs = "A1 4x100 B1 1x100@1 B2 3x10@2 A2 3x10@3"
+    trace = trace_of(jobs, tenant=(0, 1, 1, 0), tenant_names=("a", "b"))
+    assert starts(play("drf", trace)) == {"A1": 0, "B1": 100, "A2": 100, "B2": 110}
+
+
+TENANTS_OF_TWO = ("a", "b")
+
+
+@given(
+    weights=st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 3])),
+    sizes=st.lists(st.integers(5, 8), min_size=40, max_size=40),
+    placing=st.booleans(),
+)
+def test_jobs_as_large_as_the_cluster_are_served_by_weight(
+    weights: tuple[int, int], sizes: list[int], placing: bool
+) -> None:
+    """Two tenants, all of whose jobs exceed half the cluster, come at once: their service stays together.
+
+    Whenever one is served, it has received no more over its weight than the other.
+    """
+    n = len(sizes)
+    trace = trace_of(
+        " ".join(f"J{i} {gpus}x10" for i, gpus in enumerate(sizes)),
+        tenant=[2 * i // n for i in range(n)],
+        tenant_names=TENANTS_OF_TWO,
+        cpus=float(placing),
+    )
+    tenants = Tenants.of(*(Tenant(t, weight=w) for t, w in zip(TENANTS_OF_TWO, weights, strict=True)))
+    cluster = Cluster.build([NodeShape(1, 8, cpus=64.0 * placing)], tenants)
+    intervals = play("drf", trace, cluster).intervals.sort("start_s")
+    served = [0.0, 0.0]
+    left = [n // 2, n // 2]
+    for job, gpus in intervals.select("job", "gpus").iter_rows():
+        tenant = 2 * job // n
+        other = 1 - tenant
+        assert not left[other] or served[tenant] / weights[tenant] <= served[other] / weights[other] + 1e-9
+        served[tenant] += 10.0 * gpus
+        left[tenant] -= 1
+
+
+def test_equal_tenants_alternate() -> None:
+    """Fifty jobs of the whole cluster each: neither tenant waits for all jobs of the other."""
+    trace = trace_of(
+        " ".join(f"J{i} 8x10" for i in range(100)),
+        tenant=[int(i >= 50) for i in range(100)],
+        tenant_names=TENANTS_OF_TWO,
+    )
+    for policy in ("drf", "drf:preempt=yes", "drf:share=slots"):
+        rows = play(policy, trace, "1x8").intervals.sort("start_s")["job"].to_list()
+        assert [row // 50 for row in rows] == [0, 1] * 50, policy
+
+
+@pytest.mark.parametrize(
+    ("needs", "sequence", "why"),
+    [
+        ({"A": (1, 4.0, 0.0), "B": (1, 4.0, 0.0)}, "ABAB", "a slot each: one GPU, four cores"),
+        ({"A": (1, 1.0, 0.0), "B": (1, 1.0, 0.0)}, "ABAB", "what a job leaves of its slot is nobody's"),
+        ({"A": (1, 8.0, 0.0), "B": (1, 1.0, 0.0)}, "ABB", "A's cores take two of the four slots"),
+        ({"A": (0, 5.0, 0.0), "B": (2, 1.0, 0.0)}, "AB", "a job without GPUs takes slots as well"),
+    ],
+)
+def test_slots(needs: dict[str, Need], sequence: str, why: str) -> None:
+    """The baseline of the paper: 4 GPUs and 16 cores are four slots, which tenants get in equal numbers."""
+    cluster = Cluster.build([NodeShape(1, 4, cpus=16.0)])
+    assert first_starts("drf:share=slots", needs, "A", cluster) == sequence, why
+
+
+def test_slots_are_not_taken_back() -> None:
+    with pytest.raises(InputError, match="expected preempt=no with share=slots"):
+        parse_policy("drf:share=slots,preempt=yes")
 
 
 def test_finite_demand() -> None:

@@ -82,6 +82,13 @@ BAD = [
         cluster="1x2:A,1x2:B",
         columns={"type_names": ("A", "B"), "gpu_types": 2},
     ),
+    Bad(
+        "node-set",
+        "job A asks for nodes n1 and is granted n0",
+        grants(Grant(0, (1,))),
+        cluster="2x2",
+        columns={"node_set": 0, "node_set_names": ("n1",)},
+    ),
     Bad("share", "job A asks for a share of 1 and is granted 0.5 of device 0", grants(Grant(0, (0,), 0.5))),
     Bad("share", "job A", grants(Grant(0, (0,), 1.5, PACKED))),
     Bad("share", "job A", grants(Grant(0, (0,), 0.0, PACKED))),

@@ -197,7 +197,7 @@ SCENES = [
     Scene(
         "memory for a gang of which each half would find some", "A 1x9 B 4x9",
         [(Code.HOST, 96, 64, "needs 96 GiB of host memory on one node; the most free on one is 64")],
-        cluster=HOSTS, running=(alone(0, 0),), columns={"memory_gib": [0.0, 96.0]},
+        cluster=HOSTS, running=(alone(0, 0),), columns={"memory_gib": [40.0, 96.0]},
     ),
     Scene(
         "a CPU job wants memory", "A 0x9 B 0x9 C 0x9",

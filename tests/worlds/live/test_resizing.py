@@ -86,7 +86,7 @@ def test_who_saves_nothing_is_refused_while_it_runs_and_while_it_is_suspended() 
 def test_no_more_than_there_is() -> None:
     stage = Stage(n0=2)
     row = stage.submit()
-    assert update(stage, row, gpus=3) == "it would need 3 devices, and the cluster has 2 for it"
+    assert update(stage, row, gpus=3) == "it needs 3 devices at once; the cluster has 2 it could use"
     assert update(stage, row, gpus=2) == ""
 
 

@@ -33,8 +33,8 @@ class Placing:
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.fit = Fitter(snapshot, place)
         self.scratch = self.fit.scratch(snapshot)
-        self.room = snapshot.cluster.gpus
-        """No more than this fits for sure; `__call__` knows."""
+        self.room = 1
+        """There may be room for something; `__call__` knows."""
 
     def __call__(self, row: int) -> Grant | None:
         """The grant of `row`, entered; None if it does not fit."""

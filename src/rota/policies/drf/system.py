@@ -6,22 +6,29 @@ Needs     nothing about the future
 Idea      1. A tenant's share of a resource is what its running jobs hold, over what the cluster has; its
              dominant share is the largest of them, over GPUs, CPU and memory, divided by its weight.
           2. A job, whole, is a task.  The tenant with the lowest dominant share starts its next job;
-             shares are compared exactly, ties go to the tenant that came first.
+             shares are compared exactly.  Ties go to the tenant that has received least over its weight
+             since the beginning (GPUs times seconds), then to the one that came first.
           3. A tenant whose job does not fit is skipped, until nothing fits.
 Departs   Jobs of a tenant differ: its next job is the first submitted that fits, not merely the first.
           All GPUs are one resource, whatever their type; a resource that some node has without limit is
           none.  Tenants are compared as leaves; hierarchies of them are a later paper.
+          The paper leaves ties open: among tenants that hold nothing, the first to come would be served to
+          its end where jobs exceed half the cluster.
           The paper does not preempt.  `preempt=yes` adds a rule known from Kubernetes schedulers: a job
           gives way if its tenant, without it, still has more than the preemptor's will have.
-          `share=assets` and `share=gpus` are what the paper compares with.
-Checked   systems/drf.md, worked examples a1 to a8; properties of the divisible optimum on 300 random cases
+          `share=assets`, `share=gpus` and `share=slots` are what the paper compares with; a slot is one GPU
+          with its part of the CPUs and of the memory, and a job takes as many as cover what it needs.
+Checked   systems/drf.md, worked examples a1 to a8; properties of the divisible optimum on 300 random cases;
+          service of equal and of weighted tenants on 200 random cases of jobs as large as the cluster
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
@@ -30,6 +37,8 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
+from rota.model.reasons import Code, Constraint
+from rota.policies.drf.book import TenantBook, Turns
 from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -40,8 +49,15 @@ from rota.scheduler.stages.requests import request_kinds
 from rota.solvers.filling import DominantShare
 from rota.table.occupancy import Occupancy
 
+_ROUNDING = 1e-9
+"""A job that needs a slot's part exactly takes one, whatever the division says."""
 _MILLI = 1000
 """Amounts are counted in whole thousandths."""
+
+
+_NO_SLOTS = Constraint(
+    Code.POLICY, detail="too few slots are left: each is a GPU with its part of the CPUs and the memory"
+)
 
 
 class Share(StrEnum):
@@ -50,6 +66,7 @@ class Share(StrEnum):
     DOMINANT = "dominant"  # the largest of their shares
     ASSETS = "assets"  # the sum of their shares
     GPUS = "gpus"  # their share of the GPUs alone
+    SLOTS = "slots"  # their share of equal slots, which are all that is handed out
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,10 @@ class DrfParameters:
     """Stop jobs of tenants that would still have more than the tenant that waits."""
     placement: Placement = Placement.CONSOLIDATE
     """Where on the cluster."""
+
+    def __post_init__(self) -> None:
+        if self.preempt and self.share is Share.SLOTS:
+            raise InputError("policy 'drf': slots are not taken back; expected preempt=no with share=slots")
 
 
 @register(
@@ -80,6 +101,7 @@ class Drf:
         self.parameters = parameters or DrfParameters()
         self.place = PLACEMENTS[self.parameters.placement]
         self._facts: _Facts | None = None  # of the job table, which a run never changes
+        self._book: TenantBook | None = None  # of the same
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         p = self.parameters
@@ -90,18 +112,33 @@ class Drf:
         if counts and not snapshot.occupancy.free.total:
             return Decision(memory, wake=wake, ranking=_ByShare(self))
         site = Counting(snapshot, self.place) if counts else Placing(snapshot, self.place)
-        filling = _Filling(snapshot, self.facts(snapshot), site)
+        filling = _Filling(snapshot, self.facts(snapshot), self.book(snapshot), site)
         filling.fill()
         if p.preempt and isinstance(site, Placing):
             filling.redistribute(site)
-        return Decision(memory, filling.grants, sorted(filling.stopped), wake=wake, ranking=_ByShare(self))
+        return Decision(
+            memory,
+            filling.grants,
+            sorted(filling.stopped),
+            wake=wake,
+            ranking=_ByShare(self),
+            otherwise=_NO_SLOTS if p.share is Share.SLOTS else None,
+        )
 
     def facts(self, snapshot: Snapshot) -> _Facts:
         """What is fixed for the jobs in the table."""
         jobs = snapshot.jobs.table
         if self._facts is None or self._facts.jobs is not jobs:
-            self._facts = _Facts.of(jobs, snapshot.cluster, self.parameters)
+            self._facts, self._book = _Facts.of(jobs, snapshot.cluster, self.parameters), None
         return self._facts
+
+    def book(self, snapshot: Snapshot) -> TenantBook:
+        """What is known of each tenant at this moment."""
+        facts = self.facts(snapshot)
+        if self._book is None:
+            self._book = TenantBook(facts.jobs.tenant, facts.kinds, facts.amounts, len(facts.arrival))
+        self._book.sync(snapshot)
+        return self._book
 
 
 class _ByShare:
@@ -113,14 +150,13 @@ class _ByShare:
 
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Jobs of tenants with less, and earlier ones of the same tenant."""
-        place = self.policy.place
-        filling = _Filling(snapshot, self.policy.facts(snapshot), Counting(snapshot, place))
+        site = Counting(snapshot, self.policy.place)
+        filling = _Filling(snapshot, self.policy.facts(snapshot), self.policy.book(snapshot), site)
         own = self._key(filling, row)
         return [other for other in snapshot.waiting.tolist() if self._key(filling, other) < own]
 
-    def _key(self, filling: _Filling, row: int) -> tuple[int, int, int]:
-        tenant = int(filling.tenant_of[row])
-        return filling.shares.key(tenant), filling.facts.arrival.item(tenant), row
+    def _key(self, filling: _Filling, row: int) -> tuple[tuple[int, int, int], int]:
+        return filling.key(int(filling.tenant_of[row])), row
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""
@@ -155,12 +191,18 @@ class _Facts:
     """First row of each tenant."""
     shares: DominantShare
     """Of tenants that hold nothing."""
+    service: DominantShare
+    """The same of what they have received."""
+    most: int
+    """Thousandths of slots that there are; what is handed out is not limited otherwise."""
 
     @classmethod
     def of(cls, jobs: JobTable, cluster: Cluster, p: DrfParameters) -> _Facts:
         resources = _resources(jobs, cluster)
         if p.share is Share.GPUS:
             resources = resources[:1]
+        if p.share is Share.SLOTS:
+            resources = [_slots(resources)]
         capacity = [round(_MILLI * total) for total, _ in resources]
         amounts = np.stack([np.rint(_MILLI * needed) for _, needed in resources], axis=1).astype(np.int64)
         weights = _weights(jobs, cluster) if p.weighted else {}
@@ -171,6 +213,8 @@ class _Facts:
             kinds=request_kinds(jobs, cluster),
             arrival=_first_of_each(jobs.tenant, np.arange(len(jobs)), len(jobs.tenant_names)),
             shares=DominantShare(capacity, weights, combine),
+            service=DominantShare([1], weights),
+            most=capacity[0] if p.share is Share.SLOTS else sys.maxsize,
         )
 
 
@@ -182,6 +226,13 @@ def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
     if not resources:
         raise InputError("policy 'drf': the cluster has no GPU, and states neither CPUs nor memory to share")
     return resources
+
+
+def _slots(resources: list[tuple[float, Array]]) -> tuple[float, Array]:
+    """How many slots there are, one for each unit of the first resource, and how many each job takes."""
+    total = resources[0][0]
+    parts = [np.ceil(needed * total / capacity - _ROUNDING) for capacity, needed in resources]
+    return total, np.maximum(np.max(parts, axis=0), 1.0)
 
 
 def _weights(jobs: JobTable, cluster: Cluster) -> dict[int, Fraction]:
@@ -206,36 +257,46 @@ def _first_of_each(codes: Array, rows: Ints, count: int) -> Ints:
 class _Filling:
     """One decision: who starts, and who gives way."""
 
-    def __init__(self, snapshot: Snapshot, facts: _Facts, site: Counting | Placing) -> None:
+    def __init__(self, snapshot: Snapshot, facts: _Facts, book: TenantBook, site: Counting | Placing) -> None:
         self.snapshot = snapshot
         self.facts = facts
+        self.book = book
         self.site = site
         self.tenant_of = facts.jobs.tenant
         self.shares = facts.shares.emptied()
+        self.service = facts.service.emptied()
         self.grants: list[Grant] = []
         self.stopped: set[int] = set()
-        for tenant, amounts in self._held():
+        for tenant, amounts in enumerate(book.held):
             self.shares.charge(tenant, amounts)
+            self.service.charge(tenant, [book.service(tenant, snapshot.now)])
+        self.room = facts.most - sum(amounts[0] for amounts in book.held)
+        """Thousandths of slots that are left."""
 
-    def _held(self) -> list[tuple[int, list[int]]]:
-        """What the running jobs of each tenant hold together."""
-        rows = self.snapshot.running_unsorted
-        tenants, places = np.unique(self.tenant_of[rows], return_inverse=True)
-        sums = np.zeros((len(tenants), self.facts.amounts.shape[1]), dtype=np.int64)
-        np.add.at(sums, places, self.facts.amounts[rows])
-        return list(zip(tenants.tolist(), sums.tolist(), strict=True))
+    def key(self, tenant: int) -> tuple[int, int, int]:
+        """Lowest first: share, service received over weight, arrival."""
+        return self.shares.key(tenant), self.service.key(tenant), self.facts.arrival.item(tenant)
 
     def fill(self) -> None:
         """Start jobs, lowest share first, until none fits."""
-        left = self._waiting()
-        while len(left := left[self.facts.jobs.gpus[left] <= self.site.room]):
-            row = self._next_of(left)
-            grant = self.site(row)
-            if grant is None:  # nor will any other that asks for the same
-                left = left[self.facts.kinds[left] != self.facts.kinds[row]]
+        started = {grant.job for grant in self.grants}
+        turns = {tenant: Turns(kinds, started) for tenant, kinds in enumerate(self.book.waiting) if kinds}
+        order = [(self.key(tenant), tenant) for tenant in turns]
+        heapify(order)
+        hopeless: set[int] = set()
+        while order and self.site.room:
+            tenant = order[0][1]
+            row = turns[tenant].next(hopeless)
+            if row < 0:
+                heappop(order)
                 continue
+            grant = self.site(row) if self.facts.amounts.item(row, 0) <= self.room else None
+            if grant is None:  # nor will any other that asks for the same
+                hopeless.add(self.facts.kinds.item(row))
+                continue
+            turns[tenant].take()
             self._enter(grant)
-            left = left[left != row]
+            heapreplace(order, (self.key(tenant), tenant))
 
     def _waiting(self) -> Ints:
         """Rows that wait and have not been dealt with."""
@@ -246,16 +307,16 @@ class _Filling:
     def _next_of(self, rows: Ints) -> int:
         """The first job of the tenant with the lowest share."""
         firsts = _first_of_each(self.tenant_of[rows], rows, len(self.facts.arrival))
-        tenants = np.flatnonzero(firsts >= 0).tolist()
-        arrival = self.facts.arrival
-        return int(firsts[min(tenants, key=lambda t: (self.shares.key(t), arrival.item(t)))])
+        return int(firsts[min(np.flatnonzero(firsts >= 0).tolist(), key=self.key)])
 
     def _amounts(self, row: int) -> list[int]:
         amounts: list[int] = self.facts.amounts[row].tolist()
         return amounts
 
     def _enter(self, grant: Grant) -> None:
-        self.shares.charge(int(self.tenant_of[grant.job]), self._amounts(grant.job))
+        amounts = self._amounts(grant.job)
+        self.shares.charge(int(self.tenant_of[grant.job]), amounts)
+        self.room -= amounts[0]
         self.grants.append(grant)
 
     # -- preemption -----------------------------------------------------------------------------

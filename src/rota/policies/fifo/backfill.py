@@ -152,13 +152,15 @@ class EasyBackfill:
         fit.reserved = {}  # those in force are this policy's own, and made anew below
         scratch = snapshot.scratch()
         order = self.order(snapshot)
-        grants = admit_placed(order.tolist(), scratch, fit, strict=True)
-        if len(grants) == len(order):
+        grants = admit_placed(order.tolist(), scratch, fit, fit.ever)
+        left = order[~np.isin(order, [grant.job for grant in grants])]
+        while len(left) and not fit.ever(left.item(0)):
+            left = left[1:]  # passed by: no place could be promised to it
+        if not len(left):
             return grants, None
-        head = int(order[len(grants)])
+        head, behind = left.item(0), left[1:]
         held = {**snapshot.grants, **{grant.job: grant for grant in grants}}
         promise = _Promise(snapshot, head, held, scratch, fit)
-        behind = order[len(grants) + 1 :]
         grants += self._pass_by(snapshot, behind, promise, scratch)
         return grants, _reservation(snapshot, head, promise.free_in(scratch), promise.at_s)
 

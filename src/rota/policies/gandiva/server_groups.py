@@ -231,10 +231,12 @@ class Grounds:
         cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
         names = jobs.types_in(wanted)
         masks = [0] * len(cluster.type_names)
+        admitted = cluster.admitted(jobs.name_of("node_set", row)).tolist()
         for node in range(cluster.nodes):
             part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
             if (
-                (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                admitted[node]
+                and (not wanted or cluster.type_names[cluster.node_type[node]] in names)
                 and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
                 and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
                 and holds(device_memory_gib(cluster, node), jobs.gpu_memory_gib.item(row))

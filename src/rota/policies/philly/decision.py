@@ -182,7 +182,8 @@ class PhillyDecision:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
         jobs = self.snapshot.jobs.table
         level = self.cycle.level(self.attempts[row], self.now)
-        kind = (level, self.gpus_of[row], jobs.gpu_types.item(row), jobs.gpu_memory_gib.item(row))
+        asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
+        kind = (level, self.gpus_of[row], *asked)
         if kind not in self.queues.offered:
             self.queues.offered[kind] = self._candidates_among(self.domains.full, row, level)
         return self.queues.offered[kind]

@@ -18,6 +18,7 @@ RULES = {
     "gang": "a gang is whole or absent",
     "size": "a job gets a number of GPUs it can use",
     "type": "a job runs on a GPU type it accepts",
+    "node-set": "a job runs on nodes that will do for it, by their names and labels",
     "share": "a share is above 0 and at most 1; less than the whole only with a role",
     "oversubscribed": "shares on a device sum to at most 1, opportunistic ones aside",
     "alone": "a job alone on a device shares it with nobody",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.model.grants import Grant, Role
 from rota.model.job_columns import AllowedCounts
+from rota.model.reasons import names_of
 from rota.model.units import plural
 from rota.scheduler.guard.rules import Breach, breach
 from rota.table.state import State
@@ -15,9 +16,14 @@ def check_shape(state: State, grant: Grant) -> list[Breach]:
     if breaches:
         return breaches
     count = len(grant.devices)
-    if count == state.gpus_of[grant.job] and not state.jobs.type_names:
+    if count == state.gpus_of[grant.job] and not state.jobs.type_names and not state.jobs.node_set_names:
         return _check_share(state, grant)
-    return [*_check_size(state, grant, count), *_check_type(state, grant), *_check_share(state, grant)]
+    return [
+        *_check_size(state, grant, count),
+        *_check_type(state, grant),
+        *_check_nodes(state, grant),
+        *_check_share(state, grant),
+    ]
 
 
 def _check_devices(state: State, grant: Grant) -> list[Breach]:
@@ -78,6 +84,19 @@ def _check_type(state: State, grant: Grant) -> list[Breach]:
                 breach(state, "type", row, f"accepts {accepted} and is granted device {device}, a {name}")
             ]
     return []
+
+
+def _check_nodes(state: State, grant: Grant) -> list[Breach]:
+    row, cluster = grant.job, state.cluster
+    wanted = state.jobs.name_of("node_set", row)
+    if not wanted:
+        return []
+    admitted = state.occupancy.node_sets.admitted(wanted)
+    nodes = {int(cluster.device_node[device]) for device in grant.devices} | ({grant.node} - {-1})
+    outside = sorted(cluster.node_names[node] for node in nodes if not admitted >> node & 1)
+    if not outside:
+        return []
+    return [breach(state, "node-set", row, f"asks for nodes {wanted} and is granted {names_of(outside)}")]
 
 
 def _check_share(state: State, grant: Grant) -> list[Breach]:

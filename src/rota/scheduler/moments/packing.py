@@ -34,7 +34,7 @@ _CLUSTER_COLUMNS = (
     "device_node", "device_type", "device_memory_gib",
 )  # fmt: skip
 _STATE_SCALARS = ("now", "submitted", "waiting_gpus", "special")
-_NAMES = ("tenant_names", "group_names", "workload_names", "type_names")
+_NAMES = ("tenant_names", "group_names", "workload_names", "node_set_names", "type_names")
 
 
 def pack(snapshot: Snapshot) -> Packed:
@@ -114,7 +114,7 @@ def pack_cluster(cluster: Cluster) -> Packed:
     packed["levels"] = dict(cluster.levels)
     packed["level_names"] = {level: list(names) for level, names in cluster.level_names.items()}
     packed["tenants"] = [_pack_tenant(tenant) for tenant in cluster.tenants.by_path.values()]
-    for name in ("device_levels", "capacities"):
+    for name in ("device_levels", "capacities", "labels"):
         packed[name] = dict(getattr(cluster, name))
     packed["prices"] = {gpu_type: dict(classes) for gpu_type, classes in cluster.prices.items()}
     return packed
@@ -131,6 +131,7 @@ def unpack_cluster(packed: Packed) -> Cluster:
         # moments of earlier versions know of none of these
         device_levels=packed.get("device_levels", {}),
         capacities=packed.get("capacities", {}),
+        labels=packed.get("labels", {}),
         prices=packed.get("prices", {}),
         gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
     )
@@ -167,7 +168,7 @@ def unpack_jobs(packed: Packed) -> JobTable:
     columns: Packed = {name: packed[name] for name in JOB_COLUMNS if name in packed}
     if len(columns) < len(JOB_COLUMNS):  # moments of earlier versions lack what has come since
         columns = filled_columns(len(packed["ids"]), columns)
-    columns |= {name: tuple(packed[name]) for name in _NAMES}
+    columns |= {name: tuple(packed.get(name, ())) for name in _NAMES}  # likewise
     several = packed.get("deadlines", {})
     return JobTable(
         ids=packed["ids"],

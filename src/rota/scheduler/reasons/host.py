@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rota.model.columns import Floats
-from rota.model.feasible import host_need, host_shortfalls
+from rota.model.columns import Bools, Floats
+from rota.model.feasible import host_shortfalls, need_of
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON, Occupancy
@@ -11,7 +11,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 def never_fed(snapshot: Snapshot, row: int) -> list[Constraint]:
     """What the nodes would lack for `row` even if nobody used them."""
-    shortfalls = host_shortfalls(snapshot.cluster, host_need(snapshot.jobs.table, row))
+    shortfalls = host_shortfalls(snapshot.cluster, need_of(snapshot.jobs.table, row))
     return [Constraint(Code.HOST_TOO_LARGE, *short) for short in shortfalls]
 
 
@@ -34,9 +34,11 @@ def _short(
     """What the best of the nodes lacks that cannot feed the job's devices, if the others are too few."""
     (need, capacity, used, what), gpus = resource, after.jobs.gpus.item(row)
     codes, kinds = set(acceptable(snapshot, row)), after.cluster.node_type
+    admitted = admitted_nodes(snapshot, row)
     lacking, room, free_there = [], 0, 0
     for node in range(after.cluster.nodes):
-        if node in after.down_nodes or (gpus and int(kinds[node]) not in codes):
+        outside = node in after.down_nodes or not admitted[node]
+        if outside or (gpus and int(kinds[node]) not in codes):
             continue
         free = after.free.count[node]
         part = min(max(gpus, 1), max(free, 1)) / max(gpus, 1)
@@ -57,3 +59,8 @@ def acceptable(snapshot: Snapshot, row: int) -> list[int]:
     wanted = jobs.gpu_types.item(row)
     names = jobs.types_in(wanted)
     return [code for code, name in enumerate(cluster.type_names) if not wanted or name in names]
+
+
+def admitted_nodes(snapshot: Snapshot, row: int) -> Bools:
+    """Which nodes will do for the job, by their names and labels."""
+    return snapshot.cluster.admitted(snapshot.jobs.table.name_of("node_set", row))

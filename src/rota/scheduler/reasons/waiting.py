@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from rota.model.columns import Bools
 from rota.model.grants import Reservation
 from rota.model.reasons import Code, Constraint, names_of, noted
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision, Ranking
-from rota.scheduler.reasons.host import acceptable, never_fed, not_fed
+from rota.scheduler.reasons.host import acceptable, admitted_nodes, never_fed, not_fed
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import quota_left
 from rota.scheduler.stages.priority import ByPriority
@@ -249,8 +252,9 @@ def _asked(snapshot: Snapshot, row: int) -> float:
 def _never(snapshot: Snapshot, ranking: Ranking, row: int) -> list[Constraint]:
     """More GPUs of one type than the cluster has, closed nodes aside, or than one node of it if it has to be
     one."""
-    gpus, kinds, down = snapshot.gpus_of[row], snapshot.cluster.device_type, snapshot.occupancy.down
-    healthy = [int(kind) for device, kind in enumerate(kinds) if device not in down]
+    cluster, gpus, down = snapshot.cluster, snapshot.gpus_of[row], snapshot.occupancy.down
+    usable = admitted_nodes(snapshot, row)[cluster.device_node].nonzero()[0].tolist()
+    healthy = [int(cluster.device_type[device]) for device in usable if device not in down]
     room = max((healthy.count(code) for code in acceptable(snapshot, row)), default=0)
     if gpus > room:
         return [Constraint(Code.GANG_TOO_LARGE, gpus, room)]
@@ -263,10 +267,10 @@ def _never(snapshot: Snapshot, ranking: Ranking, row: int) -> list[Constraint]:
 def _largest_node(snapshot: Snapshot, row: int) -> int:
     """Healthy devices of the node of an acceptable type that has most of them."""
     cluster, down = snapshot.cluster, snapshot.occupancy.down
-    codes = set(acceptable(snapshot, row))
+    codes, admitted = set(acceptable(snapshot, row)), admitted_nodes(snapshot, row)
     counts = [0] * cluster.nodes
     for device, node in enumerate(cluster.device_node):
-        if device not in down and int(cluster.device_type[device]) in codes:
+        if admitted[node] and device not in down and int(cluster.device_type[device]) in codes:
             counts[int(node)] += 1
     return max(counts, default=0)
 
@@ -296,8 +300,10 @@ def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]
 def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     """Too few free devices of one acceptable type, or too little memory on them."""
     codes = acceptable(snapshot, row)
-    asked, free = _asked(snapshot, row), _most_free(after, codes, row)
+    asked, free = _asked(snapshot, row), _most_free(after, codes, row, admitted_nodes(snapshot, row))
     if asked > free + EPSILON:
+        if asked <= _most_free(after, codes, row, np.ones(snapshot.cluster.nodes, dtype=bool)) + EPSILON:
+            return [Constraint(Code.NODE_SET, asked, free, snapshot.jobs.table.name_of("node_set", row))]
         if len(snapshot.cluster.type_names) > 1:
             names = "|".join(snapshot.cluster.type_names[code] for code in codes)
             return [Constraint(Code.GPU_TYPE, asked, free, names)]
@@ -312,16 +318,19 @@ def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
     return Constraint(Code.FRAGMENTATION, _asked(snapshot, row), most, "node")
 
 
-def _most_free(after: Occupancy, codes: list[int], row: int) -> float:
-    """Free GPUs of the type that has most of them; for part of a GPU, the most that one has left."""
+def _most_free(after: Occupancy, codes: list[int], row: int, admitted: Bools) -> float:
+    """Free GPUs of the type that has most of them on `admitted` nodes; for a part, the most one has left."""
     cluster = after.cluster
     whole = [0] * len(cluster.type_names)
     for node, count in enumerate(after.free.count):
-        whole[int(cluster.node_type[node])] += count
+        whole[int(cluster.node_type[node])] += count * bool(admitted[node])
     most = max((whole[code] for code in codes), default=0)
     if after.jobs.gpu_share.item(row) == 1.0 or most:
         return most
-    return max((left for d, left in after.spare.items() if int(cluster.device_type[d]) in codes), default=0.0)
+    usable = [
+        d for d in after.spare if admitted[cluster.device_node[d]] and int(cluster.device_type[d]) in codes
+    ]
+    return max((after.spare[d] for d in usable), default=0.0)
 
 
 def _memory(after: Occupancy, codes: list[int], row: int) -> list[Constraint]:

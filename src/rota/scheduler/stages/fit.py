@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Set
 
@@ -9,7 +10,7 @@ from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
-from rota.table.free import mask_of
+from rota.table.free import mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 _NONE: Set[int] = frozenset()
@@ -32,6 +33,9 @@ class Fitter:
         """Devices that are passed by for everybody but the job they are reserved for."""
         self._node_sets = snapshot.occupancy.node_sets
         self._accepted: dict[int, list[int]] = {0: self._node_sets.of_type}
+        self._admitted: dict[tuple[int, int], list[int]] = {}
+        """By type mask and node set, for the jobs that ask for some nodes only."""
+        self._asks_for_nodes = bool(self.jobs.node_set_names)
 
     def scratch(self, snapshot: Snapshot) -> Occupancy:
         """A scratch occupancy to place jobs on; what is reserved for others is passed by when placing."""
@@ -51,6 +55,13 @@ class Fitter:
                 return grant
         return None
 
+    def ever(self, row: int) -> bool:
+        """True if `row` has a place while nobody else holds anything and no node is closed."""
+        empty = Occupancy(self.cluster, self.jobs)
+        for node in self.cluster.gone:
+            empty.lose(node)
+        return self(empty, row) is not None
+
     def on_type(self, scratch: Occupancy, row: int, type_code: int, gpus: int | None = None) -> Grant | None:
         """The grant `row` would get on one type, with `gpus` GPUs instead of those it asked for."""
         gpus = self.jobs.gpus.item(row) if gpus is None else gpus
@@ -59,6 +70,8 @@ class Fitter:
         if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
             return None
         devices = self._devices(scratch, row, gpus, share, nodes & self._hosts(scratch, row, gpus))
+        if devices is None and gpus > 1 and self._asks_of_hosts(row):
+            devices = self._devices_as_fed(scratch, row, gpus, nodes)
         if devices is None:
             return None
         return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
@@ -89,7 +102,14 @@ class Fitter:
             names, accepted = self.cluster.type_names, self.jobs.types_in(wanted)
             of_type = zip(names, self._node_sets.of_type, strict=True)
             self._accepted[wanted] = [nodes if name in accepted else 0 for name, nodes in of_type]
-        return self._accepted[wanted]
+        by_type = self._accepted[wanted]
+        code = self.jobs.node_set.item(row) if self._asks_for_nodes else -1
+        if code < 0:
+            return by_type
+        if (wanted, code) not in self._admitted:
+            admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
+            self._admitted[wanted, code] = [nodes & admitted for nodes in by_type]
+        return self._admitted[wanted, code]
 
     def _devices(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
@@ -139,21 +159,55 @@ class Fitter:
         name = self.cluster.type_names[type_code]
         return all(quota_left(scratch, t, type_code, name) >= gpus - EPSILON for t in lineage if t.hard)
 
+    def _devices_as_fed(self, scratch: Occupancy, row: int, gpus: int, nodes: int) -> tuple[int, ...] | None:
+        """Devices for a gang, of each node no more than it can feed beside those that are there."""
+        free = scratch.free
+        fed = {node: min(_fed(scratch, node, row), free.count[node]) for node in nodes_in(nodes)}
+        hidden: tuple[int, ...] = ()
+        for node, most in fed.items():
+            if 0 < most < free.count[node]:
+                hidden += free.take(node, free.count[node] - most)
+        if not hidden:
+            return None
+        within = mask_of([node for node, most in fed.items() if most > 0])
+        devices = self._devices(scratch, row, gpus, 1.0, within)
+        free.put_all(hidden)
+        return devices
+
+    def _asks_of_hosts(self, row: int) -> bool:
+        """True if CPU or memory may keep the job from a node."""
+        cluster, jobs = self.cluster, self.jobs
+        return bool(
+            (jobs.cpus.item(row) and cluster.node_cpus.any())
+            or (jobs.memory_gib.item(row) and cluster.node_memory_gib.any())
+        )
+
     def _hosts(self, scratch: Occupancy, row: int, gpus: int) -> int:
         """Nodes with CPU and memory enough for the GPUs of the job that they may be given."""
-        cpus, memory = self.jobs.cpus.item(row), self.jobs.memory_gib.item(row)
-        if not (cpus and self.cluster.node_cpus.any()) and not (
-            memory and self.cluster.node_memory_gib.any()
-        ):
+        if not self._asks_of_hosts(row):
             return -1
         count, asked = scratch.free.count, max(self.jobs.gpus.item(row), 1)
         parts = [min(max(gpus, 1), max(free, 1)) / asked for free in count]
         return mask_of([n for n, part in enumerate(parts) if host_room(scratch, n, part, row)])
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
-        """The first node with CPU and memory enough for a job without GPUs."""
-        nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes)
+        """The first node with CPU and memory enough for a job without GPUs that it may use."""
+        admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
+        nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes and admitted >> n & 1)
         return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
+
+
+def _fed(scratch: Occupancy, node: int, row: int) -> int:
+    """GPUs of the job that `node` has CPU and memory for."""
+    jobs, cluster = scratch.jobs, scratch.cluster
+    most, asked = math.inf, max(jobs.gpus.item(row), 1)
+    for need, capacity, used in (
+        (jobs.cpus.item(row), cluster.node_cpus.item(node), scratch.cpus_used[node]),
+        (jobs.memory_gib.item(row), cluster.node_memory_gib.item(node), scratch.memory_used[node]),
+    ):
+        if need and capacity:
+            most = min(most, (capacity - used + EPSILON) * asked / need)
+    return int(min(most, cluster.gpus))
 
 
 def host_room(scratch: Occupancy, node: int, part: float, row: int) -> bool:

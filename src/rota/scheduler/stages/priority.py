@@ -171,13 +171,13 @@ class ByPriority:
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         fit = self.fitter(snapshot)
         scratch = fit.scratch(snapshot)
-        key = self.key
+        key, blocks = self.key, fit.ever if self.strict else None
         if not self.preemptive and not snapshot.reservations:
             self.order_by_kind.sync(snapshot)
-            return admit_in_order(self.order_by_kind, scratch, fit, strict=self.strict), []
+            return admit_in_order(self.order_by_kind, scratch, fit, blocks), []
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
-            return admit_placed(order, scratch, fit, strict=self.strict), []
+            return admit_placed(order, scratch, fit, blocks), []
         rows = snapshot.waiting.tolist() + snapshot.running.tolist()
         order = sorted(rows, key=lambda row: (key(snapshot, row), row))
         return running_set_placed(order, dict(snapshot.grants), scratch, fit, self._numbers(snapshot, fit))

@@ -8,7 +8,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.jobs import JobTable
 
-_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib")
+_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib", "node_set")
 
 
 def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:

@@ -18,6 +18,9 @@ from rota.table.occupancy import Occupancy
 Fit = Callable[[Occupancy, int], Grant | None]
 """Tries to place a job on the scratch occupancy; returns the grant without entering it."""
 
+Blocks = Callable[[int], bool]
+"""True for a job behind which nobody may start; to `Fitter.ever` only those that some day have a place."""
+
 
 class Fronts(Protocol):
     """Waiting jobs in order, one list for each kind of request (`stages.order.JobOrder`)."""
@@ -31,13 +34,15 @@ class Fronts(Protocol):
         ...
 
 
-def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
-    """Grants for waiting jobs in `order` beside the running ones; `strict` stops at the first misfit."""
+def admit_placed(
+    order: Sequence[int], scratch: Occupancy, fit: Fit, blocks: Blocks | None = None
+) -> list[Grant]:
+    """Grants for waiting jobs in `order` beside the running ones, up to the first misfit that `blocks`."""
     grants: list[Grant] = []
     for row in order:
         grant = fit(scratch, row)
         if grant is None:
-            if strict:
+            if blocks and blocks(row):
                 break
             continue
         scratch.hold(grant)
@@ -45,17 +50,18 @@ def admit_placed(order: Sequence[int], scratch: Occupancy, fit: Fit, *, strict: 
     return grants
 
 
-def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, *, strict: bool = False) -> list[Grant]:
+def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks | None = None) -> list[Grant]:
     """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
     while fronts:
-        grant = fit(scratch, fronts[0][0][1])
+        row = fronts[0][0][1]
+        grant = fit(scratch, row)
         if grant is not None:
             scratch.hold(grant)
             grants.append(grant)
             order.advance(fronts, passed)
-        elif strict:
+        elif blocks and blocks(row):
             break
         else:
             heappop(fronts)

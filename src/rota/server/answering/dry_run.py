@@ -77,11 +77,7 @@ def _never(scheduler: Scheduler, store: Store, row: JobRow, spec: JobSpec) -> li
     constraints = []
     world = scheduler.world
     if world is not None:
-        constraints += [hold.constraint() for hold in lacks(world.cluster, spec)]
-    for tenant in scheduler.settings.tenants.lineage(row.asked.tenant):
-        least = spec.range[0] * spec.gpu_share
-        if tenant.hard and least > tenant.quota_gpus:
-            constraints.append(Constraint(Code.QUOTA, least, tenant.quota_gpus, tenant.path))
+        constraints += [hold.constraint() for hold in lacks(world.cluster, spec, row.asked.tenant)]
     for before in spec.after:
         if is_met(store.phases(before.job), before.when) is False:
             ended = f"which it is to run after, did not end as asked ({before.when})"

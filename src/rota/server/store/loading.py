@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import Connection, func, or_, select, text
 
 from rota.model.columns import Array
-from rota.model.job_columns import CODED, SUBMITTED
+from rota.model.job_columns import STORED_NAMES, SUBMITTED
 from rota.server.store import tables as t
 from rota.server.store.forms import deadlines_of
 from rota.server.store.mending import UNREADABLE, array_of, mend_numbers, mended_nodes, spec_of
@@ -34,7 +34,7 @@ _FLOATS = (
     "progress_base", "progress_rate", "progress_since", "finish_s",
 )  # fmt: skip
 _INTS = ("starts", "moves", "preemptions", "failures")
-_TEXTS = ("id", "gpu_types", "deadlines", *CODED)
+_TEXTS = ("id", "gpu_types", "deadlines", *STORED_NAMES)
 NUMBERS = {column.name: column.dtype for column in SUBMITTED if column.name not in _TEXTS}
 """What jobs ask for in numbers."""
 _TYPES: Mapping[str, str] = (
@@ -167,7 +167,7 @@ def _columns(
         ids=texts["id"],
         submit_s=joined.pop("submit_s"),
         numbers=joined,
-        names={name: texts[name] for name in CODED},
+        names={name: texts[name] for name in STORED_NAMES},
         gpu_types=[types[said] for said in texts["gpu_types"]],
         deadlines=[deadlines[said] for said in texts["deadlines"]],
         live=is_live,

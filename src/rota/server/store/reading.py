@@ -16,6 +16,7 @@ from rota.server.store.rows import HistoryWindow, JobQuery, JobRow
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
+from rota.wire.numbers import MOST_S
 
 R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
@@ -125,6 +126,17 @@ def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:
     for tenant, group, run_s in reversed(newest):
         runs.setdefault((tenant, group), []).append(run_s)
     return {key: np.array(seconds, dtype=np.float64) for key, seconds in runs.items()}
+
+
+def last_moment(connection: Connection) -> float:
+    """See `Store.last_moment`."""
+    newest = (
+        select(t.jobs.c.submit_s).order_by(t.jobs.c.row.desc()).limit(1),
+        select(t.decisions.c.now_s).order_by(t.decisions.c.seq.desc()).limit(1),
+        select(t.events.c.at_s).order_by(t.events.c.seq.desc()).limit(1),
+    )
+    said = [connection.execute(statement).scalar() for statement in newest]
+    return max((at_s for at_s in said if isinstance(at_s, float) and 0.0 < at_s < MOST_S), default=0.0)
 
 
 def totals(connection: Connection) -> dict[str, int]:

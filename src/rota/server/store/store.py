@@ -123,6 +123,11 @@ class Store:
             statement = upsert(t.facts, self._db.dialect, ("key", "value"))
             writing.run("facts", statement, {"key": key, "value": to_text(value)})
 
+    def last_moment(self) -> float:
+        """The last moment on record: of a submission, a decision, an event; 0 if there is none."""
+        with self._db.reading() as connection:
+            return reading.last_moment(connection)
+
     # -- written by the API --------------------------------------------------------------------
 
     def add_jobs(

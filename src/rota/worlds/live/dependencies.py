@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from rota.model.cluster import Cluster
-from rota.model.feasible import HostNeed, host_shortfalls
-from rota.model.reasons import Code
+from rota.model.feasible import Need, never_fits
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.attempts import LiveJob
@@ -34,7 +33,7 @@ def derived_holds(live: LiveJobs, job: LiveJob, now: float) -> Iterator[Hold]:
     begin = begins(spec, live.epoch_unix_s, now)
     if begin is not None:
         yield begin
-    infeasible = impossible(live.machines.cluster, spec)
+    infeasible = impossible(live.machines.cluster, spec, tenant_of(live, job))
     if infeasible is not None:
         yield infeasible
     if array_is_full(live, job):
@@ -78,34 +77,30 @@ def is_met(phases: Collection[int], when: str) -> bool | None:
     return is_bad if when == "failed" else True
 
 
-def impossible(cluster: Cluster, spec: JobSpec) -> Hold | None:
-    """A hold if the cluster as it is could never run the job, empty as it may be."""
-    return next(lacks(cluster, spec), None)
+def tenant_of(live: LiveJobs, job: LiveJob) -> str:
+    """Whose quota it counts against: as it asks, or its user's own."""
+    return live.state.jobs.name_of("tenant", job.row)
 
 
-def lacks(cluster: Cluster, spec: JobSpec) -> Iterator[Hold]:
-    """All that the cluster has too little of, empty as it may be: devices, cores, host memory."""
-    devices = _lacks_devices(cluster, spec)
-    if devices is not None:
-        yield devices
-    need = HostNeed(spec.gpus, spec.range[0], spec.cpus, spec.memory_gib, spec.gpu_types)
-    for needed, most, what in host_shortfalls(cluster, need):
-        yield Hold(INFEASIBLE, what, requested=needed, provided=most, code=Code.HOST_TOO_LARGE)
+def impossible(cluster: Cluster, spec: JobSpec, tenant: str) -> Hold | None:
+    """A hold if the cluster as it is could never run the job of `tenant`, empty as it may be."""
+    return next(lacks(cluster, spec, tenant), None)
 
 
-def _lacks_devices(cluster: Cluster, spec: JobSpec) -> Hold | None:
-    least, wanted = spec.range[0], spec.gpu_types
-    if wanted and not set(wanted) & set(cluster.type_names):
-        return Hold(INFEASIBLE, "|".join(wanted), requested=spec.gpus, provided=0)
-    rooms = [
-        cluster.gpus_of_type(code)
-        for code, name in enumerate(cluster.type_names)
-        if not wanted or name in wanted
-    ]
-    room = max(rooms, default=0)
-    if least > room:
-        return Hold(INFEASIBLE, requested=least, provided=room)
-    return None
+def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
+    """All that the cluster has too little of, empty as it may be: devices, memory, cores, a hard quota."""
+    need = Need(
+        spec.gpus,
+        spec.range[0],
+        spec.cpus,
+        spec.memory_gib,
+        spec.gpu_types,
+        spec.gpu_share,
+        spec.gpu_memory_gib,
+        tenant,
+    )
+    for code, requested, provided, detail in never_fits(cluster, need):
+        yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code)
 
 
 def array_is_full(live: LiveJobs, job: LiveJob) -> bool:

@@ -8,7 +8,7 @@ from rota.table.state import Phase
 from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases
+from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
 from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, Hold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.lifecycle import AFTERWARDS_S
@@ -83,7 +83,7 @@ def _look(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
         if all(are_met):
             lifecycle.unhold(live, job, DEPENDENCY, batch)
     if INFEASIBLE in job.holds:
-        never = impossible(live.machines.cluster, job.spec)
+        never = impossible(live.machines.cluster, job.spec, tenant_of(live, job))
         if never is None:
             lifecycle.unhold(live, job, INFEASIBLE, batch)
         elif never != job.holds[INFEASIBLE]:

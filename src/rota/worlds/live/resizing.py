@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rota.model.units import plural
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -15,7 +14,7 @@ from rota.wire.sync import Wanted
 from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.dependencies import impossible
+from rota.worlds.live.dependencies import impossible, tenant_of
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
@@ -47,12 +46,9 @@ def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilde
         new = changed(job.spec, asked.args)
     except ValidationError:
         return ""  # whoever carries the change out says what is wrong
-    never = impossible(live.machines.cluster, new)
-    if never is not None and never.code:
+    never = impossible(live.machines.cluster, new, tenant_of(live, job))
+    if never is not None:
         return f"it {never.constraint().sentence('device')}"
-    if never is not None and never.requested is not None:
-        wanted = plural(never.requested, "device")
-        return f"it would need {wanted}, and the cluster has {never.provided:g} for it"
     attempt, is_running = job.attempt, live.is_running(job)
     if attempt is None or attempt.is_over or not (is_running or attempt.is_suspended):
         return ""

@@ -58,6 +58,7 @@ class LiveWorld:
         heard: Mapping[str, float],
         settings: LiveSettings | None = None,
         done: Iterable[int] = (),
+        clock_trouble: Callable[[], str] = str,
     ) -> None:
         self.cluster = cluster
         machines = Machines(cluster, nodes)
@@ -67,6 +68,8 @@ class LiveWorld:
         self.clock = clock
         self.heard = heard
         """Node -> moment at which its agent was last heard, kept by whoever listens to agents."""
+        self._clock_trouble, self._told_of_clock = clock_trouble, ""
+        """What is to be said of the machine's clock, and what was."""
         self._how: dict[int, How] = {}
         """Why jobs stopped that the loop has stopped, by row."""
         self._carried_out = set(done)
@@ -225,10 +228,20 @@ class LiveWorld:
         if DEPENDENCY in job.holds:
             live.timers.set(job.row, batch.now)  # it may never be met
 
+    def _look_at_clock(self, batch: BatchBuilder) -> None:
+        """A wall clock that was set goes on record, once."""
+        said = self._clock_trouble()
+        if bool(said) != bool(self._told_of_clock):
+            text = said or "this machine's clock agrees with the cluster's again"
+            self.live.unsaved.event("clock", "", text)
+            batch.notable = True
+        self._told_of_clock = said
+
     def _look_at_due(self, batch: BatchBuilder) -> None:
         """Jobs and nodes whose moment has come."""
         for row in self.live.timers.due(batch.now):
             if row == NODES:
+                self._look_at_clock(batch)
                 look_at_nodes(self.live, self.heard, batch)
             else:
                 look_at_row(self.live, row, batch)

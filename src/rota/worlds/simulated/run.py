@@ -118,6 +118,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "trace": trace.source,
         "format": trace.format,
         "jobs": len(trace),
+        **trace.calendar,
         "cluster": loop.state.cluster.describe(),
         "knowledge": {kind.value: p.provenance.value for kind, p in sorted(loop.providers.items())},
         "semantics": setting.semantics.name,

@@ -52,6 +52,10 @@ _HOW_OF = {
 }
 
 
+MOST_IN_VAIN = 10_000
+"""After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SimulatedWorld:
     """Replays a trace on a cluster."""
@@ -117,6 +121,10 @@ class SimulatedWorld:
         """What is seen of running jobs, once somebody has asked."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
+        self._in_vain = 0
+        """Moments in a row that only the policy asked for, and in which nothing changed."""
+        self._changes = 0
+        """Length of the log of the state at the last of them."""
         self._holds = RecordedHolds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
@@ -162,8 +170,18 @@ class SimulatedWorld:
         return batch
 
     def _is_over(self) -> bool:
-        """True if no job lives, so that only further arrivals would be news."""
-        return not (self.state.running.n or self.state.waiting.n or self._holds)
+        """True if no job lives, or none will ever move, although no further one comes and none ends.
+
+        Once nothing is to come but moments that the policy asks for, and it asks time and again and changes
+        nothing, whoever waits is left waiting: the run would not end.
+        """
+        if not (self.state.running.n or self.state.waiting.n or self._holds):
+            return True
+        changes = len(self.state.log)
+        is_vain = changes == self._changes and self._fault == len(self._faults) and not self._holds
+        self._in_vain = self._in_vain + 1 if is_vain else 0
+        self._changes = changes
+        return self._in_vain > MOST_IN_VAIN
 
     def _next_finish(self) -> float:
         heap, version = self._heap, self._version

@@ -1,0 +1,53 @@
+"""Sentences beside a comparison about jobs that did not run: refused at once, or left waiting for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from rota.model.cluster import Cluster
+from rota.model.feasible import feasible_rows, need_of, never_fits
+from rota.model.record import Record
+from rota.model.trace import Trace
+from rota.model.units import number, plural
+
+MOST_KINDS = 3
+"""So many different reasons are spelled out."""
+
+
+def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
+    """Which jobs every policy's run refuses at submission, and why, by kind of what is lacking."""
+    rows = np.flatnonzero(~feasible_rows(trace.jobs, cluster)).tolist()
+    by_code: dict[str, list[int]] = {}
+    for row in rows:
+        by_code.setdefault(never_fits(cluster, need_of(trace.jobs, row))[0].code, []).append(row)
+    for kind in list(by_code.values())[:MOST_KINDS]:
+        why = never_fits(cluster, need_of(trace.jobs, kind[0]))[0].sentence()
+        more = f" (and {plural(len(kind) - 1, 'job')} like it)" if len(kind) > 1 else ""
+        yield f"Refused, since this cluster could never run it: job {trace.jobs.ids[kind[0]]}: {why}{more}."
+
+
+def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
+    """Which policies left jobs behind when nothing was to come any more, and what the first lacked."""
+    for record in records:
+        stuck = record.jobs.filter(pl.col("state").is_in(["PENDING", "RUNNING"])) if record.ranked else None
+        if stuck is None or stuck.is_empty():
+            continue
+        first = stuck.row(0, named=True)
+        verb = "is" if stuck.height == 1 else "are"
+        yield (
+            f"{record.policy}: {plural(stuck.height, 'job')} {verb} left for ever, first job "
+            f"{first['job_id']}{_why(first)}."
+        )
+
+
+def _why(job: dict[str, object]) -> str:
+    """The reason of its first wait, as far as the record has it."""
+    asked, there = job["wait_requested"], job["wait_provided"]
+    if not job["wait_code"]:
+        return ""
+    if not isinstance(asked, float) or not isinstance(there, float):
+        return f" ({job['wait_code']})"
+    return f" ({job['wait_code']}: it asked for {number(asked)}, there was {number(there)})"

@@ -1,0 +1,42 @@
+"""Calendar dates where a trace has them: the moment of its second 0, and of which zone its clock is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rota.model.record import Record
+from rota.model.units import format_duration
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The wall clock of a trace.  `epoch` is in UTC only so that no zone's rules are applied to it again."""
+
+    epoch: datetime
+    zone: str
+
+    def at(self, seconds: float) -> datetime:
+        return self.epoch + timedelta(seconds=seconds)
+
+    def day(self, seconds: float) -> str:
+        """`9 Oct 2017`."""
+        moment = self.at(seconds)
+        return f"{moment.day} {moment:%b %Y}"
+
+
+def clock_of(record: Record) -> Clock | None:
+    """None where the trace counts its seconds from nowhere in particular."""
+    stamp = record.provenance.get("epoch")
+    if not isinstance(stamp, str):
+        return None
+    epoch = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    return Clock(epoch, str(record.provenance.get("time_zone", "")))
+
+
+def time_label(clock: Clock | None, start_s: float, end_s: float) -> str:
+    """What stands below an axis of time."""
+    if clock is None:
+        return f"time since the first submission, {format_duration(end_s - start_s)} in all"
+    zone = f" ({clock.zone})" if clock.zone else ""
+    return f"{clock.day(start_s)} to {clock.day(end_s)}{zone}"

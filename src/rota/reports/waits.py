@@ -1,0 +1,147 @@
+"""Where waiting comes from: before a job may start, before it starts, after it was interrupted; by hour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.model.record import Record
+from rota.model.units import format_duration
+from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, names_of, staircase
+from rota.reports.clock import clock_of
+from rota.reports.compare import Comparison
+from rota.reports.metrics import waiting_s
+from rota.reports.sample import SIZE_CLASSES, Sample
+from rota.reports.window import Window
+
+HELD, FIRST, AGAIN = "not yet allowed to start", "before the first start", "after an interruption"
+_HOUR_S, _DAY_S = 3600.0, 86400.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One policy: parts of its mean waiting, each with its length as a share of the longest bar."""
+
+    policy: str
+    colour: int
+    text: str
+    parts: tuple[tuple[str, str, float], ...]
+    """Name, time in words, share."""
+
+
+def split(sample: Sample) -> dict[str, float]:
+    """Mean seconds of waiting of the finished jobs, by part; they add up to `mean_waiting_s`.
+
+    A job waits while its own dependencies, begin time or hold keep it (where the trace tells), then until its
+    first start, and once more after every interruption: a preemption, a lost node, a failed attempt.
+    """
+    done = sample.finished
+    if not done.any():
+        return {}
+    submit_s, start_s = sample.column("submit_s")[done], sample.column("start_s")[done]
+    total_s = sample.column("waiting_s")[done]
+    first_s = np.minimum(start_s - submit_s, total_s)
+    held_s = np.clip(np.nan_to_num(sample.column("eligible_s")[done] - submit_s), 0.0, first_s)
+    return {
+        HELD: float(held_s.mean()),
+        FIRST: float((first_s - held_s).mean()),
+        AGAIN: float((total_s - first_s).mean()),
+    }
+
+
+def split_bars(records: Sequence[Record], window: Window | None = None) -> list[Bar]:
+    """The split of every policy, to one scale; empty if nobody waits."""
+    splits = [split(Sample.of(record, window)) for record in records]
+    longest_s = max((sum(parts.values()) for parts in splits), default=0.0)
+    if longest_s <= 0:
+        return []
+    return [
+        Bar(
+            record.policy,
+            number,
+            format_duration(sum(parts.values())) if parts else "–",
+            tuple((name, format_duration(of_s), of_s / longest_s) for name, of_s in parts.items()),
+        )
+        for number, (record, parts) in enumerate(zip(records, splits, strict=True))
+    ]
+
+
+def parts_named(bars: Sequence[Bar]) -> list[str]:
+    """The parts that any of `bars` has."""
+    seen = {name for bar in bars for name, _, share in bar.parts if share > 0}
+    return [name for name in (HELD, FIRST, AGAIN) if name in seen]
+
+
+def size_bars(comparison: Comparison) -> list[tuple[str, str, list[Bar]]]:
+    """Mean waiting by size class: name, jobs, and a bar for each policy, all to one scale."""
+    first = {line.policy: number for number, line in enumerate(comparison.lines)}
+    means: dict[str, list[tuple[str, float | None]]] = {}
+    for policy in first:
+        runs = [summary for summary in comparison.summaries if summary.policy == policy]
+        for name, _, _ in SIZE_CLASSES:
+            values = [run.sizes[name]["mean_waiting_s"] for run in runs if name in run.sizes]
+            known = [float(value) for value in values if value is not None]
+            if values:
+                means.setdefault(name, []).append((policy, float(np.mean(known)) if known else None))
+    longest_s = max((value or 0.0 for rows in means.values() for _, value in rows), default=0.0)
+    if longest_s <= 0:
+        return []
+    sizes = comparison.summaries[0].sizes
+    return [
+        (name, f"{sizes[name]['jobs']:,}", [_bar(p, first[p], value, longest_s) for p, value in rows])
+        for name, rows in means.items()
+        if name in sizes
+    ]
+
+
+def _bar(policy: str, colour: int, value_s: float | None, longest_s: float) -> Bar:
+    text = "–" if value_s is None else format_duration(value_s)
+    return Bar(policy, colour, text, (("waiting", text, (value_s or 0.0) / longest_s),))
+
+
+def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """Mean waiting by the hour of submission; None for a trace of less than a day."""
+    samples = [Sample.of(record, window) for record in records]
+    clock = clock_of(records[0])
+    submit_s = samples[0].column("submit_s")
+    if not len(submit_s) or float(np.ptp(submit_s)) < _DAY_S:
+        return None
+    began_s = 0.0 if clock is None else float(clock.epoch.timestamp() % _DAY_S)
+    hours = [_by_hour(sample, began_s) for sample in samples]
+    highest_s = max((float(np.nanmax(of)) for of in hours if not np.isnan(of).all()), default=0.0)
+    curves = tuple(
+        Curve(
+            record.policy, i, *staircase(np.arange(24.0), np.nan_to_num(of), 24.0), dashed=not record.ranked
+        )
+        for i, (record, of) in enumerate(zip(records, hours, strict=True))
+    )
+    zone = f" ({clock.zone})" if clock and clock.zone else ""
+    label = f"hour of submission{zone}" if clock else "hour of the trace's days; when they begin is not known"
+    worst = ", ".join(
+        f"{record.policy} {format_duration(float(np.nanmax(of)))} at {int(np.nanargmax(of)):02d}:00"
+        for record, of in zip(records, hours, strict=True)
+        if not np.isnan(of).all()
+    )
+    return Chart(
+        "hours",
+        "Waiting by hour of submission",
+        "Of the jobs submitted in each hour of the day.",
+        f"Mean waiting by hour of submission for {names_of(curves)}. Longest: {worst}.",
+        hour_axis(label),
+        duration_axis(highest_s, "mean waiting"),
+        curves,
+    )
+
+
+def _by_hour(sample: Sample, began_s: float) -> Floats:
+    """Mean waiting of the finished jobs submitted in each hour of the day; NaN where there are none."""
+    waits_s = waiting_s(sample)
+    known = ~np.isnan(waits_s)
+    hour = ((sample.column("submit_s")[known] + began_s) % _DAY_S // _HOUR_S).astype(np.int64)
+    jobs = np.bincount(hour, minlength=24)
+    total_s = np.bincount(hour, weights=waits_s[known], minlength=24)
+    mean_s: Floats = np.divide(total_s, jobs, out=np.full(24, np.nan), where=jobs > 0)
+    return mean_s

@@ -1,0 +1,55 @@
+"""What a comparison says of jobs that did not run."""
+
+from __future__ import annotations
+
+import pytest
+
+import rota
+from play import trace_of
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.tenants import Tenant, Tenants
+
+CLUSTER = Cluster.build(
+    [NodeShape(count=2, gpus=4, cpus=16, gpu_memory_gib=16)],
+    Tenants.of(Tenant("default", quota_gpus=6, hard=True)),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "jobs", "columns", "remarks"),
+    [
+        (
+            "fifo",
+            "A 1x10 B 1x10",
+            {"cpus": [20.0, 0.0]},
+            [
+                "Refused, since this cluster could never run it: job A: needs 20 CPU cores on one node; "
+                "the largest node has 16."
+            ],
+        ),
+        (
+            "philly",
+            "A 8x10 B 7x10 C 1x10",
+            {"gpu_memory_gib": [0.0, 0.0, 17.0]},
+            [
+                "Refused, since this cluster could never run it: job A: tenant default would use 8 GPUs; its "
+                "quota is 6 (and 1 job like it).",
+                "Refused, since this cluster could never run it: job C: needs 17 GiB of device memory; the "
+                "largest GPU has 16.",
+            ],
+        ),
+        (
+            "fifo:placement=one_node",
+            "A 6x10 B 1x10",
+            {},
+            [
+                "fifo:placement=one_node: 1 job is left for ever, first job A (Fragmentation: it asked "
+                "for 6, there was 4)."
+            ],
+        ),
+        ("fifo", "A 4x10 B 1x10", {}, []),
+    ],
+)
+def test_remarks(policy: str, jobs: str, columns: dict[str, list[float]], remarks: list[str]) -> None:
+    results = rota.simulate(trace_of(jobs, **columns), cluster=CLUSTER, policies=policy)
+    assert [one for one in results.remarks if "auto" not in one] == remarks
