@@ -23,6 +23,7 @@ from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
+from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
@@ -64,9 +65,12 @@ def simulate(
     failures: bool = True,
     retries: int | None = None,
     throughput: str | PathLike[str] | None = None,
+    scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     speed: SpeedModel | None = None,
+    can: str | Mapping[str, Can] | None = None,
+    observation_noise: float = 0.0,
     measure: str | Window | None = None,
     baseline: str | None = None,
     seed: int = 0,
@@ -88,9 +92,13 @@ def simulate(
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
+    scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`: numbers between two that were
+                 measured are interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
-    speed        a speed model of one's own, in place of these two
+    speed        a speed model of one's own, in place of these
+    can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
+    observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that changes are against; None takes `site_policy`, or the first
     seeds        run each policy with so many seeds, from `seed` on
@@ -114,8 +122,10 @@ def simulate(
         semantics=semantics,
         costs=costs,
         knowledge=knowledge,
-        speed=speed or make_speed(history, where, throughput, goodput, slowdowns),
+        speed=speed or make_speed(history, where, throughput, goodput, slowdowns, scaling),
         retries=retries,
+        can=can,
+        observation_noise=observation_noise,
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]

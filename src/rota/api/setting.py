@@ -66,7 +66,7 @@ def make_speed(
     slowdowns: str | Slowdowns | None = None,
     scaling: str | PathLike[str] | None = None,
 ) -> SpeedModel | None:
-    """How fast jobs work: by a table, curves, profiles, or slowed down; None replays the trace's durations."""
+    """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
         check_workloads(factors, trace)
