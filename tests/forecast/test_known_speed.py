@@ -73,7 +73,7 @@ SINGLES = "A 1x3000 B 1x3000 C 1x2000 D 1x900 E 1x5000@50 F 1x700@60"
 ELASTIC = "A 1x3000 B 2x900 C 1x2000 D 1x900 E 2x5000@50 F 1x700@60"
 
 
-@pytest.mark.parametrize("name", ["max_min", "max_min:round_s=60", "afs"])
+@pytest.mark.parametrize("name", ["gavel", "gavel:round_s=60", "afs"])
 @pytest.mark.parametrize("at_s", [61.0, 200.0, 400.0])
 def test_a_fork_ends_as_the_simulation_does(name: str, at_s: float) -> None:
     """The policy in force goes on with its memory; every job ends when it does in the run itself."""
@@ -105,7 +105,7 @@ def test_another_policy_meets_the_same_speeds() -> None:
     """On the K80s, where FIFO left it, A is nine times slower than it asked to be."""
     trace = iterations("A 1x900 B 1x900 C 1x900")
     speed = ThroughputSpeed(trace, MIXED, TYPES)
-    _, _, moment = paused("max_min:round_s=90000", trace, MIXED, speed, 10.0)
+    _, _, moment = paused("gavel:round_s=90000", trace, MIXED, speed, 10.0)
     total_s = speed.total(trace) / speed.per_s
     origin = Origin(moment.packed, waits_of(moment.packed, None))
     loop, recorder = fork(origin, parse_policy("fifo").make(), total_s, total_s)
@@ -122,7 +122,7 @@ def test_another_policy_meets_the_same_speeds() -> None:
 def test_a_job_that_is_new_is_as_fast_as_others_of_its_workload(workload: str, rates: list[float]) -> None:
     """Without any of its workload it is as fast on every type."""
     trace = iterations("A 1x900 B 1x900")
-    moment = paused("max_min", trace, MIXED, ThroughputSpeed(trace, MIXED, TYPES), 0.0)[2]
+    moment = paused("gavel", trace, MIXED, ThroughputSpeed(trace, MIXED, TYPES), 0.0)[2]
     job = replace(trace.jobs.job(1), id="C", workload=workload)
     packed = with_job(moment, job).packed
     jobs = unpack_jobs(packed["jobs"])
