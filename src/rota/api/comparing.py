@@ -18,7 +18,7 @@ import numpy as np
 
 from rota.api.remarks import refused_remarks, stuck_remarks
 from rota.api.results import Results
-from rota.api.setting import make_setting, make_speed
+from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
@@ -68,6 +68,8 @@ def simulate(
     scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
+    pairs: str | PathLike[str] | None = None,
+    service_history: str | PathLike[str] | None = None,
     speed: SpeedModel | None = None,
     can: str | Mapping[str, Can] | None = None,
     observation_noise: float = 0.0,
@@ -96,9 +98,11 @@ def simulate(
                  measured are interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
-    speed        a speed model of one's own, in place of these
     can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
     observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
+    pairs        rates of workloads beside each other, and their utilisation (`knowledge.pairs_file`)
+    service_history  GPU-seconds of past jobs in a CSV file of one column, for `tiresias:order=gittins`
+    speed        a speed model of one's own, in place of these
     measure      count jobs submitted in a window only: `10%:90%`, `1d:5d`
     baseline     the policy that changes are against; None takes `site_policy`, or the first
     seeds        run each policy with so many seeds, from `seed` on
@@ -118,11 +122,14 @@ def simulate(
     where = _cluster(cluster, whole)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
+    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs, scaling)
+    history = measured_only(history, speed)
     setting = make_setting(
         semantics=semantics,
         costs=costs,
         knowledge=knowledge,
-        speed=speed or make_speed(history, where, throughput, goodput, slowdowns, scaling),
+        service_history=service_history,
+        speed=speed,
         retries=retries,
         can=can,
         observation_noise=observation_noise,
@@ -150,7 +157,8 @@ def simulate(
         named_baseline=named_baseline,
         site_policy=str(own) if shows_observed else None,
         remarks=(
-            *refused_remarks(whole, where),
+            *refused_remarks(history, where),
+            *speed_remarks(speed),
             *stuck_remarks(records),
             *_remarks(whole, where, shows_observed),
             *_idle_remark(records, cluster),

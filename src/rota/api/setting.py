@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from rota.api.slowing import check_workloads, parse_slowdowns
+from rota.api.slowing import check_workloads, parse_slowdowns, with_pairs
 from rota.errors import InputError
 from rota.knowledge.goodput_file import read_goodputs
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.knowledge.registry import Where, parse_sources, source_of
 from rota.knowledge.scaling import ScalingCurves
 from rota.knowledge.throughput_file import read_throughputs
@@ -36,6 +38,7 @@ def make_setting(
     observation_noise: float = 0.0,
     can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
+    service_history: str | PathLike[str] | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if retries is not None and retries < 0:
@@ -50,7 +53,7 @@ def make_setting(
         semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
         costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
         speed=speed,
-        knowledge=parse_knowledge(knowledge),
+        knowledge=with_history(parse_knowledge(knowledge), service_history),
         retries=retries,
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
@@ -64,12 +67,15 @@ def make_speed(
     throughput: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
+    pairs: str | PathLike[str] | None = None,
     scaling: str | PathLike[str] | None = None,
 ) -> SpeedModel | None:
     """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
         check_workloads(factors, trace)
+    if pairs is not None:
+        factors = with_pairs(factors or Slowdowns(), pairs, trace)
     _refuse_two({"--throughput": throughput, "--scaling": scaling, "--goodput": goodput})
     if throughput is not None:
         return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
@@ -103,6 +109,41 @@ def read_scaling(given: str | PathLike[str]) -> ScalingCurves:
             expected=f"--scaling {path}:{table.types[0]}",
         )
     return ScalingCurves.from_table(table, gpu_type or table.types[0])
+
+
+def measured_only(trace: Trace, speed: SpeedModel | None) -> Trace:
+    """The trace, whose jobs accept only the types of GPUs on which a throughput table knows them."""
+    return replace(trace, jobs=speed.jobs) if isinstance(speed, ThroughputSpeed) else trace
+
+
+def speed_remarks(speed: SpeedModel | None) -> list[str]:
+    """What had to be guessed of the speeds that a table states."""
+    guessed = speed.guessed if isinstance(speed, ThroughputSpeed) else {}
+    return [
+        f"Nobody measured {workload} on {_few(counts)} GPUs: its rate there is taken between its others."
+        for workload, counts in guessed.items()
+    ]
+
+
+def _few(counts: Sequence[int], most: int = 8) -> str:
+    """`3, 5, 6`, and dots if there are more."""
+    return ", ".join([*map(str, counts[:most]), *["..."] * (len(counts) > most)])
+
+
+def with_history(
+    knowledge: Mapping[str, str], service_history: str | PathLike[str] | None
+) -> Mapping[str, str]:
+    """`knowledge` with a file of past jobs' GPU-seconds, as `--service-history` gives it."""
+    if service_history is None:
+        return knowledge
+    kind = Knowledge.SERVICE_HISTORY.value
+    if kind in knowledge:
+        raise InputError.at(
+            f"{kind} comes from {knowledge[kind]} already",
+            field="--service-history",
+            expected="one of the two",
+        )
+    return {**knowledge, kind: f"{Provenance.MEASURED.value}:{service_history}"}
 
 
 def parse_knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:

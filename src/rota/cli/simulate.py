@@ -92,6 +92,18 @@ def simulate(
         float,
         typer.Option(metavar="PART", help="Seeded relative error of what is seen of running jobs: 0.1."),
     ] = 0.0,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Rates of workloads beside each other, and how busy each keeps a GPU (CSV)."
+        ),
+    ] = None,
+    service_history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="GPU-seconds of past jobs, one column: what order=gittins begins with (CSV)."
+        ),
+    ] = None,
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
@@ -183,6 +195,8 @@ def simulate(
             slowdowns=slowdowns,
             can=can,
             observation_noise=observation_noise,
+            pairs=pairs,
+            service_history=service_history,
             faults=faults or (),
             elastic=elastic,
             failures=failures,

@@ -7,7 +7,7 @@ the number of GPUs it asks for, 0 where it cannot run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -124,6 +124,30 @@ class ThroughputTable:
                 if able
                 else "a table that has it on some type",
             )
+
+
+def between(measured: Mapping[int, float], gpus: int) -> float:
+    """The rate on so many GPUs: on a line between the two measured numbers around it, 0 being one of them.
+
+    Beyond the largest it stays what it is there.  Without any it is 0.
+    """
+    counts = sorted(measured)
+    return float(np.interp(gpus, [0, *counts], [0.0, *(measured[count] for count in counts)]))
+
+
+def only_where_measured(jobs: JobTable, rates: Floats, cluster: Cluster) -> JobTable:
+    """The jobs; none accepts a type of `cluster` any more on which its rate, [job, type], is unknown.
+
+    On such a type it would hold GPUs and never end.
+    """
+    unable = np.flatnonzero((accepted(jobs, cluster) & ~(rates > 0.0)).any(axis=1))
+    if not len(unable):
+        return jobs
+    names = tuple(dict.fromkeys((*jobs.type_names, *cluster.type_names)))
+    bits = np.array([1 << names.index(name) for name in cluster.type_names])
+    masks = jobs.gpu_types.copy()
+    masks[unable] = (rates[unable] > 0.0) @ bits
+    return replace(jobs, gpu_types=read_only(masks), type_names=names)
 
 
 def with_batch(workload: str, batch_size: float) -> str:

@@ -93,7 +93,17 @@ def test_policies_are_told_of_pairs() -> None:
             expected = np.nan if measured is None else measured
             np.testing.assert_equal(rates[classes[row], classes[other], kind], expected)
             assert told.shared["alone"][classes[row], kind] == PAIRS.of_jobs(trace.jobs, MIXED)[row, kind]
-    assert np.nan_to_num(rates[:, :, 0]).tolist() == [[0.0, 8.0], [7.0, 0.0]]
+    assert np.nan_to_num(rates[:, :, 0]).tolist() == [[0.0, 8.0, 0.0], [7.0, 0.0, 0.0], [0.0] * 3]
+
+
+def test_who_was_measured_beside_nobody_has_a_class_without_rates() -> None:
+    """Two GPUs of `w` were: no pair says so."""
+    trace = _trace("A 2x100 B 1x70")
+    told = ThroughputSpeed(trace, MIXED, PAIRS).knowledge[Knowledge.PAIRS].known()
+    lonely, paired = told.by_row["class"].tolist()
+    assert lonely != paired
+    assert np.isnan(told.shared["rates"][lonely]).all()
+    assert np.isnan(told.shared["rates"][:, lonely]).all()
 
 
 def test_run_takes_the_iterations_of_the_trace():
