@@ -32,6 +32,14 @@ HOT = [
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/policies/gandiva/server_group.py",
+    "src/rota/policies/gandiva/server_index.py",
+    "src/rota/policies/gandiva/server_groups.py",
+    "src/rota/policies/gandiva/migration.py",
+    "src/rota/policies/gandiva/standing.py",
+    "src/rota/policies/gandiva/turns.py",
+    "src/rota/policies/gandiva/swaps.py",
+    "src/rota/policies/gandiva/decision.py",
     "src/rota/worlds/simulated/world.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""

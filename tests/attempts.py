@@ -47,8 +47,10 @@ def until(supervisor: Supervisor, live: Live, statuses: Container[PartStatus]) -
 
 
 def gone(supervisor: Supervisor, live: Live) -> Live:
-    """Wait for the end."""
-    return until(supervisor, live, {PartStatus.ENDED, PartStatus.LOST})
+    """Wait for the end, and for the shim, which flushes the record after it has told it."""
+    until(supervisor, live, {PartStatus.ENDED, PartStatus.LOST})
+    see(lambda: live.shim is None or not live.shim.alive(), "the shim to go")
+    return live
 
 
 def running(supervisor: Supervisor, live: Live) -> Live:

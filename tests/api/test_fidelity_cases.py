@@ -12,11 +12,17 @@ from rota.errors import InputError
 from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
-LONG = {"tiresias-gandiva-itp06", "elasticflow-pollux-gandiva", "tiresias-itp06-dlas-gpu-1"}
+LONG = {
+    "gavel-cs300-hierarchy-perf",
+    "gavel-cs300-makespan-perf",
+    "tiresias-gandiva-itp06",
+    "elasticflow-pollux-gandiva",
+    "tiresias-itp06-dlas-gpu-1",
+}
 """Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
 CASES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in LONG else [])
-    for family in ("tiresias", "elasticflow", "helios", "lucid", "pai")
+    for family in ("tiresias", "elasticflow", "gavel", "helios", "lucid", "pai")
     for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
 ]
 

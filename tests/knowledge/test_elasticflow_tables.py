@@ -16,6 +16,12 @@ from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
 from shared_data import needs_shared, reference
 
+
+def rate_in(table, workload, gpu_type, gpus):
+    """Iterations per second in `table`; 0 if it was not measured."""
+    return table.by_size((gpu_type,))[table.workloads.index(workload)][0].get(gpus, 0.0)
+
+
 TABLE = """gpu_type,model,global_batch_size,gpus,iterations_per_s
 A100,resnet50,64,1,4.0
 A100,resnet50,64,2,6.0
@@ -65,7 +71,7 @@ def test_the_published_tables() -> None:
         reference("tiresias-elasticflow-lucid/workloads/elasticflow_throughput_tables.csv.gz")
     )
     assert (len(table.workloads), table.types, table.counts) == (26, ("A100", "T4"), (1, 2, 4, 8, 16, 32, 64))
-    rates = [table.rate("resnet50 (batch size 256)", "A100", count) for count in table.counts]
+    rates = [rate_in(table, "resnet50 (batch size 256)", "A100", count) for count in table.counts]
     assert rates == pytest.approx([1.843, 3.449, 6.191, 10.379, 15.153, 17.823, 18.845], abs=5e-4)
-    bert = [table.rate("bert (batch size 64)", "A100", count) for count in (8, 16)]
+    bert = [rate_in(table, "bert (batch size 64)", "A100", count) for count in (8, 16)]
     assert bert[0] > bert[1], "falls beyond 8 GPUs"

@@ -10,6 +10,7 @@ import pytest
 
 from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.hosts import read_hosts
+from rota.knowledge.pairs_file import read_pairs
 from rota.knowledge.throughput_file import read_throughputs
 
 PAGE = Path(__file__).parents[2] / "docs" / "speeds.md"
@@ -18,6 +19,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "throughput": read_throughputs,
     "goodput": read_goodputs,
     "hosts": read_hosts,
+    "pairs": read_pairs,
 }
 
 

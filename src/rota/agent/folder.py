@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rota.model.atomic import write_durably
+from rota.model.atomic import sync_folder, write_durably
 
 LAUNCH = "launch.json"
 LOCK = "lock"
@@ -59,6 +59,24 @@ class Folder:
     def write(self, name: str, value: dict[str, Any], *, mode: int = 0o600) -> None:
         """Replace one of the JSON files, durably."""
         write_json(self.path / name, value, mode=mode)
+
+    def write_new(self, name: str, value: dict[str, Any]) -> None:
+        """Write one of the JSON files for the first time, durably, with one flush instead of two.
+
+        It is whole whatever process dies; a power cut in this moment may leave it empty, which its reader
+        takes for an attempt that was lost.
+        """
+        partial = self.path / f".{name}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(partial, flags, 0o600)
+        try:
+            with open(fd, "w", encoding="utf-8", closefd=False) as file:
+                file.write(json.dumps(value))
+            os.rename(partial, self.path / name)
+            os.fsync(fd)  # its name as well, on file systems with a journal: then what follows costs nothing
+            sync_folder(self.path)
+        finally:
+            os.close(fd)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def plan_of(form: Mapping[str, Any]) -> bytes:
         env.pop("ROTA_STARTED_S", None)  # the shim says it
         words += [rank["rank"], *_counted(rank["cores"])]
         words += _counted([f"{name}={value}" for name, value in env.items()])
-    return b"".join(os.fsencode(str(word)) + b"\0" for word in words)
+    return os.fsencode("\0".join([*map(str, words), ""]))
 
 
 def _counted(items: Sequence[object]) -> list[object]:

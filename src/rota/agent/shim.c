@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/sched.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -199,24 +200,24 @@ static int make_room(Room *room, const char *name) {
 }
 
 /* Write the record and give it its name; returns false where the disk or file system refuses. */
-static bool fill(Room *room, const char *data, bool durable) {
+static bool fill(const Room *room, const char *data) {
     size_t size = strlen(data), done = 0;
     while (done < size) {
         ssize_t wrote = pwrite(room->fd, data + done, size - done, done);
         if (wrote < 0) return false;
         done += wrote;
     }
-    if (ftruncate(room->fd, size) || (durable && fsync(room->fd))) return false;
+    if (ftruncate(room->fd, size)) return false;
     char *unnamed = text("%s unnamed", strrchr(room->path, '/') + 1);
     crash_point(unnamed);
     free(unnamed);
-    if (rename(room->partial, room->path)) return false;
-    close(room->fd);
-    if (!durable) return true;
-    int above = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the name as well */
-    bool is_kept = above >= 0 && !fsync(above);
-    if (above >= 0) close(above);
-    return is_kept;
+    return !rename(room->partial, room->path);
+}
+
+/* Make a record and its name survive a power cut. */
+static bool keep(const Room *room) {
+    int above = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return above >= 0 && !fsync(room->fd) && !fsync(above);
 }
 
 /* -- processes ---------------------------------------------------------------------------------- */
@@ -404,13 +405,33 @@ static int limit_to(const Rank *rank) {
     return rank->core_count ? sched_setaffinity(0, sizeof set, &set) : 0;
 }
 
+/* A child; in the control group of the attempt from its first moment on where the kernel can do that, since to
+   move a process there takes many milliseconds on a quiet machine.  `*is_inside` says whether it is. */
+static pid_t fork_into(const char *members, bool *is_inside) {
+    int group = -1;
+    if (members) {
+        char *path = text("%.*s", (int)(strrchr(members, '/') - members), members);
+        group = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        free(path);
+    }
+    struct clone_args how = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = group};
+    *is_inside = true;
+    pid_t pid = group < 0 ? -1 : syscall(SYS_clone3, &how, sizeof how);
+    if (pid < 0) {
+        *is_inside = false;
+        pid = fork();
+    }
+    if (pid && group >= 0) close(group);
+    return pid;
+}
+
 /* In the child: turn into the rank, or tell the pipe `STEP ERRNO` and die. */
-static void become(Rank *rank, int errors, pid_t shim) {
+static void become(Rank *rank, int errors, pid_t shim, bool is_inside) {
     const char *step = "prepare";
     sigset_t none;
     sigemptyset(&none);
     if (setpgid(0, process_group)) goto broken;
-    for (int i = 0; i < cgroup_count; i++) write_file(cgroups[i], "0");
+    for (int i = is_inside ? 1 : 0; i < cgroup_count; i++) write_file(cgroups[i], "0");
     write_file("/proc/self/oom_score_adj", "300"); /* memory runs out: rather a rank than the shim */
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(rank->log, 1) < 0 || dup2(rank->log, 2) < 0) goto broken;
@@ -509,9 +530,10 @@ static void begin(Room *room) {
         while (rank->env[count]) count++;
         rank->env[count] = started; /* `list` left room for it */
         if (pipe2(ends, O_CLOEXEC)) return give_up(NULL, strerror(errno));
-        pid_t pid = fork();
+        bool is_inside;
+        pid_t pid = fork_into(cgroup_count ? cgroups[0] : NULL, &is_inside);
         if (pid < 0) return give_up(NULL, strerror(errno));
-        if (!pid) become(rank, ends[1], shim);
+        if (!pid) become(rank, ends[1], shim, is_inside);
         close(ends[1]);
         rank->error_pipe = ends[0], rank->pid = pid;
         if (!process_group) process_group = pid;
@@ -531,7 +553,7 @@ static void begin(Room *room) {
     fprintf(out, "]}");
     fclose(out);
     for (Rank *rank = ranks; rank < ranks + rank_count; rank++) check(rank);
-    if (!fill(room, data, false)) return give_up(room->path, strerror(errno));
+    if (!fill(room, data)) return give_up(room->path, strerror(errno));
     crash_point("ranks written");
     tell("R");
 }
@@ -625,7 +647,7 @@ static void write_identity(Room *room) {
     put_identity(out, getpid());
     fputc('}', out);
     fclose(out);
-    if (!fill(room, data, false)) exit(1);
+    if (!fill(room, data)) exit(1);
     free(data);
 }
 
@@ -695,7 +717,8 @@ int main(int count, char **words) {
     watch();
     clear();
     crash_point("all ended");
-    if (!fill(&ended, record(kills_before), true)) return 1;
+    if (!fill(&ended, record(kills_before))) return 1;
     crash_point("exit renamed");
-    return 0;
+    tell("E"); /* before the disk has it: to whom it may concern, what is told is on record elsewhere */
+    return keep(&ended) ? 0 : 1;
 }

@@ -3,9 +3,10 @@
     python -I -S shim.py FOLDER [FD]
 
 Takes the lock of FOLDER, starts the ranks that `launch.json` names, waits for all their processes, leaves
-`exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run.  No command starts
-without the lock, nor twice in one folder.  Ranks die with the shim (parent-death signal), orphans come to
-it: `exit.json` appears when none is left, in room kept from the beginning, so a full disk cannot lose it.
+`exit.json`.  FD is a pipe to the agent: `L` once the lock is held, `R` once the ranks run, `E` once the
+record is there.  No command starts without the lock, nor twice in one folder.  Ranks die with the shim
+(parent-death signal), orphans come to it: `exit.json` appears when none is left, in room kept from the
+beginning, so a full disk cannot lose it.
 SIGTERM, SIGINT and SIGHUP to the shim do nothing.  Standard library only: it outlives upgrades.
 """
 
@@ -73,8 +74,10 @@ def main(folder: str, pipe: int) -> int:
     tell(pipe, b"L")
     end = AttemptKeeper(folder, pipe, ranks).run()
     crash_point("all ended")
-    record.fill(end, durable=True)
+    record.fill(end)
     crash_point("exit renamed")
+    tell(pipe, b"E")  # before the disk has it: what the controller has on record needs it no more
+    record.keep()
     return 0
 
 
@@ -98,17 +101,17 @@ class Room:
         self.fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         os.posix_fallocate(self.fd, 0, ROOM)
 
-    def fill(self, value: Json, *, durable: bool = False) -> None:
-        """Write it and give it its name; durably, if it has to survive a power cut."""
+    def fill(self, value: Json) -> None:
+        """Write it and give it its name."""
         data = json.dumps(value).encode()
         os.ftruncate(self.fd, os.pwrite(self.fd, data, 0))
-        if durable:
-            os.fsync(self.fd)
         crash_point(f"{os.path.basename(self.path)} unnamed")
         os.rename(self.partial, self.path)
-        os.close(self.fd)
-        if durable:
-            os.fsync(os.open(os.path.dirname(self.path), os.O_RDONLY))  # the name as well
+
+    def keep(self) -> None:
+        """Make what it holds and its name survive a power cut."""
+        os.fsync(self.fd)
+        os.fsync(os.open(os.path.dirname(self.path), os.O_RDONLY))
 
 
 class AttemptKeeper:
@@ -259,10 +262,10 @@ class AttemptKeeper:
         if plan and plan["terminate_s"] <= now:  # they have had their SIGTERM
             until_s = plan["kill_s"]
         else:
-            for pid in descendants(os.getpid()):
+            for pid in descendants(os.getpid()) if has_children() else ():
                 quietly(os.kill, pid, signal.SIGTERM)
                 quietly(os.kill, pid, signal.SIGCONT)
-        while descendants(os.getpid()):
+        while has_children() and descendants(os.getpid()):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 self.kill()
@@ -337,6 +340,15 @@ def reap_one() -> tuple[int, int] | None:
     except ChildProcessError:
         return None
     return (pid, status) if pid else None
+
+
+def has_children() -> bool:
+    """Whether anything is below us: orphans of ours are ours, so without a child there is nobody."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def descendants(root: int) -> list[int]:

@@ -101,7 +101,7 @@ class Supervisor:
                 crash_point("folder made")
                 live.cgroup = self.cgroups.make(group_name(folder.path))
                 form = launch_form(part, self.home, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup)
-                folder.write(LAUNCH, form)
+                folder.write_new(LAUNCH, form)
                 crash_point("launch written")
                 watch.spawn(form)
                 crash_point("shim spawned")

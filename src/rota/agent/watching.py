@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from rota.agent.live import Live
 from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
-from rota.agent.trash import remove as remove_folder
 from rota.crash import crash_point
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Wanted
@@ -148,7 +146,8 @@ class AttemptWatch:
         if self._seized is None:
             self._seized = seize(self.live.folder)
         if self._seized is None:
-            self._look_at_shim()
+            if not self._ends():
+                self._look_at_shim()
         elif not self.recorded():
             if self._about_to_begin():
                 os.close(self._seized)
@@ -188,19 +187,20 @@ class AttemptWatch:
         self._settle(sentence)
 
     def forget(self) -> None:
-        """Remove all but logs and exit record; `launch.json` first: without it nothing starts.
+        """Remove environment and orders; `launch.json` first: without it nothing starts.
 
-        Raises OSError if there is no record and none can be written: it could be started again.
+        What is small and says no more than that it ran goes with the logs, when they are kept no longer: to
+        remove it now would cost as much as the start of a short job.  Raises OSError if there is no record
+        and none can be written: it could be started again.
         """
         folder = self.live.folder.path
-        if (folder / LAUNCH).exists() and not (folder / EXIT).exists():
+        here = set(os.listdir(folder))
+        if LAUNCH in here and EXIT not in here:
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
-        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, RANKS, SHIM, SHIM_LOG, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        for room in folder.glob(".*.room"):
-            room.unlink()
-        with suppress(OSError):  # it goes with the folder, when that is not kept any longer
-            remove_folder(folder, self.live.folder.training.name)
+        rooms = [name for name in here if name.endswith(".room")]
+        for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, *rooms):
+            if name in here:
+                os.unlink(folder / name)
         remove(self.live.cgroup)
         self.close()
 
@@ -215,6 +215,10 @@ class AttemptWatch:
 
     def _look_again(self, after_s: float = LOOK_S) -> None:
         self._look_s = time.monotonic() + after_s
+
+    def _ends(self) -> bool:
+        """Whether the record is there although the shim is: only the flush of it is still to come."""
+        return (self.live.folder.path / EXIT).exists() and self.recorded()
 
     def _look_at_shim(self) -> None:
         """Somebody has the lock: the shim, or a child of it that is about to become a rank or to die."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from rota.api.slowing import check_workloads, parse_slowdowns
+from rota.api.slowing import check_workloads, parse_slowdowns, with_pairs
 from rota.errors import InputError
 from rota.knowledge.goodput_file import read_goodputs
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.knowledge.registry import Where, parse_sources, source_of
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
@@ -31,6 +33,7 @@ def make_setting(
     speed: SpeedModel | None = None,
     retries: int | None = None,
     seed: int = 0,
+    service_history: str | PathLike[str] | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if retries is not None and retries < 0:
@@ -39,7 +42,7 @@ def make_setting(
         semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
         costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
         speed=speed,
-        knowledge=parse_knowledge(knowledge),
+        knowledge=with_history(parse_knowledge(knowledge), service_history),
         retries=retries,
         seed=seed,
     )
@@ -51,11 +54,14 @@ def make_speed(
     throughput: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
+    pairs: str | PathLike[str] | None = None,
 ) -> SpeedModel | None:
     """How fast jobs work: by a table, by profiles, or slowed down; None replays the trace's durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
         check_workloads(factors, trace)
+    if pairs is not None:
+        factors = with_pairs(factors or Slowdowns(), pairs, trace)
     if throughput is not None and goodput is not None:
         raise InputError.at(
             "says how fast jobs are, as --throughput does", field="--goodput", expected="one of the two"
@@ -65,6 +71,41 @@ def make_speed(
     if goodput is not None:
         return GoodputSpeed(trace, cluster, read_goodputs(Path(goodput)), factors)
     return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
+
+
+def measured_only(trace: Trace, speed: SpeedModel | None) -> Trace:
+    """The trace, whose jobs accept only the types of GPUs on which a throughput table knows them."""
+    return replace(trace, jobs=speed.jobs) if isinstance(speed, ThroughputSpeed) else trace
+
+
+def speed_remarks(speed: SpeedModel | None) -> list[str]:
+    """What had to be guessed of the speeds that a table states."""
+    guessed = speed.guessed if isinstance(speed, ThroughputSpeed) else {}
+    return [
+        f"Nobody measured {workload} on {_few(counts)} GPUs: its rate there is taken between its others."
+        for workload, counts in guessed.items()
+    ]
+
+
+def _few(counts: Sequence[int], most: int = 8) -> str:
+    """`3, 5, 6`, and dots if there are more."""
+    return ", ".join([*map(str, counts[:most]), *["..."] * (len(counts) > most)])
+
+
+def with_history(
+    knowledge: Mapping[str, str], service_history: str | PathLike[str] | None
+) -> Mapping[str, str]:
+    """`knowledge` with a file of past jobs' GPU-seconds, as `--service-history` gives it."""
+    if service_history is None:
+        return knowledge
+    kind = Knowledge.SERVICE_HISTORY.value
+    if kind in knowledge:
+        raise InputError.at(
+            f"{kind} comes from {knowledge[kind]} already",
+            field="--service-history",
+            expected="one of the two",
+        )
+    return {**knowledge, kind: f"{Provenance.MEASURED.value}:{service_history}"}
 
 
 def parse_knowledge(given: str | Mapping[str, str] | None) -> Mapping[str, str]:

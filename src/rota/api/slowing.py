@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
 from rota.errors import InputError
 from rota.knowledge.hosts import HostTable, read_hosts
+from rota.knowledge.pairs_file import read_pairs
 from rota.model.trace import Trace
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.sharing import SHARINGS, DeviceSharing
@@ -68,6 +73,25 @@ def _factor(key: str, value: str) -> float:
             f"{key}={value} is no rate", field=_FLAG, expected="above 0 and up to 1, which is full speed"
         )
     return factor
+
+
+def with_pairs(slowdowns: Slowdowns, path: str | PathLike[str], trace: Trace) -> Slowdowns:
+    """`slowdowns` with the pairs and utilisations of a file; what was named by itself goes before the file.
+
+    InputError if no job of the trace runs anything that the file knows.
+    """
+    measured = read_pairs(Path(path))
+    known = {name for pair in measured.pairs for name in pair}.union(measured.utilisation)
+    if not known.intersection(trace.jobs.workload_names):
+        few = ", ".join(trace.jobs.workload_names[:5])
+        raise InputError.at(
+            f"knows no workload that a job runs ({', '.join(sorted(known)[:5])})",
+            file=path,
+            expected=f"among {few}" if few else "a trace that names workloads",
+        )
+    own = slowdowns.company.utilisation if slowdowns.company else {}
+    company = Interference(measured.pairs, {**measured.utilisation, **own})
+    return replace(slowdowns, company=company)
 
 
 def check_workloads(slowdowns: Slowdowns, trace: Trace) -> None:

@@ -73,6 +73,18 @@ def simulate(
             "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
         ),
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Rates of workloads beside each other, and how busy each keeps a GPU (CSV)."
+        ),
+    ] = None,
+    service_history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="GPU-seconds of past jobs, one column: what order=gittins begins with (CSV)."
+        ),
+    ] = None,
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
@@ -161,6 +173,8 @@ def simulate(
             throughput=throughput,
             goodput=goodput,
             slowdowns=slowdowns,
+            pairs=pairs,
+            service_history=service_history,
             faults=faults or (),
             elastic=elastic,
             failures=failures,

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from rota.engine.ledger import Key
 from rota.wire.sync import DeviceInfo, PartStatus, Piece, Report
 
+SOON_S = 0.05
+"""That a part begins waits so long for company: of a short one the end is told with it."""
 LAZY_S = 2.0
 """News that nobody waits for is told at most so often."""
 REPEAT_END_S = 3.0
@@ -23,6 +25,7 @@ MOST_REPORTS = 200
 MOST_PIECES_BYTES = 1 << 19
 """Of one parcel, unless a single piece is larger."""
 OVER = frozenset({PartStatus.ENDED, PartStatus.LOST})
+BEGINNING = frozenset({PartStatus.WAITING, PartStatus.STARTING, PartStatus.RUNNING})
 
 
 @dataclass
@@ -56,20 +59,19 @@ class Board:
         """These are all reports now; whoever is not among them is forgotten."""
         now = self._clock()
         with self._changed:
-            keys = set()
+            keys, first = set(), min(self._due.values(), default=float("inf"))
             for report in reports:
                 key = (report.row, report.attempt)
                 keys.add(key)
                 before = self._current.get(key)
                 self._current[key] = report
-                if before is None or _headline(before) != _headline(report):
-                    self._due[key] = now
-                elif before != report:
-                    self._due[key] = min(self._due.get(key, now + LAZY_S), now + LAZY_S)
+                if before != report:
+                    due = now + _patience_s(before, report)
+                    self._due[key] = min(self._due.get(key, due), due)
             for key in [key for key in self._current if key not in keys]:
                 del self._current[key]
                 self._due.pop(key, None)
-            if any(at <= now for at in self._due.values()):
+            if min(self._due.values(), default=float("inf")) < first or first <= now:
                 self._changed.notify_all()
 
     def devices(self, devices: list[DeviceInfo]) -> None:
@@ -131,6 +133,14 @@ class Board:
             room -= len(self._pieces[0].text)
             parcel.pieces.append(self._pieces.pop(0))
         return parcel
+
+
+def _patience_s(before: Report | None, report: Report) -> float:
+    """How long what is new may wait for company."""
+    if before is not None and _headline(before) == _headline(report):
+        return LAZY_S
+    begins = report.status in BEGINNING and (before is None or before.status in BEGINNING)
+    return SOON_S if begins else 0.0
 
 
 def _headline(report: Report) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rota.forecast.held import Releases, Wait
-from rota.forecast.known_speed import known_speeds, speed_of
+from rota.forecast.known_speed import KnownGoodput, KnownSpeed, known_speeds, speed_of
 from rota.forecast.remaining import Past
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Known, Provenance, Provider, Table
@@ -78,6 +78,8 @@ class ForkedWorld(SimulatedWorld):
     ) -> None:
         super().__init__(trace, state.cluster, costs=costs, speed=speed)
         self.progress = state.progress
+        if isinstance(speed, KnownSpeed):
+            speed.batch_now = state.progress.batch  # what it says from now on is what policies see
         self._cause = cause
         """Why the policy is asked at once; 0 if it is not."""
         self._releases = Releases(waits, state)
@@ -174,7 +176,7 @@ class Origin:
         jobs = {**self.packed["jobs"], "after": self._unfinished()}
         own = {name: deepcopy(self.packed[name]) for name in ("state", "occupancy")}
         state = table_of(unpack({**self.packed, "jobs": jobs, **own}, frozenset()))
-        _count_in_seconds(state)
+        _count_in_seconds(state, self.speeds(state).get(Knowledge.GOODPUT))
         return state
 
     def _unfinished(self) -> dict[int, list[int]]:
@@ -218,15 +220,23 @@ class Origin:
         return made
 
 
-def _count_in_seconds(state: State) -> None:
-    """Work in seconds at the requested allocation, whatever unit the moment counted it in."""
+def _count_in_seconds(state: State, goodput: Known | None) -> None:
+    """Work in seconds at the requested allocation, whatever unit the moment counted it in.
+
+    Where no constant rate tells: by the `goodput` that the moment knows, else the seconds run.
+    """
     progress = state.progress
     if progress.per_s is None:
         return
     uncounted = np.flatnonzero(np.isnan(progress.per_s))
-    ran_s = state.ran_s(uncounted)
+    work_s = state.ran_s(uncounted)
+    if goodput is not None:
+        told = KnownGoodput(goodput.values, state.jobs, state.cluster)
+        for place, row in enumerate(uncounted.tolist()):
+            if told.knows(row):
+                work_s[place] = told.seconds(row, progress.done(row, state.now))
     progress.base, progress.rate = progress.base / progress.per_s, progress.rate / progress.per_s
-    progress.base[uncounted], progress.rate[uncounted] = ran_s, 0.0
+    progress.base[uncounted], progress.rate[uncounted] = work_s, 0.0
     progress.per_s, progress.steady = None, False
 
 

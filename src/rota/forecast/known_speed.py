@@ -1,30 +1,38 @@
 """How fast the jobs of a fork work: as the moment knows it, as whoever plans in it does.
 
-A policy that plans with measured speeds (by GPU type, by number of GPUs) would be forecast wrongly in a world
-where types are equal and speed is in proportion to GPUs.
+A policy that plans with measured speeds (by GPU type, number of GPUs, batch, neighbours, placement, host)
+would be forecast wrongly in a world where types are equal and speed is in proportion to GPUs.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, Phase, profiles_of
 from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.knowledge.scaling import linear_scaling, rates_on
 from rota.knowledge.throughput import accepted
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Floats, Ints
-from rota.model.grants import Grant
+from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.model.trace import Trace
 from rota.scheduler.moments.packing import unpack_known
 from rota.worlds.simulated.pace import At, Pace
-from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
+from rota.worlds.simulated.sharing import LeftOver
+from rota.worlds.simulated.slowdowns import SLOWING, Efficiency, Slowdowns
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
+from rota.worlds.simulated.speed_goodput import Goodputs, seconds_for
 
-SPEEDS = (Knowledge.THROUGHPUT, Knowledge.SCALING)
+SPEEDS = (
+    Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT,
+    Knowledge.HOSTS, Knowledge.UTILISATION,
+)  # fmt: skip
 """Kinds that say how fast a job is on what."""
 
 
@@ -36,33 +44,119 @@ def speed_of(known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster)
 
 
 class KnownSpeed:
-    """Rates by GPU type and number of GPUs; work in seconds at the requested number on the fastest type."""
+    """Rates by all that is known; work in seconds at the requested number on the fastest type.
+
+    Where the goodput of a job is known it says all of type, number of GPUs and batch.
+    """
 
     def __init__(self, known: Mapping[Knowledge, Known], jobs: JobTable, cluster: Cluster) -> None:
         self.jobs = jobs
-        self.efficiency = Efficiency(jobs, cluster, Slowdowns())
+        told = {kind: known[kind].values for kind in SLOWING if kind in known}
+        sharing = LeftOver() if Knowledge.UTILISATION in told else None
+        self.efficiency = Efficiency(jobs, cluster, Slowdowns(sharing=sharing), told)
         self._type_of: list[int] = cluster.device_type.tolist()
-        self._by_type = self._scaling = None
+        self._by_type = self._scaling = self._pairs = self._goodput = None
         if Knowledge.THROUGHPUT in known:
             self._by_type = _relative(known[Knowledge.THROUGHPUT].values)
         if Knowledge.SCALING in known:
             self._scaling = known[Knowledge.SCALING].values
+        if Knowledge.PAIRS in known:
+            self._pairs = known[Knowledge.PAIRS].values
+        if Knowledge.GOODPUT in known:
+            self._goodput = KnownGoodput(known[Knowledge.GOODPUT].values, jobs, cluster)
+        self.batch_now = np.full(len(jobs), math.nan)
 
     def total(self, trace: Trace) -> Floats:
         return trace.truth.duration_s
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        asked, gpus = self.jobs.gpus.item(row), len(grant.devices)
+        asked = self.jobs.gpus.item(row)
         if not asked:
             return Pace(1.0)
+        rate, until_work = self._alone(row, grant, at.done)
+        together = self._together(row, grant, beside)
+        if together is not None:
+            return Pace(rate * together * self.efficiency.placed(row, grant), until_work)
+        factor, _, until_s = self.efficiency.of(row, grant, beside, at)
+        return Pace(rate * factor, until_work, until_s)
+
+    def _alone(self, row: int, grant: Grant, done: float) -> tuple[float, float]:
+        """Rate on as many whole GPUs with nobody beside, and the work at which it changes."""
+        if self._goodput is not None and self._goodput.knows(row):
+            rate, self.batch_now[row], until_work = self._goodput.rate(row, grant, done)
+            return rate, until_work
+        asked, gpus = self.jobs.gpus.item(row), len(grant.devices)
         rate = gpus / asked
         if isinstance(self._scaling, Table) and gpus != asked:
             there, here = rates_on(self._scaling, np.array([row]), np.array([asked, gpus])).tolist()
             rate = here / there if there else rate
         if self._by_type is not None:
             rate *= min([self._by_type.item(row, self._type_of[device]) for device in grant.devices])
-        factor, _, until_s = self.efficiency.of(row, grant, beside, at)
-        return Pace(rate * factor, until_s=until_s)
+        return rate, math.inf
+
+    def _together(self, row: int, grant: Grant, beside: Sequence[Grant]) -> float | None:
+        """Part of its rate that a packed job has beside one other, if that was measured."""
+        if not isinstance(self._pairs, Table) or grant.role is not Role.PACKED or len(beside) != 1:
+            return None
+        classes, (other,) = self._pairs.by_row["class"], beside
+        one, its = classes.item(row), classes.item(other.job)
+        if one < 0 or its < 0 or not (self._as_asked(grant) and self._as_asked(other)):
+            return None
+        kinds = sorted({self._type_of[device] for device in grant.devices})
+        rates, alone = self._pairs.shared["rates"][one, its, kinds], self._pairs.shared["alone"][one, kinds]
+        if np.isnan(rates).any() or not (alone > 0.0).all():
+            return None
+        return float((rates / alone).min())
+
+    def _as_asked(self, grant: Grant) -> bool:
+        return len(grant.devices) == self.jobs.gpus.item(grant.job)
+
+
+_UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (Phase(math.inf, Noise(1.0, 0.0)),))
+"""Of a job of which nothing is known: it runs nowhere."""
+
+
+class KnownGoodput:
+    """Goodput by a table of profiles, with work in seconds at the requested GPUs."""
+
+    def __init__(self, table: Any, jobs: JobTable, cluster: Cluster) -> None:
+        profiles = [*profiles_of(table, cluster.type_names), _UNKNOWN]  # the last is that of class -1
+        self._profiles = [profiles[number] for number in table.by_row["class"].tolist()]
+        self._goodputs = Goodputs(self._profiles, jobs, cluster)
+        self._accepted = accepted(jobs, cluster)
+        self._asked: dict[int, list[float]] = {}
+        """Goodput of each phase at the request, for those that were looked at."""
+
+    def knows(self, row: int) -> bool:
+        """True if it has a profile under which it can run as it asked."""
+        return all(rate > 0.0 for rate in self._at_request(row))
+
+    def rate(self, row: int, grant: Grant, done: float) -> tuple[float, float, float]:
+        """Rate under `grant` after so much work, the batch, and the work at which the rate changes."""
+        asked = self._at_request(row)
+        ends = self._ends(row, asked)
+        phase = min(bisect_right(ends, done), len(ends) - 1)
+        goodput, seen = self._goodputs.on(row, phase, grant)
+        return goodput / asked[phase], seen.batch_size, ends[phase]
+
+    def seconds(self, row: int, examples: float) -> float:
+        """Work in seconds at the request, of a job that counts it in examples."""
+        return seconds_for(self._profiles[row].ends, self._at_request(row), examples)
+
+    def _at_request(self, row: int) -> list[float]:
+        """Goodput of each phase at the requested GPUs of the type that is fastest in the first."""
+        if row not in self._asked:
+            kinds = np.flatnonzero(self._accepted[row]).tolist()
+            first = [self._goodputs.asked(row, 0, kind) for kind in kinds]
+            best = kinds[int(np.argmax(first))] if kinds else 0
+            phases = range(len(self._profiles[row].phases))
+            self._asked[row] = [self._goodputs.asked(row, phase, best) for phase in phases]
+        return self._asked[row]
+
+    def _ends(self, row: int, asked: Sequence[float]) -> list[float]:
+        """Work at the end of each phase."""
+        ends = self._profiles[row].ends
+        return [seconds_for(ends, asked, end) for end in ends]
 
 
 def _relative(rates: Any) -> Floats:
@@ -81,22 +175,27 @@ def known_speeds(
     """The speeds that a moment stores, for all jobs of `jobs`, of which the last may be newer than it.
 
     A newer job is as fast as the last one of the same workload and size; one that is like no other is as fast
-    as it would be without any knowledge.
+    as it would be without any knowledge.  What is only assumed of utilisation says nothing about speed.
     """
     known = {}
     for kind in SPEEDS:
-        if kind.value in stored:
+        assumed = stored.get(kind.value, {}).get("provenance") == Provenance.ASSUMED
+        if kind.value in stored and not (assumed and kind is Knowledge.UTILISATION):
             values = unpack_known(stored[kind.value]["values"])
-            if isinstance(values, Table):
+            if kind is Knowledge.SCALING:
                 values = _scaling_of_all(values, jobs, cluster)
+            elif isinstance(values, Table):
+                values = _classes_of_all(values, jobs)
             else:
-                values = _of_all(values, _like(jobs, len(values)), accepted(jobs, cluster).astype(np.float64))
+                fresh = accepted(jobs, cluster) if kind is Knowledge.THROUGHPUT else np.ones(len(jobs))
+                values = _of_all(values, _like(jobs, len(values)), fresh.astype(np.float64))
             known[kind] = Known(values, Provenance(stored[kind.value]["provenance"]))
     return known
 
 
-def _scaling_of_all(scaling: Table, jobs: JobTable, cluster: Cluster) -> Table:
+def _scaling_of_all(scaling: Any, jobs: JobTable, cluster: Cluster) -> Table:
     like = _like(jobs, len(scaling.by_row["curve"]))
+    assert isinstance(scaling, Table)
     if (like == np.arange(len(like))).all():
         return scaling
     linear = linear_scaling(jobs, cluster).known()
@@ -109,6 +208,13 @@ def _scaling_of_all(scaling: Table, jobs: JobTable, cluster: Cluster) -> Table:
         "unit": _of_all(scaling.by_row["unit"], like, linear.by_row["unit"]),
     }
     return Table(by_row, {"rates": rates})
+
+
+def _classes_of_all(table: Table, jobs: JobTable) -> Table:
+    """Of a table with a class for each job; -1 for jobs like none, of which nothing is known."""
+    classes = table.by_row["class"]
+    fresh = np.full(len(jobs), -1, dtype=np.int64)
+    return Table({"class": _of_all(classes, _like(jobs, len(classes)), fresh)}, table.shared)
 
 
 def _of_all(column: Array, like: Ints, fresh: Array) -> Array:

@@ -1,6 +1,10 @@
 """Goodput: how much progress per second a job makes, for its devices and its batch size.
 
 Goodput is throughput × statistical efficiency (Pollux, OSDI 2021; the same formulas serve Sia by GPU type).
+What a policy is told is a table (`goodput_table`), which `profiles_of` reads back as profiles: by row
+`class`; shared `fits` [class, GPU type, 7], NaN on types on which it cannot run, `limits` [class, 5] and
+`noise` [class, phase, 3], NaN after the last phase.
+
 Names follow the paper: M0 is the batch size a job was submitted with, m the batch of one GPU in one pass, s
 the passes whose gradients are accumulated before a step.  Progress is counted in *examples at M0*: an example
 of a larger batch counts for less, since its gradient tells less that is new.
@@ -9,12 +13,15 @@ of a larger batch counts for less, since its gradient tells less that is new.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+
+from rota.knowledge.needs import Table
+from rota.model.columns import Ints
 
 _SIZES = 50
 """Batch sizes that a job compares, spaced geometrically."""
@@ -171,3 +178,43 @@ class GoodputTable:
     profiles: Mapping[str, GoodputProfile]
     source: str = "profiles"
     """File they came from, for messages."""
+
+
+# -- as a table ------------------------------------------------------------------------------------
+
+
+def goodput_table(profiles: Sequence[GoodputProfile], of_row: Ints, types: Sequence[str]) -> Table:
+    """What is told of `profiles`, of which each row has one, on the GPU types of a cluster."""
+    fits = np.full((len(profiles), len(types), len(StepFit._fields)), math.nan)
+    phases = max((len(profile.phases) for profile in profiles), default=1)
+    noise = np.full((len(profiles), phases, 3), math.nan)
+    for number, profile in enumerate(profiles):
+        for column, gpu_type in enumerate(types):
+            fit = profile.fit_on(gpu_type)
+            if fit is not None:
+                fits[number, column] = fit
+        for place, (until, (sqr, var)) in enumerate(profile.phases):
+            noise[number, place] = until, sqr, var
+    limits = np.array([_limits_row(profile.limits) for profile in profiles]).reshape(-1, 5)
+    return Table({"class": of_row}, {"fits": fits, "limits": limits, "noise": noise})
+
+
+def _limits_row(limits: BatchLimits) -> list[float]:
+    return [limits.initial, limits.most, limits.local_least, limits.local_most, float(limits.accumulates)]
+
+
+def profiles_of(table: Table, types: Sequence[str]) -> list[GoodputProfile]:
+    """The profile of each class of `table`, on GPU types in the order of the cluster's."""
+    shared = table.shared
+    profiles = []
+    for fits, limits, noise in zip(shared["fits"], shared["limits"], shared["noise"], strict=True):
+        initial, most, least, local_most, accumulates = (int(size) for size in limits.tolist())
+        known = {
+            gpu_type.casefold(): StepFit(*fit.tolist())
+            for gpu_type, fit in zip(types, fits, strict=True)
+            if not np.isnan(fit).any()
+        }
+        phases = [Phase(until, Noise(sqr, var)) for until, sqr, var in noise.tolist() if until == until]
+        sizes = BatchLimits(initial, most, least, local_most, bool(accumulates))
+        profiles.append(GoodputProfile(sizes, known, tuple(phases)))
+    return profiles

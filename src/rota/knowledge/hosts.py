@@ -1,21 +1,27 @@
 """Sensitivity to the host: how fast a job is by the CPU cores and the memory it has for each GPU.
 
 Speed is relative to the share in proportion to GPUs, at which iteration times are measured (Synergy,
-OSDI 2022).
+OSDI 2022).  What a policy is told is a table (`host_table`), which `speeds_of` reads back: by row `class`,
+-1 for a job that does not mind; shared `cpus` and `gib` [class, share], and `speeds` [class, cpus, gib], with
+NaN after the last.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from rota.errors import InputError
+from rota.knowledge.needs import Table
 from rota.knowledge.throughput_file import read_text
-from rota.model.columns import Floats
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Grant
+from rota.model.jobs import JobTable
 
 COLUMNS = ("workload", "cpus_per_gpu", "gib_per_gpu", "speed")
 
@@ -49,6 +55,50 @@ class HostSpeeds:
 
 HostTable = Mapping[str, HostSpeeds]
 """Workload -> its speeds."""
+
+
+def host_table(hosts: HostTable, workloads: Sequence[str], of_row: Ints) -> Table:
+    """What is told of `hosts`; `of_row` are codes of `workloads`, -1 for none."""
+    known = {name: i for i, name in enumerate(name for name in workloads if name in hosts)}
+    classes = np.array([*(known.get(name, -1) for name in workloads), -1])
+    grids = [hosts[name] for name in known]
+    most = [max((len(axis) for axis in axes), default=0) for axes in _axes(grids)]
+    cpus, gib = (np.full((len(grids), size), np.nan) for size in most)
+    speeds = np.full((len(grids), *most), np.nan)
+    for i, grid in enumerate(grids):
+        cpus[i, : len(grid.cpus)], gib[i, : len(grid.gib)] = grid.cpus, grid.gib
+        speeds[i, : len(grid.cpus), : len(grid.gib)] = grid.speeds
+    return Table({"class": classes[of_row]}, {"cpus": cpus, "gib": gib, "speeds": speeds})
+
+
+def _axes(grids: Sequence[HostSpeeds]) -> tuple[list[Floats], list[Floats]]:
+    return [grid.cpus for grid in grids], [grid.gib for grid in grids]
+
+
+def speeds_of(table: Table) -> list[HostSpeeds]:
+    """The speeds of each class of `table`."""
+    grids = []
+    shared = table.shared
+    for cpus, gib, speeds in zip(shared["cpus"], shared["gib"], shared["speeds"], strict=True):
+        rows, columns = ~np.isnan(cpus), ~np.isnan(gib)
+        grids.append(HostSpeeds(cpus[rows], gib[columns], speeds[np.ix_(rows, columns)]))
+    return grids
+
+
+def host_share(jobs: JobTable, grant: Grant) -> tuple[float, float]:
+    """Cores and host memory that a job has for each GPU of `grant`: what it grants, else what was asked for.
+
+    Who asked for none has as much as it wants.
+    """
+    row, gpus = grant.job, len(grant.devices)
+    asked = jobs.gpus.item(row)
+    if not gpus or not asked:
+        return math.inf, math.inf
+    cpus, gib = jobs.cpus.item(row) / asked or math.inf, jobs.memory_gib.item(row) / asked or math.inf
+    return (
+        cpus if math.isnan(grant.cpus) else grant.cpus / gpus,
+        gib if math.isnan(grant.memory_gib) else grant.memory_gib / gpus,
+    )
 
 
 def build_hosts(measured: Mapping[tuple[str, float, float], float], source: str = "hosts") -> HostTable:

@@ -40,13 +40,14 @@ FORMS: Mapping[Knowledge, str] = {
     "shared `rates` [class, GPUs], work per second",
     Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
     "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
-    "variance); handed over by a goodput speed model",
+    "variance); `rota.knowledge.goodput.profiles_of` reads it",
     Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations "
-    "per second on the same GPUs, NaN where nobody measured; handed over by a speed model with pairs",
-    Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate relative to one node by "
-    "the lowest level of the cluster that holds all GPUs; handed over by a speed model with levels",
+    "per second on the same GPUs, NaN where nobody measured, and `alone` [class, GPU type]",
+    Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate of a job in more units "
+    "of a level than it needs, the widest level first, NaN where nobody says; "
+    "`rota.knowledge.placement.Closeness` reads it",
     Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
-    "[class, cpus, gib] relative to the share in proportion; handed over by a speed model of hosts",
+    "[class, cpus, gib] relative to the share in proportion; `rota.knowledge.hosts.speeds_of` reads it",
     Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",
     Knowledge.UTILISATION: "column [job]: part of its GPUs that it keeps busy, alone on them, 0 to 1",
 }

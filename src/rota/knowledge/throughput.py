@@ -7,8 +7,7 @@ the number of GPUs it asks for, 0 where it cannot run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -55,20 +54,21 @@ class ThroughputTable:
             rates[tuple(place[part] for place, part in zip(places, key, strict=True))] = rate
         return cls(workloads, types, counts, read_only(rates), source, PairTable.build(pairs or {}))
 
-    @cached_property
-    def _by_place(self) -> dict[tuple[str, str, int], float]:
-        """What was measured, by workload, GPU type in lower case and number of GPUs."""
-        return {
-            (workload, gpu_type.casefold(), count): self.rates.item(i, j, k)
-            for i, workload in enumerate(self.workloads)
-            for j, gpu_type in enumerate(self.types)
-            for k, count in enumerate(self.counts)
-            if not np.isnan(self.rates.item(i, j, k))
-        }
-
-    def rate(self, workload: str, gpu_type: str, gpus: int) -> float:
-        """Iterations per second; 0 if it was not measured."""
-        return self._by_place.get((workload, gpu_type.casefold(), gpus), 0.0)
+    def by_size(self, gpu_types: Sequence[str]) -> list[list[dict[int, float]]]:
+        """Iterations per second by workload, by type of a cluster, by number of GPUs; what was measured."""
+        column = {name.casefold(): j for j, name in enumerate(self.types)}
+        places = [column.get(gpu_type.casefold(), -1) for gpu_type in gpu_types]
+        return [
+            [
+                {}
+                if place < 0
+                else {
+                    count: rate for count, rate in zip(self.counts, rates[place], strict=True) if rate == rate
+                }
+                for place in places
+            ]
+            for rates in self.rates.tolist()
+        ]
 
     def of_jobs(self, jobs: JobTable, cluster: Cluster) -> Floats:
         """Iterations per second of each job on each type of `cluster`, [job, type], 0 where it cannot run.
@@ -124,6 +124,30 @@ class ThroughputTable:
                 if able
                 else "a table that has it on some type",
             )
+
+
+def between(measured: Mapping[int, float], gpus: int) -> float:
+    """The rate on so many GPUs: on a line between the two measured numbers around it, 0 being one of them.
+
+    Beyond the largest it stays what it is there.  Without any it is 0.
+    """
+    counts = sorted(measured)
+    return float(np.interp(gpus, [0, *counts], [0.0, *(measured[count] for count in counts)]))
+
+
+def only_where_measured(jobs: JobTable, rates: Floats, cluster: Cluster) -> JobTable:
+    """The jobs; none accepts a type of `cluster` any more on which its rate, [job, type], is unknown.
+
+    On such a type it would hold GPUs and never end.
+    """
+    unable = np.flatnonzero((accepted(jobs, cluster) & ~(rates > 0.0)).any(axis=1))
+    if not len(unable):
+        return jobs
+    names = tuple(dict.fromkeys((*jobs.type_names, *cluster.type_names)))
+    bits = np.array([1 << names.index(name) for name in cluster.type_names])
+    masks = jobs.gpu_types.copy()
+    masks[unable] = (rates[unable] > 0.0) @ bits
+    return replace(jobs, gpu_types=read_only(masks), type_names=names)
 
 
 def with_batch(workload: str, batch_size: float) -> str:

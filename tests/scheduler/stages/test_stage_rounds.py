@@ -45,7 +45,7 @@ def _sequence(record, rounds):
 
 def _fixed(*fractions):
     column = np.array(fractions)[:, None]
-    return lambda snapshot, demand: column[: len(demand.rows)]
+    return lambda snapshot, demand, own: column[: len(demand.rows)]
 
 
 # one GPU; jobs last a hundred rounds
@@ -63,11 +63,11 @@ def test_turns(fractions, sequence, why):
     assert _sequence(record, len(sequence)) == sequence, why
 
 
-def _halves(snapshot, demand):
+def _halves(snapshot, demand, own):
     return np.full((len(demand.rows), 1), 1.0 / len(demand.rows))
 
 
-def _quarters(snapshot, demand):
+def _quarters(snapshot, demand, own):
     return np.full((len(demand.rows), 2), 0.25)
 
 
@@ -80,7 +80,7 @@ def test_new_fractions_start_the_books_anew():
 
 def test_no_job_runs_on_two_types_at_once():
     """Each has a fraction on both types; every round each holds one of the two GPUs."""
-    half = lambda snapshot, demand: np.full((len(demand.rows), 2), 0.5)  # noqa: E731
+    half = lambda snapshot, demand, own: np.full((len(demand.rows), 2), 0.5)  # noqa: E731
     setting = Setting(semantics=FULL_ROUNDS, until_s=3600.0)
     record = play(ByFractions(half), "A 1x36000 B 1x36000", "1x1:a,1x1:b", setting)
     assert record.jobs["service_gpu_s"].to_list() == [3600.0, 3600.0]
@@ -121,7 +121,7 @@ def test_impossible_job_does_not_keep_the_clock_running():
     assert record.decisions <= 5
 
 
-def _isolated(snapshot, demand):
+def _isolated(snapshot, demand, own):
     """Time in proportion to the cluster split evenly among the jobs."""
     share = demand.capacity / (len(demand.rows) * demand.gpus[:, None])
     return share / np.maximum(1.0, share.sum(axis=1, keepdims=True))

@@ -50,4 +50,8 @@ class Interference:
         if "*" not in self.utilisation and any(name not in self.utilisation for name in everybody):
             return None
         asked = sum(self.utilisation_of(name) for name in everybody)
+        return self.of_use(asked)
+
+    def of_use(self, asked: float) -> float:
+        """Rate of each of several that ask together for so much of a device."""
         return min(1.0, 1.0 / asked) * (1.0 - self.loss)

@@ -37,6 +37,17 @@ def _company(beside: Sequence[Neighbour]) -> tuple[float, int]:
 
 
 @dataclass(frozen=True)
+class LeftOver:
+    """Nobody is held up by a control loop: opportunistic jobs take what the others leave idle, at once."""
+
+    def pace(self, role: Role, beside: Sequence[Neighbour], at: At) -> Pace:
+        use, opportunistic = _company(beside)
+        if role is not Role.OPPORTUNISTIC:
+            return Pace(1.0)
+        return Pace(max(0.0, 1.0 - use) / (1 + opportunistic))
+
+
+@dataclass(frozen=True)
 class Tgs:
     """TGS (NSDI 2023): opportunistic jobs stop while the other's rate is measured, then speed up slowly."""
 

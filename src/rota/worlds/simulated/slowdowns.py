@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.hosts import HostTable
+from rota.knowledge.hosts import HostSpeeds, HostTable, host_share, host_table, speeds_of
 from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.placement import NODE, ByWorkload, Closeness, levels_of, placement_table
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Ints, read_only
+from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
 from rota.model.jobs import JobTable
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.sharing import DeviceSharing, Neighbour
 
-ByWorkload = Mapping[str, float]
-"""A factor for each workload; `*` for all others."""
 _FULL = Pace(1.0)
 
 
@@ -33,7 +31,8 @@ class Slowdowns:
     spread: ByWorkload = field(default_factory=dict)
     """Rate of a workload on more nodes than it needs, relative to the fewest."""
     levels: Mapping[str, ByWorkload] = field(default_factory=dict)
-    """The same by level of the cluster: on more racks than it needs; the widest level that is left counts."""
+    """The same by level of the cluster, above its nodes or inside them: on more racks, or sockets, than it
+    needs; the widest such level counts."""
     colocation: float = 1.0
     """Rate of a packed job relative to its share of the device, for each job beside it."""
     company: Interference | None = None
@@ -51,23 +50,34 @@ class Slowdowns:
 class Efficiency:
     """Evaluates slowdowns for the jobs of a trace on a cluster."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns) -> None:
+    def __init__(
+        self,
+        jobs: JobTable,
+        cluster: Cluster,
+        slowdowns: Slowdowns,
+        told: Mapping[Knowledge, Any] | None = None,
+    ) -> None:
+        """`told` are placement, hosts and utilisation as policies know them, in place of `slowdowns`' own."""
         self.jobs = jobs
         self.slowdowns = slowdowns
-        unknown = next((level for level in slowdowns.levels if level not in cluster.levels), None)
-        if unknown is not None:
-            known = ", ".join(cluster.levels) or "none: the cluster names no levels above its nodes"
-            raise InputError.at(
-                f"{unknown!r} is no level of the cluster", field="--slowdowns", expected=known
-            )
-        self._levels = [
-            _Level(cluster.levels[level][cluster.device_node], slowdowns.levels[level])
-            for level in cluster.levels
-            if level in slowdowns.levels
-        ]
-        if slowdowns.spread:
-            self._levels.append(_Level(cluster.device_node, slowdowns.spread))
-        self._places = bool(self._levels or slowdowns.hosts)
+        _check_levels(slowdowns, cluster)
+        values = {**_stated(jobs, cluster, slowdowns), **(told or {})}
+        self.knowledge: Mapping[Knowledge, Provider] = {
+            kind: Given(kind, value) for kind, value in values.items() if kind in SLOWING
+        }
+        """What policies may be told of it; nothing of what nobody has said anything about."""
+        self.use: Floats = values.get(Knowledge.UTILISATION, np.ones(len(jobs)))
+        """Part of its devices that each job keeps busy alone: all, where nobody says otherwise."""
+        self._by_use = Knowledge.UTILISATION in (told or {})
+        self._closeness: Closeness | None = None
+        self._hosts: list[HostSpeeds | None] = []
+        if Knowledge.PLACEMENT in values:
+            self._closeness = Closeness(cluster, values[Knowledge.PLACEMENT].shared["rates"])
+            self._class: list[int] = values[Knowledge.PLACEMENT].by_row["class"].tolist()
+        if Knowledge.HOSTS in values:
+            speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is of those who do not mind, -1
+            self._hosts = [speeds[number] for number in values[Knowledge.HOSTS].by_row["class"].tolist()]
+        self._places = bool(self._closeness or self._hosts)
 
     def of(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         """What is left of the rate on as many whole GPUs, in [0, 1], and until when."""
@@ -79,10 +89,11 @@ class Efficiency:
     def placed(self, row: int, grant: Grant) -> float:
         """What placement and host alone leave of it."""
         factor = 1.0
-        if self._levels and len(grant.devices) > 1:
-            factor *= self._spread(row, grant)
-        if self.slowdowns.hosts:
-            factor *= self._hosted(row)
+        if self._closeness is not None and len(grant.devices) > 1:
+            factor *= self._closeness.factor(self._class[row], grant.devices)
+        speeds = self._hosts[row] if self._hosts else None
+        if speeds is not None and grant.devices:
+            factor *= speeds.speed(*host_share(self.jobs, grant))
         return factor
 
     # -- company -----------------------------------------------------------------------------------
@@ -103,6 +114,9 @@ class Efficiency:
 
     def _measured(self, row: int, beside: Sequence[Grant]) -> float | None:
         """What is known of this workload beside the others."""
+        if self._by_use and beside:
+            asked = self.use.item(row) + sum(self.use.item(other.job) for other in beside)
+            return Interference().of_use(asked)
         if self.slowdowns.company is None:
             return None
         others = [self.jobs.name_of("workload", other.job) for other in beside]
@@ -120,57 +134,38 @@ class Efficiency:
         ]
         return Pace(min(pace.rate for pace in paces), until_s=min(pace.until_s for pace in paces))
 
-    @cached_property
-    def use(self) -> Floats:
-        """Part of its devices that each job keeps busy alone: all, where nobody says otherwise."""
-        company = self.slowdowns.company or Interference()
-        of_workload = np.array([*(company.utilisation_of(name) for name in self.jobs.workload_names), 1.0])
-        use = of_workload[self.jobs.workload] if self.jobs.workload_names else np.ones(len(self.jobs))
-        return read_only(use)
 
-    @cached_property
-    def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What policies may be told of it; nothing of utilisation where nobody has said anything."""
-        if self.slowdowns.company is None:
-            return {}
-        return {Knowledge.UTILISATION: Given(Knowledge.UTILISATION, self.use)}
-
-    # -- placement and host ------------------------------------------------------------------------
-
-    def _spread(self, row: int, grant: Grant) -> float:
-        workload = self.jobs.name_of("workload", row)
-        for level in self._levels:
-            factor = level.factor(workload)
-            if factor is not None and level.is_left(grant.devices):
-                return factor
-        return 1.0
-
-    def _hosted(self, row: int) -> float:
-        """Speed with the cores and the memory it asked for; who asked for none has as much as it wants."""
-        speeds = self.slowdowns.hosts.get(self.jobs.name_of("workload", row))
-        gpus = self.jobs.gpus.item(row)
-        if speeds is None or not gpus:
-            return 1.0
-        cpus, gib = self.jobs.cpus.item(row), self.jobs.memory_gib.item(row)
-        return speeds.speed(cpus / gpus if cpus else math.inf, gib / gpus if gib else math.inf)
+SLOWING = frozenset({Knowledge.UTILISATION, Knowledge.PLACEMENT, Knowledge.HOSTS})
+"""Kinds of knowledge that slow a job down, whatever its full speed is."""
 
 
-class _Level:
-    """A level of the cluster, and what it costs to be on more of its units than needed."""
+def _check_levels(slowdowns: Slowdowns, cluster: Cluster) -> None:
+    known = levels_of(cluster)
+    unknown = next((level for level in slowdowns.levels if level not in known), None)
+    if unknown is not None:
+        raise InputError.at(
+            f"{unknown!r} is no level of the cluster", field="--slowdowns", expected=", ".join(known)
+        )
 
-    def __init__(self, unit_of: Ints, factors: ByWorkload) -> None:
-        self._unit_of: list[int] = unit_of.tolist()
-        """Unit of each device."""
-        self._largest = int(np.bincount(unit_of).max())
-        self._factors = factors
 
-    def factor(self, workload: str) -> float | None:
-        return self._factors.get(workload, self._factors.get("*"))
+def _stated(jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns) -> dict[Knowledge, Any]:
+    """What `slowdowns` say of these jobs, as policies are told it."""
+    stated: dict[Knowledge, Any] = {}
+    if slowdowns.company is not None:
+        stated[Knowledge.UTILISATION] = _use(jobs, slowdowns.company)
+    if slowdowns.levels or slowdowns.spread:
+        factors = {NODE: slowdowns.spread, **slowdowns.levels}
+        stated[Knowledge.PLACEMENT] = placement_table(cluster, factors, jobs.workload_names, jobs.workload)
+    if slowdowns.hosts:
+        stated[Knowledge.HOSTS] = host_table(slowdowns.hosts, jobs.workload_names, jobs.workload)
+    return stated
 
-    def is_left(self, devices: Sequence[int]) -> bool:
-        """True if `devices` lie in more units than so many have to."""
-        units = len({self._unit_of[device] for device in devices})
-        return units > -(-len(devices) // self._largest)
+
+def _use(jobs: JobTable, company: Interference) -> Floats:
+    """Part of its devices that each job keeps busy alone."""
+    of_workload = np.array([*(company.utilisation_of(name) for name in jobs.workload_names), 1.0])
+    use = of_workload[jobs.workload] if jobs.workload_names else np.ones(len(jobs))
+    return read_only(use)
 
 
 def _on(device: int, grant: Grant, beside: Sequence[Grant]) -> Sequence[Grant]:

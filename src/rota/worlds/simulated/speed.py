@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provenance, Provider
 from rota.knowledge.scaling import linear_scaling
 from rota.knowledge.throughput import uniform_throughput
 from rota.model.cluster import Cluster
@@ -51,11 +51,11 @@ class FixedDuration:
 
     @cached_property
     def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What this world is made of."""
+        """What this world is made of.  That speed goes by GPUs alone is assumed: nobody measured it."""
         return {
             **self.efficiency.knowledge,
-            Knowledge.THROUGHPUT: uniform_throughput(self.jobs, self.cluster),
-            Knowledge.SCALING: linear_scaling(self.jobs, self.cluster),
+            Knowledge.THROUGHPUT: uniform_throughput(self.jobs, self.cluster, Provenance.ASSUMED),
+            Knowledge.SCALING: linear_scaling(self.jobs, self.cluster, Provenance.ASSUMED),
         }
 
     def total(self, trace: Trace) -> Floats:

@@ -14,16 +14,67 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.goodput import Batch, GoodputProfile, GoodputTable, StepFit
-from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.goodput import Batch, GoodputProfile, GoodputTable, Noise, StepFit, goodput_table
+from rota.knowledge.needs import Knowledge, Provider, Table
 from rota.knowledge.throughput import accepted, given_throughput
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats
+from rota.model.columns import Bools, Floats
 from rota.model.grants import Grant
+from rota.model.jobs import JobTable
 from rota.model.trace import Trace
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 from rota.worlds.simulated.stretches import Sight
+
+
+class Goodputs:
+    """Goodput of each job on what it holds, remembered by profile."""
+
+    def __init__(self, profiles: Sequence[GoodputProfile], jobs: JobTable, cluster: Cluster) -> None:
+        """`profiles` of each row of `jobs`."""
+        self.jobs = jobs
+        self.profiles = profiles
+        self._types = [name.casefold() for name in cluster.type_names]
+        self._type_of: list[int] = cluster.device_type.tolist()
+        self._node_of: list[int] = cluster.device_node.tolist()
+        self._largest_node = max(1, int(cluster.node_gpus.max()))
+        self._known: dict[tuple[object, ...], tuple[float, Sight]] = {}
+
+    def on(self, row: int, phase: int, grant: Grant) -> tuple[float, Sight]:
+        """Goodput under `grant`, and how its steps look; across several types the slowest sets the pace."""
+        nodes = len({self._node_of[device] for device in grant.devices})
+        gpus, kinds = len(grant.devices), {self._type_of[device] for device in grant.devices}
+        return min(self._at(row, phase, kind, nodes, gpus, grant.batch_size) for kind in kinds)
+
+    def asked(self, row: int, phase: int, kind: int) -> float:
+        """Goodput on the GPUs it asked for of one type, on as few nodes as they need."""
+        gpus = self.jobs.gpus.item(row)
+        return self._at(row, phase, kind, -(-gpus // self._largest_node), gpus, math.nan)[0]
+
+    def _at(
+        self, row: int, phase: int, kind: int, nodes: int, gpus: int, named: float
+    ) -> tuple[float, Sight]:
+        """Goodput in one phase on one type; 0 where the job cannot run so."""
+        profile = self.profiles[row]
+        batch_size = self.jobs.batch_size.item(row) if math.isnan(named) else named
+        wanted = None if math.isnan(batch_size) else batch_size
+        key = (id(profile), phase, kind, nodes, gpus, wanted)
+        if key not in self._known:
+            fit, noise = profile.fit_on(self._types[kind]), profile.phases[phase].noise
+            batch = None if fit is None else _batch(profile, fit, noise, nodes, gpus, wanted)
+            self._known[key] = 0.0, Sight()
+            if fit is not None and batch is not None:
+                goodput = profile.goodput(fit, noise, nodes, gpus, batch)
+                scale = noise.var / noise.sqr * profile.limits.initial if noise.sqr else math.inf
+                self._known[key] = goodput, Sight(fit.step_s(nodes, gpus, batch), batch.total(gpus), scale)
+        return self._known[key]
+
+    def by_type(self, accepts: Bools) -> Floats:
+        """Goodput in its first phase on the GPUs each job asked for, [job, type]; 0 where it cannot run."""
+        rates = np.zeros(accepts.shape)
+        for row, kind in np.argwhere(accepts).tolist():
+            rates[row, kind] = self.asked(row, 0, kind)
+        return rates
 
 
 class GoodputSpeed:
@@ -40,17 +91,14 @@ class GoodputSpeed:
         self, trace: Trace, cluster: Cluster, table: GoodputTable, slowdowns: Slowdowns | None = None
     ) -> None:
         self.jobs = trace.jobs
-        self._types = [name.casefold() for name in cluster.type_names]
-        self._type_of: list[int] = cluster.device_type.tolist()
-        self._node_of: list[int] = cluster.device_node.tolist()
-        self._largest_node = int(cluster.node_gpus.max())
         self._profiles = [_profile_of(trace, row, table) for row in range(len(trace))]
-        self._goodputs: dict[tuple[object, ...], tuple[float, Sight]] = {}
+        self.goodputs = Goodputs(self._profiles, trace.jobs, cluster)
         self.batch_now = np.full(len(trace), math.nan)
         """Batch size with which each job works since its rate was last asked for."""
         self._sights: dict[int, Sight] = {}
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
-        rates = self._rates(accepted(trace.jobs, cluster).tolist(), table.source)
+        rates = self.goodputs.by_type(accepted(trace.jobs, cluster))
+        _refuse_standstill(trace.jobs, rates, table.source)
         self._fastest = rates.argmax(axis=1).tolist()
         self.examples = np.array([self._examples(trace, row, table.source) for row in range(len(trace))])
         steady = np.array([len(profile.phases) == 1 for profile in self._profiles])
@@ -60,69 +108,33 @@ class GoodputSpeed:
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(rates),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
+            Knowledge.GOODPUT: Given(Knowledge.GOODPUT, self._told(table, cluster)),
         }
+
+    def _told(self, table: GoodputTable, cluster: Cluster) -> Table:
+        """The profiles, as policies are told them."""
+        used = {id(profile): profile for profile in self._profiles}
+        number = {key: i for i, key in enumerate(used)}
+        of_row = np.array([number[id(profile)] for profile in self._profiles], dtype=np.int64)
+        return goodput_table(list(used.values()), of_row, cluster.type_names)
 
     def total(self, trace: Trace) -> Floats:
         return self.examples
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        profile = self._profiles[row]
-        phase = bisect_right(profile.ends, at.done)
-        nodes = len({self._node_of[device] for device in grant.devices})
-        kinds = {self._type_of[device] for device in grant.devices}
-        goodput, seen = min(
-            self._goodput(row, phase, kind, nodes, len(grant.devices), grant.batch_size) for kind in kinds
-        )
+        ends = self._profiles[row].ends
+        phase = bisect_right(ends, at.done)
+        goodput, seen = self.goodputs.on(row, phase, grant)
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
         self.batch_now[row] = seen.batch_size
         self._sights[row] = seen._replace(step_s=seen.step_s / factor if factor else math.nan)
-        return Pace(goodput * factor, profile.ends[phase], until_s)
+        return Pace(goodput * factor, ends[phase], until_s)
 
     def sight(self, row: int) -> Sight:
         """What the program of `row` would say of its steps, at the rate that was last asked for."""
         return self._sights.get(row, Sight())
 
-    def _goodput(
-        self, row: int, phase: int, kind: int, nodes: int, gpus: int, named: float
-    ) -> tuple[float, Sight]:
-        """Goodput in one phase on one type, and how its steps look; 0 where the job cannot run so."""
-        profile = self._profiles[row]
-        batch_size = self.jobs.batch_size.item(row) if math.isnan(named) else named
-        wanted = None if math.isnan(batch_size) else batch_size
-        key = (id(profile), phase, kind, nodes, gpus, wanted)
-        if key not in self._goodputs:
-            fit = profile.fit_on(self._types[kind])
-            batch = None if fit is None else _batch(profile, fit, phase, nodes, gpus, wanted)
-            self._goodputs[key] = 0.0, Sight()
-            if fit is not None and batch is not None:
-                noise = profile.phases[phase].noise
-                goodput = profile.goodput(fit, noise, nodes, gpus, batch)
-                scale = noise.var / noise.sqr * profile.limits.initial if noise.sqr else math.inf
-                step_s = fit.step_s(nodes, gpus, batch)
-                self._goodputs[key] = goodput, Sight(step_s, batch.total(gpus), scale)
-        return self._goodputs[key]
-
     # -- at the requested allocation ---------------------------------------------------------------
-
-    def _asked(self, row: int, phase: int, kind: int) -> float:
-        """Goodput on the GPUs it asked for, on as few nodes as they need."""
-        gpus = self.jobs.gpus.item(row)
-        return self._goodput(row, phase, kind, -(-gpus // self._largest_node), gpus, math.nan)[0]
-
-    def _rates(self, accepts: list[list[bool]], source: str) -> Floats:
-        """Goodput of each job in its first phase on each type, 0 where it cannot run."""
-        rates = np.zeros((len(self.jobs), len(self._types)))
-        for row in range(len(self.jobs)):
-            for kind in range(len(self._types)):
-                rates[row, kind] = self._asked(row, 0, kind) if accepts[row][kind] else 0.0
-            if not rates[row].any():
-                raise InputError.at(
-                    f"job {self.jobs.ids[row]} ({self.jobs.name_of('workload', row)}) has no goodput on "
-                    f"{self.jobs.gpus.item(row)} GPUs of any type it accepts",
-                    file=source,
-                    expected="a fit for one of them, and a batch that so many GPUs can split",
-                )
-        return rates
 
     def _examples(self, trace: Trace, row: int, source: str) -> float:
         """Progress that the job has to make."""
@@ -143,27 +155,49 @@ class GoodputSpeed:
     def _done_in(self, row: int, seconds: float) -> float:
         """Progress on the GPUs it asked for after so many seconds."""
         ends, done, phase = self._profiles[row].ends, 0.0, 0
-        while (rate := self._asked(row, phase, self._fastest[row])) * seconds > ends[phase] - done:
+        while (rate := self.goodputs.asked(row, phase, self._fastest[row])) * seconds > ends[phase] - done:
             seconds -= (ends[phase] - done) / rate
             done, phase = ends[phase], phase + 1
         return done + rate * seconds
 
     def _alone_s(self, row: int) -> float:
         """Seconds that the job takes on the GPUs it asked for."""
-        seconds, done, total = 0.0, 0.0, float(self.examples[row])
-        for phase, end in enumerate(self._profiles[row].ends):
-            seconds += max(min(end, total) - done, 0.0) / self._asked(row, phase, self._fastest[row])
-            done = end
-        return seconds
+        rates = [self.goodputs.asked(row, phase, self._fastest[row]) for phase in range(self._phases(row))]
+        return seconds_for(self._profiles[row].ends, rates, float(self.examples[row]))
+
+    def _phases(self, row: int) -> int:
+        return len(self._profiles[row].phases)
+
+
+def seconds_for(ends: Sequence[float], rates: Sequence[float], examples: float) -> float:
+    """Seconds for so many examples at the rate of each phase, of which these are the ends."""
+    seconds, done = 0.0, 0.0
+    for end, rate in zip(ends, rates, strict=True):
+        seconds += max(min(end, examples) - done, 0.0) / rate
+        done = end
+    return seconds
+
+
+def _refuse_standstill(jobs: JobTable, rates: Floats, source: str) -> None:
+    """A job that cannot run on any type it accepts would wait for ever."""
+    idle = np.flatnonzero(~rates.any(axis=1))
+    if len(idle):
+        row = int(idle[0])
+        raise InputError.at(
+            f"job {jobs.ids[row]} ({jobs.name_of('workload', row)}) has no goodput on "
+            f"{jobs.gpus.item(row)} GPUs of any type it accepts",
+            file=source,
+            expected="a fit for one of them, and a batch that so many GPUs can split",
+        )
 
 
 def _batch(
-    profile: GoodputProfile, fit: StepFit, phase: int, nodes: int, gpus: int, wanted: float | None
+    profile: GoodputProfile, fit: StepFit, noise: Noise, nodes: int, gpus: int, wanted: float | None
 ) -> Batch | None:
     """The batch as it is wanted; the best without a wish, None if the job cannot run on so many GPUs."""
     if wanted is not None:
         return profile.limits.split(gpus, wanted)
-    best = profile.best(fit, profile.phases[phase].noise, nodes, gpus)
+    best = profile.best(fit, noise, nodes, gpus)
     return None if best is None else best[0]
 
 

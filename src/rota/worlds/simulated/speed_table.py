@@ -8,13 +8,22 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.needs import Knowledge, Provider
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.pairs import pairs_table
 from rota.knowledge.scaling import ScalingCurves, given_scaling, rates_on
-from rota.knowledge.throughput import ThroughputTable, given_throughput, uniform_throughput, workload_codes
+from rota.knowledge.throughput import (
+    ThroughputTable,
+    between,
+    given_throughput,
+    only_where_measured,
+    uniform_throughput,
+    workload_codes,
+)
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Grant, Role
 from rota.model.trace import Trace
+from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 
@@ -22,7 +31,9 @@ from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 class ThroughputSpeed:
     """Rate by workload, GPU type and number of GPUs, from a table.
 
-    Across several types the slowest sets the pace.  Two packed jobs run as the table measured them together;
+    Across several types the slowest sets the pace.  A number of GPUs that nobody measured is taken on a line
+    between its neighbours, and policies are told the concave curve over what was measured on the type on
+    which the job is fastest.  Two packed jobs run as the table measured them together;
     otherwise shares, company, spread and hosts slow a job down as they do in a world of fixed durations.
     """
 
@@ -30,20 +41,52 @@ class ThroughputSpeed:
         self, trace: Trace, cluster: Cluster, table: ThroughputTable, slowdowns: Slowdowns | None = None
     ) -> None:
         self.table = table
-        self.jobs = trace.jobs
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
+        self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
+        """The jobs of the trace, on types that the table knows them on: a run is to be about these."""
         self._type_of: list[int] = cluster.device_type.tolist()
-        self._workload = [table.workloads[code] for code in workload_codes(trace.jobs, table.workloads)]
+        self._codes: list[int] = workload_codes(trace.jobs, table.workloads).tolist()
+        self._by_size = table.by_size(cluster.type_names)
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         self.iterations = iterations_of(trace)
         self.per_s = self.rates.max(axis=1)
         alone_s = self.iterations / self.per_s
-        self.knowledge: Mapping[Knowledge, Provider] = {
+        knowledge: dict[Knowledge, Provider] = {
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(self.rates),
+            Knowledge.SCALING: given_scaling(self._curves()),
             Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
         }
+        if table.pairs.rates:
+            sized = list(zip(map(self._name, range(len(trace))), trace.jobs.gpus.tolist(), strict=True))
+            pairs = pairs_table(table.pairs, sized, self.rates, cluster.type_names)
+            knowledge[Knowledge.PAIRS] = Given(Knowledge.PAIRS, pairs)
+        self.knowledge: Mapping[Knowledge, Provider] = knowledge
+
+    def _curves(self) -> Table:
+        """The curve of each job, by workload and the type on which it is fastest."""
+        keys = list(zip(self._codes, self.rates.argmax(axis=1).tolist(), strict=True))
+        classes = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        measured = {f"{code} {kind}": self._by_size[code][kind] for code, kind in classes}
+        curves = ScalingCurves.build(measured, self.table.source)
+        codes = np.array([classes[key] for key in keys], dtype=np.int64)
+        return Table({"curve": codes, "unit": np.ones(len(keys))}, {"rates": curves.rates})
+
+    @property
+    def guessed(self) -> dict[str, list[int]]:
+        """Numbers of GPUs that jobs may be given and nobody measured, by workload."""
+        guessed: dict[str, set[int]] = {}
+        for row in np.flatnonzero(self.jobs.gpus_max > self.jobs.gpus_min).tolist():
+            measured = self._by_size[self._codes[row]][int(self.rates[row].argmax())]
+            missing = set(feasible_counts(self.jobs, row)).difference(measured)
+            if missing:
+                guessed.setdefault(self._name(row), set()).update(missing)
+        return {name: sorted(counts) for name, counts in guessed.items()}
+
+    def _name(self, row: int) -> str:
+        """What `row` runs, as the table calls it."""
+        return self.table.workloads[self._codes[row]]
 
     def total(self, trace: Trace) -> Floats:
         return self.iterations
@@ -62,10 +105,13 @@ class ThroughputSpeed:
     def _rate(self, row: int, kind: int, gpus: int) -> float:
         if gpus == self.jobs.gpus.item(row):
             return self.rates.item(row, kind)
-        return self.table.rate(self._workload[row], self.type_names[kind], gpus)
+        sizes = self._by_size[self._codes[row]][kind]
+        if gpus not in sizes:
+            return between(sizes, gpus)
+        return sizes[gpus]
 
     def _rate_beside(self, row: int, kind: int, gpus: int, other: Grant) -> float | None:
-        one, its = (self._workload[row], gpus), (self._workload[other.job], len(other.devices))
+        one, its = (self._name(row), gpus), (self._name(other.job), len(other.devices))
         return self.table.pairs.rate(self.type_names[kind], one, its)
 
 
@@ -88,7 +134,7 @@ class ScalingSpeed:
         )
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self.efficiency.knowledge,
-            Knowledge.THROUGHPUT: uniform_throughput(trace.jobs, cluster),
+            Knowledge.THROUGHPUT: uniform_throughput(trace.jobs, cluster, Provenance.ASSUMED),
             Knowledge.SCALING: given_scaling(scaling),
             Knowledge.DURATION: Given(Knowledge.DURATION, self.iterations / asked),
         }

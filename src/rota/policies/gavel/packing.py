@@ -1,0 +1,108 @@
+"""Pairs that are found by trying instead of by a program: with who came first, and at random.
+
+The first is what the authors call FIFO with packing.  The second is how they simulate Gandiva: everybody gets
+the same time, and if GPUs do not suffice for all, jobs of the same size are paired at random; a pair whose
+members together keep less than one job's rate alone is parted again.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.policies.gavel.entries import kept
+from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.round_books import Shares, alone
+from rota.scheduler.stages.rounds import PairRates
+
+WORTHWHILE = 1.5
+"""What two must keep of their rates together before who waits is put beside who runs."""
+Pair = tuple[int, int]
+"""Places of two jobs, the smaller first."""
+
+
+def beside_the_first(problem: Problem, fractions: Floats) -> Shares:
+    """The jobs without a type, in order of arrival, each beside the one with which it keeps most.
+
+    `fractions` is the answer of the walk, [job, type], 1 or 0.  The first that finds nobody ends it.  The
+    authors' walk has taken the first who found no room out of the line already, and so does the artifact.
+    """
+    hosts = np.flatnonzero(fractions.any(axis=1)).tolist()
+    kind = fractions.argmax(axis=1)
+    pairs: dict[Pair, int] = {}
+    line = [job for job in range(len(fractions)) if not fractions[job].any()]
+    for job in line[1:] if problem.is_artifact else line:
+        alike = [host for host in hosts if problem.gpus[host] == problem.gpus[job]]
+        worth = [worth_of(problem, host, job)[kind[host]] for host in alike]
+        if not worth or max(worth) <= WORTHWHILE:
+            break
+        host = alike[int(np.argmax(worth))]
+        hosts.remove(host)
+        pairs[min(host, job), max(host, job)] = int(kind[host])
+    fractions = fractions.copy()
+    fractions[[place for pair in pairs for place in pair]] = 0.0
+    of_pairs = np.zeros((len(pairs), fractions.shape[1]))
+    of_pairs[np.arange(len(pairs)), list(pairs.values())] = 1.0
+    return _with_pairs(fractions, list(pairs), of_pairs)
+
+
+def at_random(problem: Problem) -> Shares:
+    """Equal time for the entries in use, as far as there is room for it."""
+    crowded = problem.gpus.sum() > problem.capacity.sum()
+    pairs = _drawn_pairs(problem) if crowded else []
+    paired = {place for pair in pairs for place in pair}
+    entries = len(problem.rows) - len(pairs)
+
+    def equal_time(jobs: list[int]) -> Floats:
+        share = problem.capacity / (entries * problem.gpus[jobs][:, None])
+        fractions: Floats = share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
+        return fractions
+
+    own = np.where(problem.seen > 0.0, equal_time(list(range(len(problem.rows)))), 0.0)
+    own[sorted(paired)] = 0.0
+    of_pairs = equal_time([pair[0] for pair in pairs]).reshape(-1, own.shape[1])
+    for place, pair in enumerate(pairs):
+        of_pairs[place, worth_of(problem, *pair) == 0.0] = 0.0
+    return _with_pairs(own, pairs, of_pairs)
+
+
+def _drawn_pairs(problem: Problem) -> list[Pair]:
+    """The pairs of the last time that are still worth it, and new ones among the other jobs."""
+    place_of = {row: place for place, row in enumerate(problem.rows.tolist())}
+    pairs = [
+        (place_of[a], place_of[b])
+        for a, b in problem.own.get("pairs", [])
+        if a in place_of and b in place_of and worth_of(problem, place_of[a], place_of[b]).max() >= 1.0
+    ]
+    taken = {place for pair in pairs for place in pair}
+    free = [place for place in range(len(problem.rows)) if place not in taken]
+    turn = problem.own.get("turn", 0)
+    random.Random(f"{problem.snapshot.seed}:{turn}").shuffle(free)
+    while len(free) > 1:
+        one = free.pop()
+        for mate in free:
+            alike = problem.gpus[mate] == problem.gpus[one]
+            if alike and worth_of(problem, one, mate).max() >= 1.0:
+                free.remove(mate)
+                pairs.append((min(one, mate), max(one, mate)))
+                break
+    rows = problem.rows.tolist()
+    problem.own.update(pairs=sorted([rows[a], rows[b]] for a, b in pairs), turn=turn + 1)
+    return sorted(pairs)
+
+
+def worth_of(problem: Problem, one: int, other: int) -> Floats:
+    """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
+    pairs: PairRates | None = problem.pairs
+    assert pairs is not None  # a policy that asks for pairs is told of them
+    classes = pairs.classes[problem.rows[[one, other]]]
+    rates = pairs.both(classes[:1], classes[1:])
+    worth: Floats = kept(rates, problem.rates[[one, other]][None])[0]
+    return worth
+
+
+def _with_pairs(own: Floats, pairs: list[Pair], of_pairs: Floats) -> Shares:
+    together = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Shares(np.concatenate((alone(len(own)), together)), np.concatenate((own, of_pairs)))

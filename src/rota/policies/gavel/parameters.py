@@ -1,0 +1,93 @@
+"""Parameters of Gavel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.solvers.division import Tie
+
+RECOMPUTE_S = 1920.0
+"""Least time between two recomputations in the authors' simulator."""
+
+
+class GavelMode(StrEnum):
+    """Whose rules hold where the two differ."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"  # the authors' simulator
+
+
+class GavelObjective(StrEnum):
+    """What the fractions of time are to be good for (section 4)."""
+
+    MAX_MIN = "max_min"  # least attained service: the least share as large as possible
+    HIERARCHY = "hierarchy"  # the same, tenant by tenant, then job by job
+    FINISH_TIME = "finish_time"  # the worst finish against a cluster of one's own
+    FIFO = "fifo"  # who came first has the fastest GPUs
+    SHORTEST = "shortest"  # who is done first has the fastest GPUs
+    MAKESPAN = "makespan"  # the last one done as soon as possible
+    THROUGHPUT = "throughput"  # work per second, all jobs together
+    COST = "cost"  # work per second and dollar, deadlines kept
+    ALLOX = "allox"  # the least mean completion time, jobs matched to GPUs (AlloX, EuroSys 2020)
+    PACKING = "packing"  # equal time, pairs found by trial (the authors' Gandiva)
+    ISOLATED = "isolated"  # everybody has an equal part of the cluster for itself
+
+
+class TieRule(StrEnum):
+    """Which of many optima, or the mode's own."""
+
+    MODE = "mode"
+    SUM = Tie.SUM.value
+    VERTEX = Tie.VERTEX.value
+    INTERIOR = Tie.INTERIOR.value
+
+
+class Inside(StrEnum):
+    """How a tenant's share is divided among its jobs under `hierarchy`."""
+
+    FAIRNESS = "fairness"
+    FIFO = "fifo"
+
+
+@dataclass(frozen=True)
+class GavelParameters:
+    """Parameters of `gavel`."""
+
+    objective: GavelObjective = GavelObjective.MAX_MIN
+    """What the fractions of time are to be good for."""
+    round_s: float = 360.0
+    """Length of a round, in seconds (section 5)."""
+    aware: bool = True
+    """Use throughputs by GPU type; `no` takes all types for equally fast (the agnostic baseline)."""
+    pairs: bool = False
+    """Two jobs may share the same GPUs (space sharing)."""
+    inside: Inside = Inside.FAIRNESS
+    """How a tenant's share is divided among its jobs, under `hierarchy`."""
+    tolerance: float = 1e-4
+    """Relative error of what bisection looks for: the makespan, the worst finish."""
+    tie: TieRule = TieRule.MODE
+    """Which of many optimal allocations: the largest sum of shares, a corner, the point inside, or the mode's
+    own (the largest sum; the authors' is the point inside)."""
+    mode: GavelMode = GavelMode.PAPER
+    """Rules for new jobs, recomputations, ties and tolerances."""
+
+    @property
+    def counts_work(self) -> bool:
+        """True if the objective looks at how much work is left."""
+        return self.objective in _COUNT_WORK
+
+    @property
+    def best_tie(self) -> Tie:
+        if self.tie is TieRule.MODE:
+            return Tie.INTERIOR if self.mode is GavelMode.ARTIFACT else Tie.SUM
+        return Tie(self.tie.value)
+
+
+_COUNT_WORK = {
+    GavelObjective.FINISH_TIME,
+    GavelObjective.SHORTEST,
+    GavelObjective.MAKESPAN,
+    GavelObjective.COST,
+    GavelObjective.ALLOX,
+}

@@ -1,0 +1,144 @@
+"""What one of Gavel's objectives is asked: who is to have how much, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
+from rota.model.columns import Floats, Ints
+from rota.policies.gavel.entries import Entries
+from rota.policies.gavel.parameters import GavelMode, GavelParameters
+from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.round_books import Shares, alone
+from rota.scheduler.stages.rounds import PairRates
+from rota.solvers.division import Division
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The jobs among which time is to be divided; columns run over them, in order of submission."""
+
+    snapshot: Snapshot
+    parameters: GavelParameters
+    rows: Ints
+    gpus: Floats
+    rates: Floats
+    """Work per second on each type, [job, type]; every job has a type on which it is above 0."""
+    seen: Floats
+    """The rates that the objective sees, [job, type] (`seen_rates`)."""
+    capacity: Floats
+    pairs: PairRates | None
+    """What jobs do beside each other; None if nobody shares."""
+    entries: Entries
+    """The same jobs as a division of time, with the rates that the objective sees."""
+    own: Memory
+    """What the objective remembers from one computation to the next; it writes here."""
+
+    @property
+    def is_artifact(self) -> bool:
+        return self.parameters.mode is GavelMode.ARTIFACT
+
+    @property
+    def division(self) -> Division:
+        return self.entries.division
+
+    @cached_property
+    def weights(self) -> Floats:
+        column: Floats = self.snapshot.jobs.weight[self.rows]
+        return column
+
+    @cached_property
+    def work_left(self) -> Floats:
+        """Work still to do, in the unit of the rates; at least a trace of it."""
+        total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
+        left_s = np.maximum(total_s - self.snapshot.jobs.work_s(self.rows), 1e-9)
+        left: Floats = left_s * self.rates.max(axis=1)
+        return left
+
+    @cached_property
+    def work_done(self) -> Floats:
+        """Work done so far, in the unit of the rates."""
+        return self.snapshot.jobs.work_done(self.rows)
+
+    @cached_property
+    def age_s(self) -> Floats:
+        """Seconds since submission."""
+        age: Floats = self.snapshot.now - self.snapshot.jobs.submit_s[self.rows]
+        return age
+
+    @cached_property
+    def deadline_in_s(self) -> Floats:
+        """Seconds to the deadline, not finite where there is none."""
+        left: Floats = self.snapshot.jobs.deadline_s[self.rows] - self.snapshot.now
+        return left
+
+    @cached_property
+    def prices(self) -> Floats:
+        """Price of a GPU-hour on each type; InputError if the cluster states none."""
+        cluster = self.snapshot.cluster
+        missing = [name for name in cluster.type_names if not cluster.prices.get(name)]
+        if missing:
+            raise InputError.at(
+                f"objective=cost needs what a GPU-hour costs, and {missing[0]} has no price",
+                field="prices",
+                expected="a cluster file with prices for " + ", ".join(cluster.type_names),
+            )
+        return np.array([next(iter(cluster.prices[name].values())) for name in cluster.type_names])
+
+    @cached_property
+    def tenants(self) -> list[str]:
+        """The tenant at the top of each job's path."""
+        table = self.snapshot.jobs.table
+        return [table.name_of("tenant", row).partition("/")[0] for row in self.rows.tolist()]
+
+    @cached_property
+    def equal_share(self) -> Floats:
+        """What each job obtains per second from time divided over the types in proportion to their GPUs."""
+        rates: Floats = self.seen @ (self.capacity / self.capacity.sum())
+        return rates
+
+    @cached_property
+    def isolated(self) -> Floats:
+        """Fractions of each job if the cluster were split evenly among the jobs, [job, type]."""
+        share = self.capacity / (len(self.rows) * self.gpus[:, None])
+        fractions: Floats = share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
+        return fractions
+
+    def by_class(self, values: Floats) -> Floats:
+        """Sum of `values` over the jobs that each job of the division stands for."""
+        total: Floats = np.bincount(
+            self.entries.classes, weights=values, minlength=len(self.division.counts)
+        ).astype(np.float64)
+        return total
+
+    def mean(self, values: Floats) -> Floats:
+        """Mean of `values` over the jobs that each job of the division stands for."""
+        return self.by_class(values) / self.division.counts
+
+    def by_job(self, fractions: Floats) -> Shares:
+        """The fractions of a division without pairs, [job, type], as shares."""
+        return Shares(alone(len(self.rows)), fractions)
+
+
+Objective = Callable[[Problem], Shares]
+"""The answer of an objective."""
+
+
+def seen_rates(rates: Floats, parameters: GavelParameters) -> Floats:
+    """Rates as the variant sees them, [job, type].
+
+    Who takes all types for equally fast sees 1 everywhere; with objectives that count work, the rate on the
+    first type that the job runs on.  The authors' simulator sees these rates on types that it does not run
+    on, too.
+    """
+    if parameters.aware:
+        return rates
+    able = np.ones_like(rates, dtype=bool) if parameters.mode is GavelMode.ARTIFACT else rates > 0.0
+    first = rates[np.arange(len(rates)), (rates > 0.0).argmax(axis=1)] if parameters.counts_work else 1.0
+    return np.where(able, np.reshape(first, (-1, 1)), 0.0)

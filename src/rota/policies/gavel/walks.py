@@ -1,0 +1,79 @@
+"""The objectives that are found by walking along the jobs: fifo, shortest; and the equal split, isolated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.policies.gavel.packing import beside_the_first
+from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.round_books import Shares
+from rota.table.occupancy import EPSILON
+
+
+def isolated(problem: Problem) -> Shares:
+    """Everybody spends the time that it would have with an equal part of the cluster for itself."""
+    return problem.by_job(problem.isolated)
+
+
+def fifo(problem: Problem) -> Shares:
+    """By arrival, everybody the fastest type that still has room; the first without room ends it.
+
+    Who takes all types for equally fast draws one, and stays there.  With pairs, who waits may run beside
+    who has a type.
+    """
+    if not problem.parameters.aware:
+        return problem.by_job(_drawn(problem))
+    fractions = _fastest(problem, range(len(problem.rows)), stop=True)
+    return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
+
+
+def shortest(problem: Problem) -> Shares:
+    """By the time that the work left takes on the fastest type, everybody the fastest that still has room."""
+    left_s = problem.work_left / problem.seen.max(axis=1)
+    order = np.argsort(left_s, kind="stable").tolist()
+    return problem.by_job(_fastest(problem, order, stop=False))
+
+
+def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:
+    left = problem.capacity.copy()
+    fractions = np.zeros_like(problem.rates)
+    for job in order:
+        room = left >= problem.gpus[job] - EPSILON
+        if not problem.is_artifact:  # where a job may be given a type on which it does not run
+            room &= problem.seen[job] > 0.0
+        if room.any():
+            kind = int(np.argmax(np.where(room, problem.seen[job], -1.0)))
+            left[kind] -= problem.gpus[job]
+            fractions[job, kind] = 1.0
+        elif stop:
+            break
+    return fractions
+
+
+def _drawn(problem: Problem) -> Floats:
+    """A type drawn by each job, where it stays, in order of arrival; the first who finds no room ends it."""
+    kind_of: dict[int, int] = dict(problem.own.get("kinds", {}))
+    rows = problem.rows.tolist()
+    kind_of = {row: kind_of[row] for row in rows if row in kind_of}
+    left = problem.capacity.copy()
+    for job, row in enumerate(rows):
+        if row in kind_of:
+            left[kind_of[row]] -= problem.gpus[job]
+    for job, row in enumerate(rows):
+        if row in kind_of:
+            continue
+        room = np.flatnonzero((left >= problem.gpus[job] - EPSILON) & (problem.rates[job] > 0.0)).tolist()
+        if not room:
+            break
+        kind_of[row] = random.Random(f"{problem.snapshot.seed}:{row}").choice(room)
+        left[kind_of[row]] -= problem.gpus[job]
+    problem.own["kinds"] = kind_of
+    fractions = np.zeros_like(problem.rates)
+    for job, row in enumerate(rows):
+        if row in kind_of:
+            fractions[job, kind_of[row]] = 1.0
+    return fractions

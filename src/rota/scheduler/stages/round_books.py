@@ -1,0 +1,147 @@
+"""The books of rounds: which fraction of its time on each type everybody was promised, and has received."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.scheduler.decision import Memory
+
+ALONE = -1
+"""In the place of the second member of an entry that has none."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Fractions of time, entry by entry."""
+
+    members: Ints
+    """Places in `RoundDemand.rows`, [entry, 2]; `ALONE` as the second of a job by itself.  Every job is an
+    entry by itself, whatever else it is part of."""
+    fractions: Floats
+    """[entry, type]"""
+
+
+def alone(jobs: int) -> Ints:
+    """The entries of so many jobs that share with nobody."""
+    return np.column_stack((np.arange(jobs), np.full(jobs, ALONE)))
+
+
+def _no_rows() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass
+class Books:
+    """What the rounds remember; columns run over entries, ordered by their later member, alone first."""
+
+    rows: Ints
+    """The live jobs."""
+    later: Ints
+    """The member that was submitted last."""
+    earlier: Ints
+    """The other one, or `ALONE`."""
+    fraction: Floats
+    received_s: Floats
+    deficit_s: Floats
+    is_new: Bools
+    """True if it came after the last recomputation."""
+    total_s: Floats
+    """Time received of each type, by entries that have ended as well."""
+    ran: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    """Rows that ran together in the last round, the later one and the earlier one, ..."""
+    ran_type: Ints = field(default_factory=_no_rows)
+    ran_mark: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    """... and what they had run, or worked, when it began,"""
+    began_s: float = 0.0
+    """at this moment."""
+    is_stale: bool = True
+    reset_s: float = 0.0
+    """Moment of the last recomputation."""
+    solved_s: float = -math.inf
+    """The same, but never if it was at time 0."""
+    round: int = 0
+    own: Memory = field(default_factory=dict)
+    """What `Fractions` remembers."""
+
+    @classmethod
+    def of(cls, memory: Memory, types: int) -> Books:
+        if memory:
+            return cls(**memory)
+        none = np.zeros((0, types))
+        rows = _no_rows()
+        return cls(rows, rows, rows, none, none, none, np.zeros(0, dtype=bool), np.zeros(types))
+
+    def follow(self, rows: Ints, credit_s: float) -> None:
+        """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received."""
+        if np.array_equal(rows, self.rows):
+            return
+        stays = np.isin(self.later, rows) & (np.isin(self.earlier, rows) | (self.earlier == ALONE))
+        new = np.setdiff1d(rows, self.rows, assume_unique=True)
+        later = np.concatenate((self.later[stays], new))
+        earlier = np.concatenate((self.earlier[stays], np.full(len(new), ALONE)))
+        self._enter(later, earlier, credit_s)
+        self.rows = rows.copy()
+        self.is_stale = True
+
+    def _enter(self, later: Ints, earlier: Ints, credit_s: float) -> None:
+        """The entries are these now; those known before keep what they have, others get `credit_s`."""
+        order = np.lexsort((earlier, later))
+        later, earlier = later[order], earlier[order]
+        known, place = _places(self.later, self.earlier, later, earlier)
+        types = len(self.total_s)
+
+        def spread(column: Any, fresh: Any) -> Any:
+            full = np.full((len(later), *column.shape[1:]), fresh, dtype=column.dtype)
+            full[known] = column[place[known]]
+            return full
+
+        self.fraction = spread(self.fraction.reshape(-1, types), 0.0)
+        self.received_s = spread(self.received_s.reshape(-1, types), credit_s)
+        self.deficit_s = spread(self.deficit_s.reshape(-1, types), 0.0)
+        self.is_new = spread(self.is_new, True)
+        self.later, self.earlier = later, earlier
+
+    def credit(self, time_s: Floats) -> None:
+        """`time_s` was received by those that ran, whether they still live or not."""
+        np.add.at(self.total_s, self.ran_type, time_s)
+        known, place = _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
+        np.add.at(self.received_s, (place[known], self.ran_type[known]), time_s[known])
+
+    def reset(self, shares: Shares, now: float, credit_s: float) -> None:
+        """New fractions: settle what the old ones were owed and count from here."""
+        owed = self.fraction * (now - self.reset_s) - (self.received_s - credit_s)
+        self.deficit_s = self.deficit_s + np.where(self.is_new[:, None], 0.0, owed)
+        members = np.where(shares.members == ALONE, ALONE, self.rows[shares.members])
+        later, earlier = members.max(axis=1), members.min(axis=1)
+        order = np.lexsort((earlier, later))
+        self._enter(later, earlier, credit_s)
+        self.received_s = np.full_like(self.received_s, credit_s)
+        self.total_s = self.received_s.sum(axis=0)
+        self.fraction = shares.fractions[order]
+        self.is_new = np.zeros(len(self.later), dtype=bool)
+        self.is_stale = False
+        self.reset_s = now
+        self.solved_s = now if now > 0.0 else -math.inf
+
+    def priority(self) -> Floats:
+        """Fraction asked over fraction received, [entry, type]."""
+        received = np.divide(
+            self.received_s, self.total_s, out=np.zeros_like(self.received_s), where=self.total_s > 0
+        )
+        return np.where(
+            received > 0.0, self.fraction / np.where(received > 0.0, received, 1.0), self.fraction * 1e9
+        )
+
+
+def _places(later: Ints, earlier: Ints, of_later: Ints, of_earlier: Ints) -> tuple[Bools, Ints]:
+    """Which of some entries are among others (ordered as the books are), and at which place."""
+    if not len(later):
+        return np.zeros(len(of_later), dtype=bool), np.zeros(len(of_later), dtype=np.int64)
+    keys, wanted = later << 32 | earlier + 1, of_later << 32 | of_earlier + 1
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return keys[place] == wanted, place
