@@ -263,7 +263,7 @@ def test_a_job_is_sought(open_page: Any) -> None:
     assert "No job nobody" in page.locator("#about").inner_text()
     page.fill("#job", "j17")
     page.locator("#find button").click()
-    page.wait_for_function("rota.view[1] - rota.view[0] < 0.9")
+    page.locator("#about strong", has_text="j17").wait_for()
     submit, end = page.evaluate("""async () => {
       const data = await rota.drawn(), job = data.jobs.id.indexOf("j17"), submit = data.jobs.submit[job];
       const end = submit + Math.max(...data.lives.map((life) => life.end[job]));
@@ -279,8 +279,9 @@ def test_nodes_by_type(open_page: Any) -> None:
     page = open_page()
     page.select_option("#which", label="all P100")
     page.locator("figure.gantt").first.scroll_into_view_if_needed()
-    page.wait_for_function("!document.querySelector('figure.gantt .yticks').textContent.includes('n0')")
-    assert "n4" in page.locator("figure.gantt .yticks").first.inner_text()
+    labels = page.locator("figure.gantt .yticks").first
+    labels.filter(has_not_text="n0").wait_for()
+    assert "n4" in labels.inner_text()
 
 
 def test_two_policies(open_page: Any) -> None:
