@@ -8,6 +8,7 @@ cluster: 16x8                                    # or, instead of it, `virtual_c
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
+knowledge: {duration: user}                      # sources by kind, as `--knowledge`; the truth if left out
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
 arrivals: {jobs: 1000, every_s: 60}              # so many jobs at once, instead of the times of the trace
@@ -33,6 +34,7 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rota.api.setting import parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.service import ServiceSamples
 from rota.knowledge.throughput_file import read_throughputs
@@ -90,6 +92,7 @@ class _Case(_Strict):
     costs: str = ""
     arrivals: _Arrivals | None = None
     throughputs: str | None = None
+    knowledge: dict[str, str] = {}
     service_history: _Samples | None = None
     results: _Results
     tolerance: _Tolerance = _Tolerance()
@@ -112,11 +115,12 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     """
     case, data = _load(Path(path)), Path(data_dir)
     try:
-        spec, cluster, rules, costs = (
+        spec, cluster, rules, costs, knowledge = (
             parse_policy(case.policy),
             _cluster(case, data),
             semantics(case.semantics),
             parse_costs(case.costs),
+            parse_knowledge(case.knowledge),
         )
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
@@ -129,9 +133,8 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     speed = None
     if case.throughputs:
         speed = ThroughputSpeed(trace, cluster, read_throughputs(data / case.throughputs))
-    record = run(
-        spec, trace, cluster, Setting(semantics=rules, costs=costs, providers=providers, speed=speed)
-    )
+    setting = Setting(semantics=rules, costs=costs, knowledge=knowledge, providers=providers, speed=speed)
+    record = run(spec, trace, cluster, setting)
     times = compare_times(_our_times(record), theirs, str(data / case.results.file))
     return CaseResult(
         name=case.name,
