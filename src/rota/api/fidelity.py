@@ -8,6 +8,8 @@ cluster: 16x8                                    # or, instead of it, `virtual_c
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
+scaling: inputs/throughputs.csv.gz:v100         # or by number of GPUs alone, on one type
+goodputs: inputs/goodputs.json.gz                # or by profiles of jobs that choose their batch
 knowledge: {duration: user}                      # sources by kind, as `--knowledge`; the truth if left out
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
@@ -34,10 +36,9 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rota.api.setting import parse_knowledge
+from rota.api.setting import make_speed, parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.service import ServiceSamples
-from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
 from rota.model.record import Record
@@ -49,7 +50,6 @@ from rota.traces.lucid import read_vcs
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
-from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
 class _Strict(BaseModel):
@@ -92,6 +92,8 @@ class _Case(_Strict):
     costs: str = ""
     arrivals: _Arrivals | None = None
     throughputs: str | None = None
+    scaling: str | None = None
+    goodputs: str | None = None
     knowledge: dict[str, str] = {}
     service_history: _Samples | None = None
     results: _Results
@@ -130,9 +132,12 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     if case.service_history:
         samples = case.service_history
         providers.append(ServiceSamples.read(data / samples.file, samples.column))
-    speed = None
-    if case.throughputs:
-        speed = ThroughputSpeed(trace, cluster, read_throughputs(data / case.throughputs))
+    tables = (case.throughputs, case.goodputs, case.scaling)
+    throughputs, goodputs, scaling = (None if name is None else str(data / name) for name in tables)
+    try:
+        speed = make_speed(trace, cluster, throughputs, goodputs, scaling=scaling)
+    except InputError as error:
+        raise InputError.at(str(error), file=path) from None
     setting = Setting(semantics=rules, costs=costs, knowledge=knowledge, providers=providers, speed=speed)
     record = run(spec, trace, cluster, setting)
     times = compare_times(_our_times(record), theirs, str(data / case.results.file))

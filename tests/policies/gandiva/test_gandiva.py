@@ -87,6 +87,21 @@ def test_a_job_of_several_servers_waits_until_they_are_empty() -> None:
     assert starts(record) == {"A": 0, "B": 50}
 
 
+def test_turns_of_several_servers_end_together() -> None:
+    """A server that is crowded later ends its first turn with one under way, from half a quantum on."""
+    jobs = "A 1x900 B 1x900 C 1x900 D 1x900@10"
+    record = play("gandiva:migration=no", jobs, "2x1")
+    moments = sorted({start for job in "ABCD" for start, *_ in stretches(record, job)})
+    assert all(moment % 60 == 0 for moment in moments), moments
+
+
+def test_a_turn_is_no_shorter_than_half_a_quantum_for_the_sake_of_another_server() -> None:
+    """C, who came at 40 to the second server, would have 20 s until the turns of the first end: it has 60."""
+    record = play("gandiva:migration=no", "A 1x900 B 1x30 C 1x900 D 1x900@40", "2x1")
+    ends = {round(end - start, 6) for job in "ACD" for start, end, *_ in stretches(record, job)}
+    assert min(ends) >= 30
+
+
 # -- packing -------------------------------------------------------------------------------------------
 
 USE = {"a": 0.30, "b": 0.40, "c": 0.85}
@@ -135,6 +150,41 @@ def test_memory_decides_before_anything_is_tried() -> None:
     """Example 4: 4 + 13 and 5 + 13 of 16 GiB do not fit; after the first trial there are only turns."""
     record = share(trio((4.0, 5.0, 13.0)), BAD)
     assert packed(record) == {("A", 60, 120), ("B", 60, 120)}
+
+
+@pytest.mark.parametrize(
+    ("asked_gib", "shares", "why"),
+    [
+        (7.2, True, "14.4 and a tenth of it are within 16"),
+        (7.3, False, "14.6 and a tenth of it are not"),
+        (8.0, False, "two peaks at once leave nothing"),
+    ],
+)
+def test_a_tenth_of_the_memory_is_left_free(asked_gib: float, shares: bool, why: str) -> None:
+    """GPUs of 16 GiB; the third job asks for too much to be tried."""
+    assert bool(packed(share(trio((asked_gib, asked_gib, 16.0)), GOOD))) == shares, why
+
+
+class Fading(FixedDuration):
+    """Two jobs on one GPU do .8 each of what they do alone, and .1 once they have done 1,000 s of work."""
+
+    def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
+        if not beside:
+            return super().pace(row, grant, beside, at)
+        return Pace(0.8, until_work=1000.0) if at.done < 1000.0 else Pace(0.1)
+
+
+def test_a_kept_pair_parts_when_it_does_less_than_in_turns() -> None:
+    """.1 + .1 after 1,000 s of work: the pair is parted at the next look and not tried again."""
+    cluster = Cluster.build([NodeShape(count=1, gpus=2)])
+    trace = trace_of("A 1x9000 B 1x9000 C 1x9000", workload=(0, 1, 2), workload_names=("a", "b", "c"))
+    speed = Fading(trace.jobs, cluster, Slowdowns(company=Interference(pairs={}, utilisation=USE)))
+    record = play("gandiva", trace, cluster, Setting(speed=speed))
+    together = sorted((start, end) for job, start, end in packed(record) if job == "A")
+    assert together[0][0] == 60
+    slow_from = 60 + (1000 - 60) / 0.8
+    assert slow_from <= max(end for _, end in together) <= slow_from + 120
+    assert max(finishes(record).values()) < 14_000, "in turns three jobs of 9,000 s take 13,500 s on two GPUs"
 
 
 def test_nobody_is_packed_while_gpus_are_free() -> None:

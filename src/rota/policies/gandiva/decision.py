@@ -2,8 +2,6 @@
 
 Memory    `homes`    servers with the jobs that belong to them (`stages.homes`), by lowest node
           `home_of`  home of each placed job
-          `queue`    jobs without a home, in the order in which they came
-          `refused`  how many of them, from the head, have asked since a home last changed
           `down`     nodes that are lost
           `gpus`     GPUs of each node: live, nodes join, and may come back with other devices
           `alone`    rate of each job when it last ran alone on what it asked for
@@ -18,15 +16,18 @@ import math
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Leave, Role
+from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
-from rota.policies.gandiva.placement import Placement, Seat, demand_of
-from rota.policies.gandiva.server_groups import Grounds, ServerGroup, ServerGroups, members
-from rota.policies.gandiva.turns import TAKES_TURNS, join_turn, take_turn
-from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.policies.gandiva.placement import Placement, Seat
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
+from rota.policies.gandiva.server_groups import can_hold
+from rota.policies.gandiva.standing import Standing
+from rota.policies.gandiva.swaps import Swaps
+from rota.policies.gandiva.turns import TAKES_TURNS, Fits, join_turn, take_turn
+from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.resize import feasible_counts
 from rota.table.free import mask_of
 from rota.table.state import Phase
 
@@ -39,48 +40,46 @@ class GandivaDecision:
     def __init__(
         self,
         snapshot: Snapshot,
-        memory: Memory,
         parameters: GandivaParameters,
-        grounds: Grounds,
+        standing: Standing,
         changed: Sequence[int] | None,
     ) -> None:
         self.snapshot = snapshot
-        self.memory = memory
+        self.memory = memory = standing.memory
         self.p = parameters
-        self.grounds = grounds
+        self.standing = standing
+        self.grounds = standing.grounds
         self.changed = changed
         """Rows about which there is news; None if any may have changed."""
         self.now = snapshot.now
         self.jobs = snapshot.jobs.table
         self.sizes = snapshot.gpus_of
+        self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
         self.gpus = snapshot.occupancy.free.size
-        is_new = not memory
-        if is_new:
-            memory.update(homes={}, home_of={}, queue=[], refused=0, down=[], gpus=[])
-            memory.update(alone={}, bad={}, moves={}, barred={})
-        self.homes = ServerGroups(memory["homes"], memory["home_of"], demand_of(snapshot))
-        self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters.pack_gain)
-        self.queue: list[int] = memory["queue"]
+        self.homes = standing.homes
+        self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
+        self.homeless = standing.homeless
+        self.growth = Growth(snapshot, parameters, self.homeless)
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
         """Homes that somebody has left."""
+        self.moved: set[int] = set()
+        """Homes of which somebody holds devices that belongs elsewhere now."""
         self.evacuated: list[int] = []
         """Jobs whose home was lost."""
 
     def decide(self) -> Decision:
-        if self.memory["gpus"] != self.gpus:
+        if self.standing.gpus is not self.gpus:
             self._follow_cluster()
         self._follow_nodes()
         self._follow_jobs()
-        self._place_queue()
+        self._place_homeless()
         self._check_moves()
         if self.left and self.p.migration:
             self._migrate()
         self._find_due()
         grants, preempt = self._seat()
-        if self.homes.has_changed:
-            self.memory["refused"] = 0
         return Decision(
             self.memory, grants, preempt, Leave.IN_MEMORY, wake=self._wake(), otherwise=TAKES_TURNS
         )
@@ -90,6 +89,9 @@ class GandivaDecision:
     def _follow_cluster(self) -> None:
         """Nodes that are new, or have other GPUs, are empty homes; who was there needs another one."""
         before = self.memory["gpus"]
+        self.standing.gpus = self.gpus
+        if before == self.gpus:
+            return
         changed = [
             node for node in range(len(self.gpus)) if node >= len(before) or before[node] != self.gpus[node]
         ]
@@ -107,8 +109,9 @@ class GandivaDecision:
     def _follow_nodes(self) -> None:
         """Lost nodes are no homes; whoever belonged to one needs another."""
         first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
-        if not down and not self.memory["down"]:
+        if self.standing.down == down and not self.snapshot.cause & Event.CAPACITY:
             return
+        self.standing.down = set(down)
         is_down = [self.gpus[node] == 0 or int(first[node]) in down for node in range(len(self.gpus))]
         for node in [node for node in self.memory["down"] if not is_down[node]]:
             self.memory["down"].remove(node)
@@ -132,37 +135,37 @@ class GandivaDecision:
         rows = sorted(members(self.homes.homes[key]))
         for row in rows:
             self.homes.remove(row)
-        self.queue[:0] = rows
         self.evacuated += rows
 
     def _follow_jobs(self) -> None:
         """Take out who has ended, take over who runs, line up who came."""
         phase, home_of = self.snapshot.by_row.phase, self.homes.home_of
-        changed = set(self._everybody() if self.changed is None else self.changed)
-        for row in sorted(changed.intersection(home_of)):
-            if phase.item(row) not in (_PENDING, _RUNNING):
+        changed = self._everybody() if self.changed is None else self.changed
+        strangers = set(self.evacuated)
+        for row in changed:
+            if row not in home_of:
+                strangers.add(row)
+            elif phase.item(row) not in (_PENDING, _RUNNING):
                 self._forget(row)
-        strangers = changed.union(self.evacuated).difference(home_of)
-        if strangers:
-            self._meet(sorted(row for row in strangers if self.sizes[row]))
+        for row in sorted(strangers):
+            self._meet(row, phase.item(row))
         if self.snapshot.cause & (Event.FAILURE | Event.CAPACITY):
             self.due.update(home_of.values())
 
     def _everybody(self) -> list[int]:
         live = [*self.snapshot.running.tolist(), *self.snapshot.waiting.tolist()]
-        return [*self.homes.home_of, *self.queue, *live]
+        return sorted({*self.homes.home_of, *live})
 
-    def _meet(self, rows: list[int]) -> None:
-        """Jobs without a home, about which there is news: some run, some wait, some have ended."""
-        phase = self.snapshot.by_row.phase
-        pending = [row for row in self.queue if phase.item(row) == _PENDING]
-        if len(pending) < len(self.queue):
-            self.queue[:], self.memory["refused"] = pending, 0
-        for row in rows:
-            if phase.item(row) == _RUNNING:
+    def _meet(self, row: int, phase: int) -> None:
+        """A job without a home, about which there is news: it runs, waits or has ended."""
+        if not self.sizes[row]:
+            (self.standing.without_gpus.add if phase == _PENDING else self.standing.without_gpus.discard)(row)
+        elif phase == _PENDING:
+            self.homeless.add(row, self.grounds.kind[row])
+        else:
+            self.homeless.discard(row)
+            if phase == _RUNNING:
                 self._take_over(row)
-        known = set(pending)
-        self.queue += [row for row in rows if row not in known and phase.item(row) == _PENDING]
 
     def _forget(self, row: int) -> None:
         """`row` has ended."""
@@ -173,8 +176,12 @@ class GandivaDecision:
     def _leave(self, row: int) -> None:
         """`row` leaves its home, which falls apart if it was several servers and nobody is left."""
         key = self.homes.remove(row)
-        home = self.homes.homes[key]
         self.left.add(key)
+        self._fall_apart(key)
+
+    def _fall_apart(self, key: int) -> None:
+        """Several servers to which nobody belongs any more are homes by themselves again."""
+        home = self.homes.homes[key]
         if not home["circle"] and len(home["nodes"]) > 1:
             self.homes.close(key, self.gpus)
 
@@ -197,27 +204,25 @@ class GandivaDecision:
 
     # -- who belongs where -------------------------------------------------------------------------
 
-    def _place_queue(self) -> None:
-        """Homes for who is in the queue; who was refused asks again only when a home has changed."""
-        asked = 0 if self.homes.has_changed else self.memory["refused"]
-        still, rows = self.queue[:asked], self.queue[asked:]
-        self.homes.has_changed = False
-        for row in rows:
-            key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
-            if key < 0:
-                still.append(row)
-            else:
-                self.homes.add(row, key, self.sizes[row])
-                self.due.add(key)
-        self.queue[:], self.memory["refused"] = still, len(still)
+    def _place_homeless(self) -> None:
+        """Homes for who has none; who was refused asks again only when a home has changed."""
+        if self.homes.has_changed:
+            self.homeless.refused.clear()
+            self.homes.has_changed = False
+        self.homeless.serve(self._settle)
+
+    def _settle(self, row: int) -> bool:
+        key = self.homes.allocate(row, self.sizes[row], self.grounds.accepting(row), self.gpus)
+        if key < 0:
+            return False
+        self.homes.add(row, key, self.sizes[row])
+        self.due.add(key)
+        return True
 
     def _may_move(self, row: int, key: int) -> bool:
         """True if `row` can run in that home and was not sent back from there."""
-        nodes = mask_of(self.homes.homes[key]["nodes"])
-        return (
-            key not in self.memory["barred"].get(row, ())
-            and self.homes.homes[key]["gpus"] >= self.sizes[row]
-            and any(not nodes & ~mask for mask in self.grounds.accepting(row))
+        return key not in self.memory["barred"].get(row, ()) and can_hold(
+            self.homes.homes[key], self.sizes[row], self.grounds.accepting(row)
         )
 
     def _migrate(self) -> None:
@@ -226,12 +231,14 @@ class GandivaDecision:
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
             self.due.update((source, target))
+            self.moved.update((source, target))
+            self._fall_apart(source)
             self._note_rate(row)
             if row in self.memory["alone"]:
                 check_s = self.now + self.p.quantum
                 self.memory["moves"][row] = [source, self.memory["alone"][row], check_s]
         if moves:
-            self._place_queue()
+            self._place_homeless()
 
     def _check_moves(self) -> None:
         """Send back whoever is slower than before, if there is still room."""
@@ -250,6 +257,7 @@ class GandivaDecision:
                 self._leave(row)
                 self.homes.add(row, source, self.sizes[row])
                 self.due.update((here, source))
+                self.moved.update((here, source))
 
     def _runs_alone(self, row: int) -> bool:
         """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
@@ -268,80 +276,110 @@ class GandivaDecision:
     # -- who runs ----------------------------------------------------------------------------------
 
     def _find_due(self) -> None:
-        homes = self.homes.homes
+        homes, turns = self.homes.homes, self.standing.turns
         self.due |= self.left
-        self.due |= {key for key, home in homes.items() if home["turn_ends_s"] <= self.now}
-        if not self.queue:
-            self.due |= {key for key, home in homes.items() if self._may_grow(home)}
+        for key in turns.over(self.now):
+            if key in homes:
+                self.due.add(key)
+            else:
+                turns.note(key, math.inf)
+        if not self.homeless:
+            self.due |= {
+                key for key in self.standing.growing if key in homes and self.growth.is_due(homes[key])
+            }
         self.due &= homes.keys()
 
     def _seat(self) -> tuple[list[Grant], list[int]]:
-        due = sorted(self.due)
-        rows = [row for key in due for row in members(self.homes.homes[key])]
+        swaps = Swaps(self.snapshot)
+        placed = []
+        for key in sorted(self.due):
+            home = self.homes.homes[key]
+            if self._is_simple(key, home):
+                self._take_turn(key, home, swaps)
+            else:
+                placed.append(key)
+        if not placed and not self.standing.without_gpus:
+            return swaps.grants, swaps.leaving
+        grants, leaving = self._seat_by_placing(placed)
+        return swaps.grants + grants, swaps.leaving + leaving
+
+    def _is_simple(self, key: int, home: ServerGroup) -> bool:
+        """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
+        stretches = self.grounds.stretches
+        return (
+            self._counts
+            and len(home["nodes"]) == 1
+            and not home["pairs"]
+            and key not in self.moved
+            and not (self.p.grow and any(stretches[row] for row in home["circle"]))
+            and not (self.p.packing and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
+        )
+
+    def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
+        """Let the jobs of a simple home run whose turn it is."""
+        room, sizes = home["gpus"], self.sizes
+
+        def fits(row: int) -> bool:
+            nonlocal room
+            if sizes[row] > room:
+                return False
+            room -= sizes[row]
+            return True
+
+        rows = self._runners(key, home, fits)
+        for row in swaps.swap(home["nodes"][0], home["circle"], rows):
+            self._note_rate(row)
+        if home["idle_since_s"] < math.inf:
+            home["idle_since_s"] = math.inf
+            self.standing.note(key)
+
+    def _seat_by_placing(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
+        rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
             self._note_rate(row)
         seating = Placement(self.snapshot, rows)
-        seats = [seat for key in due for seat in self._seats(key, self.homes.homes[key], seating)]
-        seats += [Seat(row, -1, 0) for row in self.snapshot.waiting.tolist() if not self.sizes[row]]
+        seats = [seat for key in keys for seat in self._seats(key, self.homes.homes[key], seating)]
+        seats += [Seat(row, -1, 0) for row in sorted(self.standing.without_gpus)]
         return seating.seat(seats)
 
     def _seats(self, key: int, home: ServerGroup, seating: Placement) -> list[Seat]:
         """The jobs of a home that run from now on."""
-        is_over = home["turn_ends_s"] <= self.now or key in self.left
-        is_new = is_over or home["turn_ends_s"] == math.inf
-        if is_new and self.p.packing:
+        if self.p.packing and self._is_new_turn(key, home):
             self.trials.review(home)
         nodes = mask_of(home["nodes"])
-        fits = seating.tester(nodes, home["gpus"])
-        held = self.snapshot.grants
-        rows = take_turn(home["circle"], fits) if is_new else join_turn(home["circle"], held, fits)
-        if len(rows) == len(home["circle"]) and home["trial"] < 0:
-            home["turn_ends_s"] = math.inf
-        elif is_new:
-            switches = is_over and any(row not in held for row in rows)
-            home["turn_ends_s"] = self.now + self.p.quantum + (self.p.switch if switches else 0.0)
-        sizes = self._grown(home, rows)
+        rows = self._runners(key, home, seating.tester(nodes, home["gpus"]))
+        sizes = self.growth.sizes(home, rows, self.homes.room(home))
+        self.standing.note(key)
         return [Seat(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
 
-    # -- growing -----------------------------------------------------------------------------------
+    def _is_new_turn(self, key: int, home: ServerGroup) -> bool:
+        return home["turn_ends_s"] <= self.now or home["turn_ends_s"] == math.inf or key in self.left
 
-    def _may_grow(self, home: ServerGroup) -> bool:
-        return self.now >= home["idle_since_s"] + self.p.grow_after and not self.queue
-
-    def _grown(self, home: ServerGroup, rows: list[int]) -> dict[int, int]:
-        """GPUs of each job: elastic ones keep what is idle, and get more if that was idle for long."""
-        sizes = {row: self.sizes[row] for row in rows}
-        may_grow, room = self._may_grow(home), self.homes.room(home)
-        can_grow = False
-        for row in self._elastic(home, rows):
-            grant = self.snapshot.grants.get(row)
-            have = len(grant.devices) if grant is not None else 0
-            most = self._most(row, sizes[row] + int(max(room, 0.0)))
-            sizes[row] = most if may_grow else max(self._most(row, min(have, most)), sizes[row])
-            room -= sizes[row] - self.sizes[row]
-            can_grow |= most > sizes[row]
-        home["idle_since_s"] = self.now if can_grow else math.inf
-        return sizes
-
-    def _elastic(self, home: ServerGroup, rows: list[int]) -> list[int]:
-        """Jobs that could use more GPUs; none where they take turns, or where quotas count every GPU."""
-        if not self.p.grow or home["turn_ends_s"] < math.inf or self.snapshot.cluster.tenants:
-            return []
-        return [
-            row for row in rows if self.jobs.gpus_max.item(row) > self.sizes[row] and row not in home["pairs"]
-        ]
-
-    def _most(self, row: int, limit: int) -> int:
-        """The most GPUs, up to `limit`, that the job can use; at least those it asked for."""
-        most = min(limit, self.jobs.gpus_max.item(row))
-        return max(feasible_counts(self.jobs, row, most)[-1], self.sizes[row])
+    def _runners(self, key: int, home: ServerGroup, fits: Fits) -> list[int]:
+        """Who runs from now on, by turns; notes when the turn ends."""
+        held, turns = self.snapshot.grants, self.standing.turns
+        is_new, is_first = self._is_new_turn(key, home), home["turn_ends_s"] == math.inf
+        rows = take_turn(home["circle"], fits) if is_new else join_turn(home["circle"], held, fits)
+        if len(rows) == len(home["circle"]) and not home["pairs"]:
+            end_s = math.inf
+        elif is_new:
+            switches = (key in self.left or not is_first) and any(row not in held for row in rows)
+            turns.note(key, math.inf)
+            end_s = turns.end_s(self.now, self.p.switch if switches else 0.0)
+        else:
+            return rows
+        home["turn_ends_s"] = end_s
+        turns.note(key, end_s)
+        return rows
 
     # -- when to look again ------------------------------------------------------------------------
 
     def _wake(self) -> Wake:
-        homes = self.homes.homes.values()
-        moments = [home["turn_ends_s"] for home in homes]
-        if not self.queue:
-            moments += [home["idle_since_s"] + self.p.grow_after for home in homes]
+        homes, standing = self.homes.homes, self.standing
+        moments = [standing.turns.next_end_s()]
+        if not self.homeless:
+            moments += [
+                homes[key]["idle_since_s"] + self.p.grow_after for key in standing.growing if key in homes
+            ]
         moments += [check_s for _, _, check_s in self.memory["moves"].values()]
-        return Wake(at_s=min(moments, default=math.inf))
+        return Wake(at_s=min(moments))

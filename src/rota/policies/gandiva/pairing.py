@@ -13,7 +13,9 @@ from itertools import combinations
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Role
-from rota.policies.gandiva.server_groups import EPSILON, ServerGroup, ServerGroups, device_memory_gib, holds
+from rota.policies.gandiva.parameters import GandivaParameters
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup
+from rota.policies.gandiva.server_groups import ServerGroups, device_memory_gib, holds
 from rota.scheduler.snapshot import Snapshot
 
 Pair = tuple[int, int]
@@ -45,27 +47,27 @@ class Trials:
         homes: ServerGroups,
         alone: dict[int, float],
         bad: dict[int, list[int]],
-        least_gain: float,
+        parameters: GandivaParameters,
     ) -> None:
         self.snapshot = snapshot
         self.homes = homes
         self.alone = alone
         self.bad = bad
-        self.least_gain = least_gain
+        self.p = parameters
 
     def review(self, home: ServerGroup) -> None:
-        """Judge the pair on trial, part pairs that need not share, and try the next pair."""
-        if home["trial"] >= 0:
-            self._judge(home)
+        """Judge all pairs, part those that need not share, and try the next one."""
+        for first in list(home["pairs"]):
+            self._judge(home, first)
         for first, second in list(home["pairs"].items()):
             if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
                 self.homes.part(home, first)
         if self.homes.room_with_pairs(home) < -EPSILON and home["trial"] < 0:
             self._try_next(home)
 
-    def _judge(self, home: ServerGroup) -> None:
-        """Keep the pair on trial if it does more than in turns; one that did not run stays on trial."""
-        pair = (home["trial"], home["pairs"][home["trial"]])
+    def _judge(self, home: ServerGroup, first: int) -> None:
+        """Part a pair that does no more than in turns, be it on trial or kept; one that did not run stays."""
+        pair = (first, home["pairs"][first])
         held, jobs = self.snapshot.grants, self.snapshot.jobs
         ran = [
             row in held and held[row].role is Role.PACKED and jobs.since_s[row] < self.snapshot.now
@@ -73,10 +75,18 @@ class Trials:
         ]
         if not all(ran):
             return
-        home["trial"] = -1
-        if gain((jobs.rate(row) for row in pair), (self.alone[row] for row in pair)) <= self.least_gain:
-            self.homes.part(home, pair[0])
-            self.bad.setdefault(pair[0], []).append(pair[1])
+        if home["trial"] == first:
+            home["trial"] = -1
+        if not all(row in self.alone for row in pair):
+            return  # they shared before this policy took over: there is nothing to compare with
+        if gain((jobs.rate(row) for row in pair), (self.alone[row] for row in pair)) <= self.p.pack_gain:
+            self.homes.part(home, first)
+            self.bad.setdefault(first, []).append(pair[1])
+
+    def may_try(self, home: ServerGroup) -> bool:
+        """True if two jobs of the home leave something of their GPUs."""
+        use = self.snapshot.know(Knowledge.UTILISATION)
+        return len([row for row in home["circle"] if use.item(row) < 1.0]) > 1
 
     def _try_next(self, home: ServerGroup) -> None:
         """Jobs that have run alone and leave something of a GPU, least utilised first."""
@@ -104,7 +114,7 @@ class Trials:
         return (
             sizes[first] == sizes[second]
             and bool((jobs.gpu_share[[first, second]] == 1.0).all())
-            and all(holds(memory_of(node), memory_gib) for node in home["nodes"])
+            and all(holds(memory_of(node), memory_gib * (1.0 + self.p.head_room)) for node in home["nodes"])
             and second not in self.bad.get(first, ())
             and first not in self.bad.get(second, ())
             and (head in pair or demand_of(head) + demand_of(first) <= home["gpus"] + EPSILON)

@@ -27,7 +27,9 @@ class GandivaParameters:
     packing: bool = True
     """Try two jobs on the same GPUs where jobs take turns."""
     pack_gain: float = 1.0
-    """Sum of the relative rates of a pair above which it stays together."""
+    """Sum of the relative rates of a pair above which it stays together; looked at in each turn."""
+    head_room: float = 0.1
+    """Part of what two jobs state of device memory that must be left beside it for them to share."""
     migration: bool = True
     """Move running jobs when somebody leaves."""
     defrag: float = 0.75
@@ -42,7 +44,13 @@ class GandivaParameters:
     """The paper's Gandiva, or the one in a simulator of a later paper."""
 
     def __post_init__(self) -> None:
-        for name, least in (("quantum", 1e-3), ("switch", 0.0), ("defrag", 1e-3), ("grow_after", 1e-3)):
+        for name, least in (
+            ("quantum", 1e-3),
+            ("switch", 0.0),
+            ("defrag", 1e-3),
+            ("grow_after", 1e-3),
+            ("head_room", 0.0),
+        ):
             if not least <= getattr(self, name) < float("inf"):
                 raise InputError(
                     f"policy 'gandiva': {name}={getattr(self, name):g}; expected {least:g} or more"

@@ -9,40 +9,13 @@ A job larger than a server gets several empty ones; they are one home until it i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypedDict
 
 from rota.model.cluster import Cluster
 from rota.model.jobs import JobTable
+from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
+from rota.policies.gandiva.server_index import ServerIndex
 from rota.scheduler.stages.requests import request_kinds
 from rota.table.free import mask_of
-
-EPSILON = 1e-9
-
-
-class ServerGroup(TypedDict):
-    """A server, or several that act as one."""
-
-    nodes: list[int]
-    gpus: int
-    affinity: int
-    """GPUs of the jobs it is meant for; 0 while it is empty."""
-    demand: float
-    """GPUs asked for by the jobs that belong here."""
-    circle: list[int]
-    """The jobs in order of turns; of a pair that shares its devices only the first."""
-    pairs: dict[int, int]
-    """First -> second job of each pair that shares its devices."""
-    trial: int
-    """First job of the pair that is on trial; -1 for none."""
-    turn_ends_s: float
-    """End of the turn; infinite if everybody runs."""
-    idle_since_s: float
-    """Since when it has had GPUs to spare; infinite if it has none."""
-
-
-def members(home: ServerGroup) -> list[int]:
-    """Everybody who belongs here: in order of turns, then the second jobs of pairs."""
-    return [*home["circle"], *home["pairs"].values()]
 
 
 class ServerGroups:
@@ -58,6 +31,7 @@ class ServerGroups:
         self.homes = homes
         self.home_of = home_of
         self.demand_of = demand_of
+        self.index = ServerIndex(homes)
         self.has_changed = False
         """True once a node or a job has come or gone: only then may `allocate` find other answers."""
 
@@ -78,6 +52,7 @@ class ServerGroups:
             turn_ends_s=float("inf"),
             idle_since_s=float("inf"),
         )
+        self.index.update(nodes[0])
         return nodes[0]
 
     def join(self, parts: Iterable[int], gpus: Sequence[int]) -> int:
@@ -85,7 +60,7 @@ class ServerGroups:
         parts = sorted(parts)
         if len(parts) == 1:
             return parts[0]
-        merged = [self.homes.pop(part) for part in parts]
+        merged = [self._pop(part) for part in parts]
         key = self.open(sorted(node for home in merged for node in home["nodes"]), gpus)
         for home in merged:
             self.homes[key]["affinity"] = self.homes[key]["affinity"] or home["affinity"]
@@ -94,14 +69,20 @@ class ServerGroups:
             self.homes[key]["demand"] += home["demand"]
             for row in members(home):
                 self.home_of[row] = key
+        self.index.update(key)
         return key
 
     def close(self, key: int, gpus: Sequence[int], lost: Collection[int] = ()) -> None:
         """An empty home falls apart into its nodes, of which those `lost` are none any more."""
         self.has_changed = True
-        for node in self.homes.pop(key)["nodes"]:
+        for node in self._pop(key)["nodes"]:
             if node not in lost:
                 self.open([node], gpus)
+
+    def _pop(self, key: int) -> ServerGroup:
+        home = self.homes.pop(key)
+        self.index.update(key)
+        return home
 
     # -- jobs --------------------------------------------------------------------------------------
 
@@ -113,6 +94,7 @@ class ServerGroups:
         home["demand"] += self.demand_of(row)
         home["circle"].append(row)
         self.home_of[row] = key
+        self.index.update(key)
 
     def remove(self, row: int) -> int:
         """`row` leaves its home; a partner stays in its place.  Returns the home."""
@@ -124,6 +106,7 @@ class ServerGroups:
         home["demand"] -= self.demand_of(row)
         if not home["circle"]:
             home["affinity"], home["demand"] = 0, 0.0
+        self.index.update(key)
         return key
 
     def pair(self, home: ServerGroup, pair: tuple[int, int]) -> None:
@@ -165,49 +148,55 @@ class ServerGroups:
         home of its size, if it fits; then an empty one; then the least loaded of any size, if it fits; only
         then the one of its size where it will have to take turns.
         """
-        able = [
-            key
-            for key, home in self.homes.items()
-            if home["gpus"] >= size and any(not mask_of(home["nodes"]) & ~mask for mask in accepts)
-        ]
-        alike = self._least_loaded(key for key in able if self.homes[key]["affinity"] == size)
-        if alike >= 0 and self.fits(self.homes[alike], self.demand_of(row)):
+        demand, homes = self.demand_of(row), self.homes
+
+        def able(key: int) -> bool:
+            return can_hold(homes[key], size, accepts)
+
+        alike = self.index.least_loaded(size, able, size)
+        if alike >= 0 and self.fits(homes[alike], demand):
             return alike
-        empty = self._least_loaded(key for key in able if not self.homes[key]["circle"])
+        empty = self.index.least_loaded(size, able, 0)
         if empty < 0 and not self._has_server(size, accepts, gpus):
             empty = self._join_empty(size, accepts, gpus)
         if empty >= 0:
             return empty
-        anyone = self._least_loaded(able)
-        if anyone >= 0 and self.fits(self.homes[anyone], self.demand_of(row)):
+        anyone = self.index.least_loaded(size, able)
+        if anyone >= 0 and self.fits(homes[anyone], demand):
             return anyone
         return alike
 
-    def _least_loaded(self, keys: Iterable[int]) -> int:
-        return min(
-            keys, key=lambda key: (self.homes[key]["demand"] / self.homes[key]["gpus"], key), default=-1
-        )
-
     def _has_server(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> bool:
         """True if the job would fit on one server, were it empty."""
-        able = mask_of([n for home in self.homes.values() for n in home["nodes"] if gpus[n] >= size])
-        return any(able & mask for mask in accepts)
+        return any(
+            gpus[node] >= size and any(mask >> node & 1 for mask in accepts)
+            for home in self.homes.values()
+            for node in home["nodes"]
+        )
 
     def _join_empty(self, size: int, accepts: Sequence[int], gpus: Sequence[int]) -> int:
         """The fewest empty servers of one type that hold the job, made one home; -1 if there are too few."""
         for mask in accepts:
-            empty = [
-                key
-                for key, home in self.homes.items()
-                if not home["circle"] and not mask_of(home["nodes"]) & ~mask
-            ]
-            empty.sort(key=lambda key: (-self.homes[key]["gpus"], key))
-            chosen: list[int] = []
-            while empty and sum(self.homes[key]["gpus"] for key in chosen) < size:
-                chosen.append(empty.pop(0))
-            if sum(self.homes[key]["gpus"] for key in chosen) >= size:
-                return self.join(chosen, gpus)
+            chosen, total = list[int](), 0
+            for key in self.index.empty():
+                if not is_within(self.homes[key], mask):
+                    continue
+                chosen.append(key)
+                total += self.homes[key]["gpus"]
+                if total >= size:
+                    return self.join(chosen, gpus)
         return -1
+
+
+def can_hold(home: ServerGroup, size: int, accepts: Sequence[int]) -> bool:
+    """True if a job of `size` GPUs that may use the nodes of one of these masks could run in the home."""
+    return home["gpus"] >= size and any(is_within(home, mask) for mask in accepts)
+
+
+def is_within(home: ServerGroup, mask: int) -> bool:
+    """True if `mask` has all nodes of the home."""
+    nodes = home["nodes"]
+    return mask >> nodes[0] & 1 != 0 if len(nodes) == 1 else not mask_of(nodes) & ~mask
 
 
 class Grounds:
@@ -217,12 +206,17 @@ class Grounds:
         self.cluster = cluster
         self.jobs = jobs
         self._sizes: list[int] = cluster.node_gpus.tolist()
-        self._kind: list[int] = request_kinds(jobs, cluster).tolist()
+        self.kind: list[int] = request_kinds(jobs, cluster).tolist()
+        """Equal for jobs that could run on the same nodes and ask for as much of them."""
+        self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
+        """GPUs that each job asks for; less than one for a job that asks for a share."""
+        self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()
+        """True for jobs that can use more GPUs."""
         self._masks: dict[int, list[int]] = {}
 
     def accepting(self, row: int) -> list[int]:
         """Masks of the nodes `row` could run on, lost ones included, one for each type it accepts."""
-        kind = self._kind[row]
+        kind = self.kind[row]
         if kind not in self._masks:
             self._masks[kind] = self._accepting(row)
         return self._masks[kind]

@@ -12,7 +12,10 @@ Idea      1. Servers specialise in one size of job, so that their GPUs divide am
              job that is slower afterwards moves back.
           5. Idle GPUs of a server go to its elastic jobs, until somebody needs them.
 Departs   The paper gives rules 1 and 4 in outline; the order of choices is that of systems/gandiva.md.
-          Turns are equal, without weights.  A job that keeps its GPUs fully busy is not tried beside others.
+          Turns are equal, without weights.  Those of several servers end together where that shortens none
+          by more than half.  A job that keeps its GPUs fully busy is not tried beside others; memory leaves a
+          tenth free (the card's), and a kept pair is judged in every turn.  Nobody is moved away from a
+          neighbour that does not share his GPUs, and jobs that mind distance are moved like others.
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
           locality; several servers become one home for a job that needs them.  Other modes are the
           simplified re-implementations of later papers' simulators: see `artifact.py`.
@@ -27,6 +30,7 @@ from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, Se
 from rota.policies.gandiva.decision import GandivaDecision
 from rota.policies.gandiva.parameters import GandivaMode, GandivaParameters
 from rota.policies.gandiva.server_groups import Grounds
+from rota.policies.gandiva.standing import Standing
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -53,16 +57,25 @@ class Gandiva:
         self.parameters = p = parameters or GandivaParameters()
         self._sets = SetTurns(TIRESIAS_ORDER if p.mode is GandivaMode.TIRESIAS else ELASTICFLOW_ORDER)
         self._cursor = Cursor()
-        self._memory: Memory | None = None  # of the last call: another one has read nothing yet
-        self._grounds: Grounds | None = None
+        self._standing: Standing | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is not GandivaMode.PAPER:
             return self._sets.decide(snapshot, memory)
-        jobs, cluster = snapshot.jobs.table, snapshot.cluster
-        if self._grounds is None or self._grounds.jobs is not jobs or self._grounds.cluster is not cluster:
-            self._grounds = Grounds(cluster, jobs)
         changed = snapshot.changes(self._cursor)
-        if memory is not self._memory:
-            self._memory, changed = memory, None
-        return GandivaDecision(snapshot, memory, self.parameters, self._grounds, changed).decide()
+        standing = self._standing_of(snapshot, memory)
+        if standing is not self._standing:
+            self._standing, changed = standing, None
+        return GandivaDecision(snapshot, self.parameters, standing, changed).decide()
+
+    def _standing_of(self, snapshot: Snapshot, memory: Memory) -> Standing:
+        """What is kept from the last call, if that had the same memory and the same table; else a new one."""
+        standing, jobs, cluster = self._standing, snapshot.jobs.table, snapshot.cluster
+        grounds = None if standing is None else standing.grounds
+        if grounds is None or grounds.jobs is not jobs or grounds.cluster is not cluster:
+            grounds = Grounds(cluster, jobs)
+        if standing is not None and standing.memory is memory and standing.grounds is grounds:
+            return standing
+        if not memory:
+            memory.update(homes={}, home_of={}, down=[], gpus=[], alone={}, bad={}, moves={}, barred={})
+        return Standing(memory, grounds, self.parameters.quantum)

@@ -40,7 +40,7 @@ from rota.scheduler.stages.trial import Fronts, admit_in_order
 from rota.table.state import Phase
 
 _NEVER = (0, 0.0)
-_COMPLETED, _PENDING = int(Phase.COMPLETED), int(Phase.PENDING)
+_COMPLETED = int(Phase.COMPLETED)
 
 
 class EstimateSource(StrEnum):
@@ -135,7 +135,7 @@ class _Recurring:
         by_row, waiting, ended = snapshot.by_row, [], []
         for row in changed:
             phase, failures = by_row.phase.item(row), by_row.failures.item(row)
-            if phase == _PENDING:
+            if snapshot.waits(row):
                 waiting.append(row)
                 if failures and failed.get(row, _NEVER)[0] < failures:
                     failed[row] = [failures, by_row.run_s.item(row)]

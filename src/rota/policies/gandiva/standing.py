@@ -1,0 +1,127 @@
+"""What follows from the homes and the table of jobs, kept between decisions: who is without a home, whose
+turns end when.  All of it is a cache; dropped, it is built anew from the memory and the snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from heapq import heapify, heappop, heapreplace
+
+from rota.policies.gandiva.server_groups import Grounds, ServerGroups
+from rota.scheduler.decision import Memory
+
+
+class Homeless:
+    """Waiting rows without a home, in order of submission: lists by kind of request."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[int]] = {}
+        self._kind_of: dict[int, int] = {}
+        self.refused: set[int] = set()
+        """Kinds for which there was no home when somebody last asked, and no home has changed since."""
+
+    def __len__(self) -> int:
+        return len(self._kind_of)
+
+    def add(self, row: int, kind: int) -> None:
+        """`row`, which asks for `kind`, has no home, unless that is known."""
+        if row not in self._kind_of:
+            self._kind_of[row] = kind
+            insort(self._rows.setdefault(kind, []), row)
+
+    def discard(self, row: int) -> None:
+        """`row` needs no home any more, if it did."""
+        kind = self._kind_of.pop(row, -1)
+        if kind >= 0:
+            rows = self._rows[kind]
+            del rows[bisect_left(rows, row)]
+            if not rows:
+                del self._rows[kind]
+
+    def serve(self, admit: Callable[[int], bool]) -> None:
+        """Ask for each row in order; who is refused stands for all of his kind.
+
+        Room only shrinks on the way, so the others would be refused as well.
+        """
+        fronts = [(rows[0], kind) for kind, rows in self._rows.items() if kind not in self.refused]
+        heapify(fronts)
+        while fronts:
+            row, kind = fronts[0]
+            if not admit(row):
+                self.refused.add(kind)
+                heappop(fronts)
+                continue
+            self.discard(row)
+            if kind in self._rows:
+                heapreplace(fronts, (self._rows[kind][0], kind))
+            else:
+                heappop(fronts)
+
+
+class Turns:
+    """When the turns of homes end: few moments, since turns end together where they can."""
+
+    def __init__(self, quantum_s: float) -> None:
+        self.quantum_s = quantum_s
+        self._ends: dict[float, set[int]] = {}
+        self._end_of: dict[int, float] = {}
+
+    def note(self, key: int, end_s: float) -> None:
+        """The turn of home `key` ends then; infinite if it has none."""
+        before = self._end_of.pop(key, math.inf)
+        if before < math.inf:
+            keys = self._ends[before]
+            keys.discard(key)
+            if not keys:
+                del self._ends[before]
+        if end_s < math.inf:
+            self._end_of[key] = end_s
+            self._ends.setdefault(end_s, set()).add(key)
+
+    def next_end_s(self) -> float:
+        return min(self._ends, default=math.inf)
+
+    def over(self, now: float) -> list[int]:
+        """Homes of which the turn ends now, or has."""
+        return [key for end_s, keys in self._ends.items() if end_s <= now for key in keys]
+
+    def end_s(self, now: float, switch_s: float) -> float:
+        """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
+
+        It ends with another one if that ends within the second half of it: so no more than two moments in a
+        quantum are those of turns, however many homes there are.
+        """
+        least_s, most_s = now + self.quantum_s / 2, now + self.quantum_s + switch_s
+        return max((end_s for end_s in self._ends if least_s <= end_s <= most_s), default=most_s)
+
+
+class Standing:
+    """Everything that is kept for one memory and one table."""
+
+    def __init__(self, memory: Memory, grounds: Grounds, quantum_s: float) -> None:
+        self.memory = memory
+        self.grounds = grounds
+        self.homes = ServerGroups(memory["homes"], memory["home_of"], grounds.demand.__getitem__)
+        self.homeless = Homeless()
+        self.without_gpus: set[int] = set()
+        """Rows that wait and ask for no GPU."""
+        self.turns = Turns(quantum_s)
+        self.growing: set[int] = set()
+        """Homes that have GPUs to spare for somebody."""
+        self.gpus: list[int] | None = None
+        """GPUs of each node, as last looked at."""
+        self.down: set[int] | None = None
+        """Devices that were down, as last looked at."""
+        for key in self.homes.homes:
+            self.note(key)
+
+    def note(self, key: int) -> None:
+        """The turn or the idle time of home `key` is another, or it is no home any more."""
+        home = self.homes.homes.get(key)
+        self.turns.note(key, math.inf if home is None else home["turn_ends_s"])
+        if home is not None and home["idle_since_s"] < math.inf:
+            self.growing.add(key)
+        else:
+            self.growing.discard(key)
