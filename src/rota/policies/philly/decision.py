@@ -46,6 +46,7 @@ class PhillyDecision:
         self.queues = queues
         self.cycle = queues.cycle
         self.attempts = queues.attempts
+        self.latest = queues.calendar.latest.of
         self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
@@ -147,8 +148,7 @@ class PhillyDecision:
 
     def _reaches(self, row: int, nodes: int) -> bool:
         """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
-        attempts = self.attempts[row]
-        opened_s = self.cycle.opened_s(attempts, self.now)
+        attempts, opened_s = self.attempts[row], self.latest(row, self.now).opened_s
         if self.now >= opened_s + self.cycle.timeout_s:
             return False
         if attempts["opened_s"] == opened_s:
@@ -156,8 +156,7 @@ class PhillyDecision:
         return opened_s < self.now and bool(self._offered_when_full(row) & nodes)
 
     def _is_seen(self, row: int) -> bool:
-        attempts = self.attempts[row]
-        return attempts["opened_s"] == self.cycle.opened_s(attempts, self.now)
+        return self.attempts[row]["opened_s"] == self.latest(row, self.now).opened_s
 
     def _open(self, row: int, nodes: int, opened_s: float) -> None:
         self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = opened_s, nodes
@@ -165,7 +164,7 @@ class PhillyDecision:
     # -- one attempt -------------------------------------------------------------------------------
 
     def _try(self, row: int) -> None:
-        opened_s, of = self.cycle.opened_s(self.attempts[row], self.now), self.queues.class_of[row]
+        opened_s, of = self.latest(row, self.now).opened_s, self.queues.class_of[row]
         if row not in self.fresh:
             if self.attempts[row]["opened_s"] != opened_s:
                 self._open(row, self._offered_when_full(row), opened_s)
@@ -181,7 +180,7 @@ class PhillyDecision:
     def _offered_when_full(self, row: int) -> int:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
         jobs = self.snapshot.jobs.table
-        level = self.cycle.level(self.attempts[row], self.now)
+        level = self.latest(row, self.now).level
         asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
         kind = (level, self.gpus_of[row], *asked)
         if kind not in self.queues.offered:
@@ -190,7 +189,7 @@ class PhillyDecision:
 
     def _candidates(self, row: int) -> int:
         """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
-        level = self.cycle.level(self.attempts[row], self.now)
+        level = self.latest(row, self.now).level
         return self._candidates_among(self.scratch.free, row, level)
 
     def _candidates_among(self, free: Free, row: int, level: Locality) -> int:
