@@ -143,11 +143,32 @@ def _run(policy: str, finish_s: float, observed: bool = False) -> Record:
 OBSERVED, SITE = _run("observed", 100.0, observed=True), _run("fifo", 110.0)
 CALIBRATIONS = [
     # records            site     says
-    ([OBSERVED, SITE], "fifo", r"mean JCT 1m 50s against 1m 40s \(\+10\.0%\)"),
+    ([OBSERVED, SITE], "fifo", "mean JCT 1m 50s against 1m 40s"),
     ([OBSERVED, SITE], None, "nobody named"),
     ([OBSERVED, SITE], "las", "'las' was not simulated"),
     ([SITE], "fifo", "no recorded starts to compare with"),
 ]
+
+
+# mean waiting of the replay, observed, and the verdict
+@pytest.mark.parametrize(
+    ("ours_s", "seen_s", "says"),
+    [
+        (0.0, 0.0, "waits about as long as your jobs did"),
+        (55.0, 0.0, "waits about as long as your jobs did"),
+        (900.0, 1000.0, "waits about as long as your jobs did"),
+        (320.0, 1000.0, "waits 3.1x less than your jobs did, so what is gained over observed is overstated"),
+        (700.0, 1000.0, "waits 30% less than your jobs did.* Try --cluster with the site's real nodes"),
+        (0.0, 1000.0, "waits 100% less than your jobs did"),
+        (3000.0, 1000.0, "waits 3x longer than your jobs did, .* Try a larger --cluster"),
+        (3000.0, 0.0, "waits where your jobs did not"),
+    ],
+)
+def test_the_verdict_of_a_calibration(ours_s: float, seen_s: float, says: str) -> None:
+    row = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "gpus": 8}
+    site = record([row | {"waiting_s": ours_s}], [], policy="fifo")
+    happened = record([row | {"waiting_s": seen_s}], [], policy="observed", observed=True)
+    assert re.search(says, calibration([happened, site], "fifo").text)
 
 
 @pytest.mark.parametrize(("records", "site", "says"), CALIBRATIONS)

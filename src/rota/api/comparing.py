@@ -15,6 +15,7 @@ from os import PathLike, fspath
 from typing import cast
 
 import numpy as np
+import polars as pl
 
 from rota.api.remarks import refused_remarks, stuck_remarks
 from rota.api.results import Results
@@ -31,6 +32,7 @@ from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_polici
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.elastic import Sizes, make_elastic, parse_sizes
+from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -112,6 +114,7 @@ def simulate(
         whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
+    whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
     speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs)
@@ -151,6 +154,7 @@ def simulate(
             *speed_remarks(speed),
             *stuck_remarks(records),
             *_remarks(whole, where, shows_observed),
+            *elsewhere,
             *_idle_remark(records, cluster),
             *_costs_remark(setting.costs),
         ),
@@ -318,7 +322,7 @@ def _named(progress: Progress | None, tasks: Sequence[Task], jobs: int) -> Calla
 def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
     if not shows_observed:
         return []
-    peak = sum(peak_demand(trace).gpus_by_type.values())
+    peak = peak_demand(trace).gpus
     if peak <= cluster.gpus:
         return []
     return [
@@ -328,10 +332,18 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
 
 
 def _idle_remark(records: Sequence[Record], cluster: object) -> list[str]:
-    """On a cluster sized to the peak nothing may ever wait, and every policy looks the same."""
+    """Where nothing ever waits, every policy looks the same."""
     ranked = [record for record in records if record.ranked]
-    if cluster != "auto" or len(ranked) < 2 or any(record.jobs["waiting_s"].sum() > 0 for record in ranked):
+    if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []
-    return [
-        "No job ever waited: auto gives as many GPUs as the trace holds at its peak; try a smaller cluster."
-    ]
+    why = "auto gives as many GPUs as the trace holds at its peak"
+    if cluster != "auto":
+        why = "this cluster has room for all that ever ran at once, so that policies do not differ"
+    return [f"No job ever waited: {why}; try a smaller cluster."]
+
+
+def _waited_s(record: Record) -> float:
+    """Seconds that jobs waited in all once they were eligible."""
+    held_s = (pl.col("eligible_s") - pl.col("submit_s")).fill_null(0.0)
+    waited_s: float = record.jobs.select((pl.col("waiting_s") - held_s).clip(0.0).sum()).item()
+    return waited_s

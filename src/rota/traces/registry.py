@@ -26,20 +26,22 @@ class TraceFormat:
     """A small file of this format, made up by us."""
     matches: Matcher
     read: Reader
+    command: str = ""
+    """What to type at the site to get such a file, if one command gives it."""
 
 
 _FORMATS: dict[str, TraceFormat] = {}
 
 
 def trace_format(
-    name: str, *, description: str, recognised: str, matches: Matcher, example: str
+    name: str, *, description: str, recognised: str, matches: Matcher, example: str, command: str = ""
 ) -> Callable[[Reader], Reader]:
     """Register the decorated function as the reader of format `name`."""
 
     def register(read: Reader) -> Reader:
         if name in _FORMATS:
             raise ValueError(f"two readers register the trace format {name!r}")
-        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read)
+        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read, command)
         return read
 
     return register
@@ -60,16 +62,18 @@ def formats() -> tuple[TraceFormat, ...]:
     return tuple(_FORMATS[name] for name in sorted(_FORMATS))
 
 
+def format_named(name: str, field: str | None = "--format") -> TraceFormat:
+    """The format called `name`; InputError, which names `field`, if there is none."""
+    if name not in _FORMATS:
+        expected = "one of " + ", ".join(sorted(_FORMATS))
+        raise InputError.at(f"{name!r} is not a trace format", field=field, expected=expected)
+    return _FORMATS[name]
+
+
 def find(source: TraceSource, name: str | None) -> TraceFormat:
     """The format called `name`, or the one that `source` is in."""
     if name is not None:
-        if name not in _FORMATS:
-            raise InputError.at(
-                f"{name!r} is not a trace format",
-                field="--format",
-                expected="one of " + ", ".join(sorted(_FORMATS)),
-            )
-        return _FORMATS[name]
+        return format_named(name)
     for format in formats():
         if format.matches(source):
             return format
