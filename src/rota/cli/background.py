@@ -52,7 +52,7 @@ class Started:
         said: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`said` is its standard input: what nobody shall see in `ps`.  Its environment is ours if not given."""
+        """`said` is its standard input: what nobody shall see in `ps`; our environment if none is given."""
         self.what, self.log = what, log
         with open(log, "ab") as out:
             self._offset = out.tell()
