@@ -1,7 +1,9 @@
-"""Builds the hot modules with mypyc if ROTA_COMPILE=1: the same sources, compiled, with the same answers.
+"""Compiles the hot modules with mypyc where there is a C compiler: the same sources, with the same answers.
 
-pip install "rota[fast]" builds nothing by itself; see docs/performance.md for the one command.
-Where there is a C compiler, the process that keeps an attempt (`agent/shim.c`) is always built.
+A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
+editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
+interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
+has the figures.  The process that keeps an attempt (`agent/shim.c`) is always built.
 """
 
 from __future__ import annotations
@@ -32,6 +34,11 @@ HOT = [
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/policies/philly/locality.py",
+    "src/rota/policies/philly/gang.py",
+    "src/rota/policies/philly/queues.py",
+    "src/rota/policies/philly/quota.py",
+    "src/rota/policies/philly/decision.py",
     "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",
     "src/rota/policies/gandiva/server_groups.py",
@@ -45,14 +52,15 @@ HOT = [
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 
 
-def compiled() -> list[object]:
-    """Extension modules of the hot modules, or none."""
-    if os.environ.get("ROTA_COMPILE") != "1":
-        return []
+WISH = os.environ.get("ROTA_COMPILE", "")
+
+
+def translated() -> list[Extension]:
+    """The extension modules that mypyc makes of the hot modules."""
     from mypyc.build import mypycify
 
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-    return list(mypycify([*options, *HOT], opt_level="3"))
+    return list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
 
 
 SHIM = Extension("rota.agent.rota-shim", ["src/rota/agent/shim.c"], optional=True)
@@ -60,7 +68,30 @@ SHIM = Extension("rota.agent.rota-shim", ["src/rota/agent/shim.c"], optional=Tru
 
 
 class BuildAll(build_ext):
-    """Extension modules, and the program."""
+    """Hot modules, translated only when they are to be built (setup.py is run for more), and the program."""
+
+    def finalize_options(self) -> None:
+        in_place = self.editable_mode or self.inplace
+        if WISH == "1" or not (in_place or WISH == "0"):
+            try:
+                self.distribution.ext_modules = [SHIM, *translated()]
+            except (Exception, SystemExit) as error:  # mypyc exits
+                self._go_without(error)
+        super().finalize_options()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (Exception, SystemExit) as error:
+            self._go_without(error)
+            super().run()
+
+    def _go_without(self, error: BaseException) -> None:
+        """Interpreted, the engine is slower; that is no reason to have none."""
+        if WISH == "1":
+            raise error
+        self.distribution.ext_modules = self.extensions = [SHIM]
+        print(f"rota: the engine stays interpreted, about half as fast, because of this: {error}", flush=True)
 
     def get_ext_filename(self, fullname: str) -> str:
         """Its path below the folder of packages, or its name alone where that is all that is given."""
@@ -85,4 +116,4 @@ class BuildAll(build_ext):
             self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
 
 
-setup(ext_modules=[SHIM, *compiled()], cmdclass={"build_ext": BuildAll})
+setup(ext_modules=[SHIM], cmdclass={"build_ext": BuildAll})

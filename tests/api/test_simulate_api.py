@@ -177,7 +177,7 @@ def test_calibration_is_exact_where_the_site_did_the_same() -> None:
     results = rota.simulate(seen(), cluster="1x8", policies="srtf")
     assert [record.policy for record in results.records] == ["srtf", "fifo:skip=yes", "observed"]
     assert results.calibration.errors == pytest.approx(
-        {"mean_jct_s": 0, "mean_delay_s": 0, "utilisation": 0}, abs=1e-9
+        {"mean_jct_s": 0, "mean_waiting_s": 0, "utilisation": 0}, abs=1e-9
     )
 
 

@@ -129,6 +129,17 @@ def test_changes_of_amounts_are_less_or_more() -> None:
     assert (change_words(0.01, "gpu_s"), factor_words(3.0, "times")) == ("100x less", "3x more")
 
 
+def test_nothing_is_a_multiple_of_residue() -> None:
+    """A wait of a nanosecond is none; whatever it is compared with."""
+    tiny, much = (
+        record([{"submit_s": 0.0, "start_s": 0.0, "finish_s": 9.0, "waiting_s": s, "gpus": 1}], policy=name)
+        for name, s in (("tiny", 1e-9), ("much", 60.0))
+    )
+    text = comparison_text(compare([summarise(much), summarise(tiny)]), 150)
+    assert "0s −100%" in text
+    assert "x longer" not in comparison_text(compare([summarise(tiny), summarise(much)]), 150)
+
+
 def test_an_unknown_baseline_is_named() -> None:
     with pytest.raises(InputError, match=r"'nosuch'.*expected one of fifo"):
         compare([summarise(runs()[0])], "nosuch")
@@ -143,11 +154,32 @@ def _run(policy: str, finish_s: float, observed: bool = False) -> Record:
 OBSERVED, SITE = _run("observed", 100.0, observed=True), _run("fifo", 110.0)
 CALIBRATIONS = [
     # records            site     says
-    ([OBSERVED, SITE], "fifo", r"mean JCT 1m 50s against 1m 40s \(\+10\.0%\)"),
+    ([OBSERVED, SITE], "fifo", "mean JCT 1m 50s against 1m 40s"),
     ([OBSERVED, SITE], None, "nobody named"),
     ([OBSERVED, SITE], "las", "'las' was not simulated"),
     ([SITE], "fifo", "no recorded starts to compare with"),
 ]
+
+
+# mean waiting of the replay, observed, and the verdict
+@pytest.mark.parametrize(
+    ("ours_s", "seen_s", "says"),
+    [
+        (0.0, 0.0, "waits about as long as your jobs did"),
+        (55.0, 0.0, "waits about as long as your jobs did"),
+        (900.0, 1000.0, "waits about as long as your jobs did"),
+        (320.0, 1000.0, "waits 3.1x less than your jobs did, so what is gained over observed is overstated"),
+        (700.0, 1000.0, "waits 30% less than your jobs did.* Try --cluster with the site's real nodes"),
+        (0.0, 1000.0, "waits 100% less than your jobs did"),
+        (3000.0, 1000.0, "waits 3x longer than your jobs did, .* Try a larger --cluster"),
+        (3000.0, 0.0, "waits where your jobs did not"),
+    ],
+)
+def test_the_verdict_of_a_calibration(ours_s: float, seen_s: float, says: str) -> None:
+    row = {"submit_s": 0.0, "start_s": 10.0, "finish_s": 100.0, "gpus": 8}
+    site = record([row | {"waiting_s": ours_s}], [], policy="fifo")
+    happened = record([row | {"waiting_s": seen_s}], [], policy="observed", observed=True)
+    assert re.search(says, calibration([happened, site], "fifo").text)
 
 
 @pytest.mark.parametrize(("records", "site", "says"), CALIBRATIONS)

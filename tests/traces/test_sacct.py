@@ -128,7 +128,7 @@ def test_what_is_odd_about_it(read_text: Any) -> None:
         "still waiting at the time of the dump": (1, "dropped: how long it runs is not known"),
         "still running at the time of the dump": (1, "kept, ending after the time elapsed"),
         "ended as TIMEOUT": (1, "kept as failed"),
-        "requeued": (1, "kept as one attempt; earlier ones are not in the dump"),
+        "requeued": (1, "kept as one attempt; sacct --duplicates gives the earlier ones"),
         "no GPU asked for": (1, "kept as CPU jobs"),
     }
     assert trace.odd[0].examples == ("row 3 (job 10.batch)",)

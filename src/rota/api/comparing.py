@@ -15,6 +15,7 @@ from os import PathLike, fspath
 from typing import cast
 
 import numpy as np
+import polars as pl
 
 from rota.api.remarks import refused_remarks, stuck_remarks
 from rota.api.results import Results
@@ -23,6 +24,7 @@ from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
+from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
@@ -31,6 +33,7 @@ from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_polici
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.elastic import Sizes, make_elastic, parse_sizes
+from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -46,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 SITE_POLICY = "fifo:skip=yes"
 """What a site is taken to have run when nobody says."""
-SITE_POLICY_OF = {"sacct": "fifo:backfill=easy", "swf": "fifo:backfill=easy"}
+SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
 """The same by format: batch schedulers backfill, on the limits that users state."""
 
 
@@ -64,11 +67,14 @@ def simulate(
     failures: bool = True,
     retries: int | None = None,
     throughput: str | PathLike[str] | None = None,
+    scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
     service_history: str | PathLike[str] | None = None,
     speed: SpeedModel | None = None,
+    can: str | Mapping[str, Can] | None = None,
+    observation_noise: float = 0.0,
     measure: str | Window | None = None,
     baseline: str | None = None,
     seed: int = 0,
@@ -90,8 +96,12 @@ def simulate(
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
+    scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`: numbers between two that were
+                 measured are interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
+    can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
+    observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
     pairs        rates of workloads beside each other, and their utilisation (`knowledge.pairs_file`)
     service_history  GPU-seconds of past jobs in a CSV file of one column, for `tiresias:order=gittins`
     speed        a speed model of one's own, in place of these
@@ -112,9 +122,10 @@ def simulate(
         whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
+    whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
-    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs)
+    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs, scaling)
     history = measured_only(history, speed)
     setting = make_setting(
         semantics=semantics,
@@ -123,6 +134,8 @@ def simulate(
         service_history=service_history,
         speed=speed,
         retries=retries,
+        can=can,
+        observation_noise=observation_noise,
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]
@@ -151,6 +164,7 @@ def simulate(
             *speed_remarks(speed),
             *stuck_remarks(records),
             *_remarks(whole, where, shows_observed),
+            *elsewhere,
             *_idle_remark(records, cluster),
             *_costs_remark(setting.costs),
         ),
@@ -318,7 +332,7 @@ def _named(progress: Progress | None, tasks: Sequence[Task], jobs: int) -> Calla
 def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
     if not shows_observed:
         return []
-    peak = sum(peak_demand(trace).gpus_by_type.values())
+    peak = peak_demand(trace).gpus
     if peak <= cluster.gpus:
         return []
     return [
@@ -328,10 +342,18 @@ def _remarks(trace: Trace, cluster: Cluster, shows_observed: bool) -> list[str]:
 
 
 def _idle_remark(records: Sequence[Record], cluster: object) -> list[str]:
-    """On a cluster sized to the peak nothing may ever wait, and every policy looks the same."""
+    """Where nothing ever waits, every policy looks the same."""
     ranked = [record for record in records if record.ranked]
-    if cluster != "auto" or len(ranked) < 2 or any(record.jobs["waiting_s"].sum() > 0 for record in ranked):
+    if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []
-    return [
-        "No job ever waited: auto gives as many GPUs as the trace holds at its peak; try a smaller cluster."
-    ]
+    why = "auto gives as many GPUs as the trace holds at its peak"
+    if cluster != "auto":
+        why = "this cluster has room for all that ever ran at once, so that policies do not differ"
+    return [f"No job ever waited: {why}; try a smaller cluster."]
+
+
+def _waited_s(record: Record) -> float:
+    """Seconds that jobs waited in all once they were eligible."""
+    held_s = (pl.col("eligible_s") - pl.col("submit_s")).fill_null(0.0)
+    waited_s: float = record.jobs.select((pl.col("waiting_s") - held_s).clip(0.0).sum()).item()
+    return waited_s

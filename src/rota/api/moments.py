@@ -21,6 +21,7 @@ from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.traces import read
 from rota.traces.capacity import cluster_from
+from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.run import prepare
 
@@ -60,6 +61,7 @@ def snapshot(
     """
     whole = trace if isinstance(trace, Trace) else read(trace, format)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(cluster, whole)
+    whole, _ = on_cluster(whole, where)
     spec = parse_policy(policy)
     tap = _Tap(spec.make(), str(spec), at_s)
     setting = make_setting(semantics=semantics, costs=costs, knowledge=knowledge, seed=seed)

@@ -18,6 +18,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
+from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ def simulate(
             metavar="FILE", help="Iterations per second by workload, GPU type and GPUs (JSON, CSV)."
         ),
     ] = None,
+    scaling: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE[:TYPE]",
+            help="Iterations per second by workload and number of GPUs, a table as for --throughput.",
+        ),
+    ] = None,
     goodput: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Step times and gradient noise by workload (JSON)."),
@@ -73,6 +81,18 @@ def simulate(
             "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
         ),
     ] = None,
+    can: Annotated[
+        Text,
+        typer.Option(
+            metavar="WORDS",
+            help="What jobs bear without losing their work: suspend, checkpoint, resize, batch, all or "
+            "nothing, as in checkpoint+resize,vgg19=suspend; all if not given.",
+        ),
+    ] = None,
+    observation_noise: Annotated[
+        float,
+        typer.Option(metavar="PART", help="Seeded relative error of what is seen of running jobs: 0.1."),
+    ] = 0.0,
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -158,6 +178,7 @@ def simulate(
     """
     if out is not None:
         check_folder(out)
+    use_one_thread()
     from rota.api import simulate as run
     from rota.cli.measured_costs import costs_of
 
@@ -171,8 +192,11 @@ def simulate(
             semantics=semantics,
             costs=costs_of(costs),
             throughput=throughput,
+            scaling=scaling,
             goodput=goodput,
             slowdowns=slowdowns,
+            can=can,
+            observation_noise=observation_noise,
             pairs=pairs,
             service_history=service_history,
             faults=faults or (),

@@ -110,10 +110,25 @@ def generate(
 
 
 @app.command()
-def formats(as_json: JsonFlag = False) -> None:
-    """The formats that are read, and how each is recognised."""
+def formats(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[FORMAT]", help="One of them, in full.", autocompletion=complete_format),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The formats that are read, and how each is recognised; of one, the command that gives such a file.
+
+    \b
+    Examples:
+      rota trace formats
+      rota trace formats sacct
+    """
     from rota.traces import formats as known
 
+    if name is not None:
+        _show_format(name, as_json)
+        return
     rows = [(format.name, format.description, format.recognised) for format in known()]
     if as_json:
         print_json([{"name": n, "description": d, "recognised": r} for n, d, r in rows])
@@ -125,6 +140,21 @@ def formats(as_json: JsonFlag = False) -> None:
     for row in rows:
         table.add_row(*row)
     console().print(table)
+
+
+def _show_format(name: str, as_json: bool) -> None:
+    """One format: what it is, what to type to get such a file, and a small one."""
+    from rota.traces.registry import format_named
+
+    format = format_named(name, field=None)
+    if as_json:
+        told = {"name": format.name, "description": format.description, "recognised": format.recognised}
+        print_json(told | {"command": format.command, "example": format.example})
+        return
+    typer.echo(f"{format.name}: {format.description}\nrecognised by: {format.recognised}")
+    if format.command:
+        typer.echo(f"\n{format.command}")
+    typer.echo(f"\nA small one:\n{format.example.rstrip()}")
 
 
 def _wrote(jobs: int, target: Path, as_json: bool) -> None:

@@ -80,6 +80,20 @@ LIMITS = ("batch_size", "cpus", "memory_gib", "gpu_memory_gib", "power_limit_w")
 """Fields that say how a job is to run on what it holds; NaN for each that is left to the job."""
 UNLIMITED = AS_ASKED[3:]
 """The end of one that leaves CPUs and memory as they were asked for."""
+_WHOLE = Grant(0, ())[2:]
+
+
+# NaN equals nothing but is the same object here, which compiled modules forget: they compare through these.
+
+
+def is_whole(grant: Grant) -> bool:
+    """True for whole devices that the job has to itself and uses as it asked to: most grants are so."""
+    return grant[2:] == _WHOLE
+
+
+def is_unlimited(grant: Grant) -> bool:
+    """True for a grant that leaves CPUs and memory as they were asked for."""
+    return grant[8:] == UNLIMITED
 
 
 def with_one_nan(grant: Grant) -> Grant:

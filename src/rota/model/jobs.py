@@ -277,6 +277,16 @@ class RecordedRun:
 
     start_s: Floats
     end_s: Floats
+    nodes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """By row: names of the nodes it ran on."""
+    types: Mapping[int, str] = field(default_factory=dict)
+    """By row: type of the GPUs it got, if all were of one."""
 
     def take(self, rows: Ints) -> RecordedRun:
-        return RecordedRun(read_only(self.start_s[rows]), read_only(self.end_s[rows]))
+        where = _new_rows(rows) if self.nodes or self.types else {}
+        return RecordedRun(
+            read_only(self.start_s[rows]),
+            read_only(self.end_s[rows]),
+            {where[row]: names for row, names in self.nodes.items() if row in where},
+            {where[row]: name for row, name in self.types.items() if row in where},
+        )

@@ -23,7 +23,6 @@ from rota.knowledge.needs import Knowledge
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Drift, Key
 from rota.scheduler.stages.remaining import remaining_s
@@ -85,7 +84,7 @@ class LastingOrder(ByPriority):
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         order = self._sorted(snapshot, memory.get("order", []))
         self.places = {row: place for place, row in enumerate(order)}
-        self.order = JobOrder(self.rank)  # any place may have changed
+        self.forget()  # any place may have changed
         return super().decide(snapshot, memory | {"order": order}, wake or Wake())
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

@@ -10,7 +10,7 @@ from rota.model.record import Record
 from rota.reports.metrics import METRICS, Metric
 from rota.reports.summary import Spread, Summary, spread, summarise
 from rota.reports.window import Window
-from rota.reports.wording import words
+from rota.reports.wording import factor_words, words
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,10 @@ def compare(
     return Comparison(lines, chosen, tuple(summaries), site)
 
 
+_LEAST = 1e-3
+"""A millisecond, or as little of anything else, is residue of arithmetic: nothing is a multiple of it."""
+
+
 def _mean(of: Spread | None) -> float | None:
     return of.mean if of else None
 
@@ -132,7 +136,14 @@ def _mean(of: Spread | None) -> float | None:
 def _ratio(metric: Metric, of: Spread | None, base: Spread | None) -> float | None:
     """Only times, work and ratios are compared by division; shares and counts speak for themselves."""
     comparable = metric.unit in ("s", "times", "gpu_s") and metric.better != "neither"
-    return of.mean / base.mean if comparable and of and base and base.mean > 0 else None
+    return ratio(of.mean, base.mean) if comparable and of and base else None
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """`value` / `base`, both 0 or more; None where that means nothing."""
+    if value is None or base is None or base < _LEAST:
+        return None
+    return value / base if value >= _LEAST else 0.0
 
 
 def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:
@@ -159,14 +170,18 @@ class Calibration:
         return self.errors is not None
 
 
-COMPARED = {"mean_jct_s": "mean JCT", "mean_delay_s": "mean queueing delay", "utilisation": "utilisation"}
+COMPARED = {"mean_jct_s": "mean JCT", "mean_waiting_s": "mean waiting", "utilisation": "utilisation"}
 """What a calibration compares."""
+AGREES_WITHIN = 0.2
+"""A replay agrees with what happened if its mean waiting differs by this part of it at most ..."""
+AGREES_WITHIN_S = 60.0
+"""... or by so many seconds."""
 
 
 def calibration(
     records: Sequence[Record], site_policy: str | None = None, window: Window | None = None
 ) -> Calibration:
-    """Compare the run of `site_policy` with the observed row among `records`."""
+    """Compare the run of `site_policy` with the observed row among `records`: a verdict, then the numbers."""
     observed = next((record for record in records if record.observed), None)
     site = [record for record in records if record.policy == site_policy and not record.observed]
     if observed is None:
@@ -180,18 +195,35 @@ def calibration(
         return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
     truth, ours = summarise(observed, window), spread([summarise(record, window) for record in site])
     errors = {key: _error(_mean(ours[key]), truth[key]) for key in COMPARED}
+    verdict = _verdict(site_policy, _mean(ours["mean_waiting_s"]), truth["mean_waiting_s"])
     parts = [
         f"{name} {words(_mean(ours[key]), METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
-        f" ({_signed(errors[key])})"
         for key, name in COMPARED.items()
     ]
-    text = f"Calibration: the site's own policy {site_policy!r}, simulated against observed: "
-    return Calibration(text + ", ".join(parts) + ".", site_policy, errors)
+    text = f"Calibration: {verdict} Replayed against observed: {', '.join(parts)}."
+    return Calibration(text, site_policy, errors)
+
+
+def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
+    """Whether the replay waits as the site's jobs did, and what to try if it does not."""
+    replay = f"a replay of the site's own policy, {policy!r},"
+    if ours_s is None or truth_s is None:
+        return f"{replay} finished no job, so nothing can be compared."
+    if abs(ours_s - truth_s) <= max(AGREES_WITHIN * truth_s, AGREES_WITHIN_S):
+        return f"{replay} waits about as long as your jobs did: the other rows can be set against observed."
+    if ours_s < truth_s:
+        less = factor_words(ours_s / truth_s).replace("shorter", "less")
+        return (
+            f"{replay} waits {less} than your jobs did, so what is gained over observed is overstated: the "
+            "site had fewer GPUs at hand, or held jobs back by rules that are not replayed. Try --cluster "
+            "with the site's real nodes and partitions, or --site-policy fifo."
+        )
+    more = f"{factor_words(ours_s / truth_s)} than your jobs did" if truth_s else "where your jobs did not"
+    return (
+        f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
+        "site's, or its policy lets more jobs pass. Try a larger --cluster, or --site-policy fifo:skip=yes."
+    )
 
 
 def _error(ours: float | None, truth: float | None) -> float | None:
     return ours / truth - 1 if ours is not None and truth else None
-
-
-def _signed(error: float | None) -> str:
-    return "not comparable" if error is None else f"{100 * error:+.1f}%"

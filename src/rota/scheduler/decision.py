@@ -36,16 +36,22 @@ class Event(IntFlag):
     ANY = 127
 
 
-@dataclass(slots=True)
+# As in `world`: each call makes one of both, and written out `__init__` is compiled.
+
+
+@dataclass(slots=True, init=False)
 class Wake:
     """When to call the policy again."""
 
-    at_s: float = math.inf
+    at_s: float
     """At this moment, whatever happens."""
-    on: Event = Event.ANY
+    on: Event
     """On these events."""
-    if_waiting: bool = False
+    if_waiting: bool
     """Only while some job waits; without waiting jobs even `at_s` does not wake it."""
+
+    def __init__(self, at_s: float = math.inf, on: Event = Event.ANY, if_waiting: bool = False) -> None:
+        self.at_s, self.on, self.if_waiting = at_s, on, if_waiting
 
 
 class Ranking(Protocol):
@@ -63,7 +69,7 @@ class Ranking(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Decision:
     """Desired state: a job it does not name keeps what it has.
 
@@ -71,25 +77,49 @@ class Decision:
     """
 
     memory: Memory
-    grants: Sequence[Grant] = ()
+    grants: Sequence[Grant]
     """What each named job shall hold from now on."""
-    preempt: Sequence[int] = ()
+    preempt: Sequence[int]
     """Running jobs that shall hold nothing."""
-    leave: Leave = Leave.CHECKPOINT
+    leave: Leave
     """How the preempted jobs leave."""
-    reject: Mapping[int, str] = field(default_factory=dict)
+    reject: Mapping[int, str]
     """Waiting jobs that are refused, with the reason."""
-    cancel: Mapping[int, str] = field(default_factory=dict)
+    cancel: Mapping[int, str]
     """Jobs that are ended, with the reason."""
-    reservations: Sequence[Reservation] | None = None
+    reservations: Sequence[Reservation] | None
     """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
-    wake: Wake = field(default_factory=Wake)
-    reasons: Mapping[int, Constraint] = field(default_factory=dict)
+    wake: Wake
+    reasons: Mapping[int, Constraint]
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
-    is_cut: bool = False
+    is_cut: bool
     """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
-    ranking: Ranking | None = field(default=None, compare=False, repr=False)
+    ranking: Ranking | None = field(compare=False, repr=False)
     """Answers why a job waits, when somebody asks; no part of what is decided."""
-    otherwise: Constraint | None = field(default=None, compare=False, repr=False)
+    otherwise: Constraint | None = field(compare=False, repr=False)
     """What keeps a job waiting if nothing else does: the policy's own rule in a sentence, for such as let
     jobs take turns or cut the cluster into parts; no part of what is decided either."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        grants: Sequence[Grant] = (),
+        preempt: Sequence[int] = (),
+        leave: Leave = Leave.CHECKPOINT,
+        reject: Mapping[int, str] | None = None,
+        cancel: Mapping[int, str] | None = None,
+        reservations: Sequence[Reservation] | None = None,
+        wake: Wake | None = None,
+        reasons: Mapping[int, Constraint] | None = None,
+        is_cut: bool = False,
+        ranking: Ranking | None = None,
+        otherwise: Constraint | None = None,
+    ) -> None:
+        self.memory = memory
+        self.grants, self.preempt, self.leave = grants, preempt, leave
+        self.reject = {} if reject is None else reject
+        self.cancel = {} if cancel is None else cancel
+        self.reservations = reservations
+        self.wake = Wake() if wake is None else wake
+        self.reasons = {} if reasons is None else reasons
+        self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise

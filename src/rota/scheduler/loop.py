@@ -155,13 +155,21 @@ class Loop:
         for row, phase in batch.settled:
             state.withdraw(row, phase)
             self.recorder.left(row, phase, state.now)
+        if batch.held:
+            self._hold(batch)
+        else:
+            for row in batch.arrived:
+                self._arrive(row, None)
+        for row in batch.released:
+            state.release(row)
+
+    def _hold(self, batch: Batch) -> None:
+        """Some of those that arrive, or wait, are held."""
         held = dict(batch.held)
         for row in batch.arrived:
             self._arrive(row, held.pop(row, None))
         for row, why in held.items():
-            state.hold(row, why)
-        for row in batch.released:
-            state.release(row)
+            self.state.hold(row, why)
 
     def _arrive(self, row: int, why_held: str | None) -> None:
         if why_held is not None:
@@ -336,9 +344,11 @@ class Loop:
         self._noted = len(state.log)
         if begin == self._noted or not state.waiting.n:
             return
-        started = {grant.job for grant in decision.grants} if decision.grants else ()
-        for row in state.log[begin:]:
-            if row in state.waiting and row not in started and not state.starts.item(row):
+        starts, waiting = state.starts, state.waiting
+        fresh = [row for row in state.log[begin:] if not starts.item(row) and row in waiting]
+        started = {grant.job for grant in decision.grants} if fresh else ()
+        for row in fresh:
+            if row not in started:
                 self.recorder.waits(snapshot, decision, row)
 
     def _adopt(self, decision: Decision) -> None:

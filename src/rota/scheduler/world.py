@@ -31,57 +31,97 @@ class How(StrEnum):
     RUNNING = "running"  # the run ended before the job did
 
 
-class Ended(NamedTuple):
+# One or more of these three are made at each event.  Written out, `__init__` is compiled; that of a dataclass
+# never is, nor is a named tuple's.
+
+
+@dataclass(slots=True, init=False)
+class Ended:
     """A job, or one attempt of it, stopped by itself."""
 
     row: int
     how: How
     phase: Phase
     """PENDING if it is to be tried again."""
-    at_s: float | None = None
+    at_s: float | None
     """When it stopped, if that became known later: what it held since then was of no use to it."""
 
+    def __init__(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> None:
+        self.row, self.how, self.phase, self.at_s = row, how, phase, at_s
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class Batch:
     """Everything that happened at one moment."""
 
     now: float
     cause: int
     """`Event` flags, as a plain integer."""
-    arrived: Sequence[int] = ()
+    arrived: Sequence[int]
     """Rows submitted, ascending."""
-    ended: Sequence[Ended] = ()
-    lost: Sequence[int] = ()
+    ended: Sequence[Ended]
+    lost: Sequence[int]
     """Nodes lost."""
-    back: Sequence[int] = ()
+    back: Sequence[int]
     """Nodes that returned."""
-    withdrawn: Sequence[int] = ()
+    withdrawn: Sequence[int]
     """Waiting or held jobs that are cancelled: by their users, or with their group."""
-    settled: Sequence[tuple[int, Phase]] = ()
+    settled: Sequence[tuple[int, Phase]]
     """Waiting or held jobs that are over: what was on its way out ended by itself before it was gone."""
-    held: Sequence[tuple[int, str]] = ()
+    held: Sequence[tuple[int, str]]
     """Jobs, waiting or just arrived, that no policy shall see for now, with what they wait for."""
-    released: Sequence[int] = ()
+    released: Sequence[int]
     """Held jobs that wait for devices again."""
-    drained: Sequence[int] = ()
+    drained: Sequence[int]
     """Nodes that take no new jobs; those on them run on."""
-    closed: Sequence[int] = ()
+    closed: Sequence[int]
     """Devices that are not healthy."""
-    opened: Sequence[int] = ()
+    opened: Sequence[int]
     """Devices that are healthy again."""
 
+    def __init__(
+        self,
+        now: float,
+        cause: int,
+        arrived: Sequence[int] = (),
+        ended: Sequence[Ended] = (),
+        lost: Sequence[int] = (),
+        back: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+        settled: Sequence[tuple[int, Phase]] = (),
+        held: Sequence[tuple[int, str]] = (),
+        released: Sequence[int] = (),
+        drained: Sequence[int] = (),
+        closed: Sequence[int] = (),
+        opened: Sequence[int] = (),
+    ) -> None:
+        self.now, self.cause, self.arrived, self.ended = now, cause, arrived, ended
+        self.lost, self.back, self.withdrawn, self.settled = lost, back, withdrawn, settled
+        self.held, self.released = held, released
+        self.drained, self.closed, self.opened = drained, closed, opened
 
-class Change(NamedTuple):
+
+@dataclass(slots=True, init=False)
+class Change:
     """One step of carrying out a decision; stops come before starts."""
 
     row: int
     old: Grant | None
     new: Grant | None
-    leave: Leave = Leave.CHECKPOINT
-    stays: bool = True
+    leave: Leave
+    stays: bool
     """False if nothing of the job may stay in host memory: others need it.  With neither `old` nor `new` the
     job is suspended already, and leaves memory."""
+
+    def __init__(
+        self,
+        row: int,
+        old: Grant | None,
+        new: Grant | None,
+        leave: Leave = Leave.CHECKPOINT,
+        stays: bool = True,
+    ) -> None:
+        self.row, self.old, self.new, self.leave, self.stays = row, old, new, leave, stays
 
 
 class Refusal(NamedTuple):

@@ -85,10 +85,25 @@ class Free:
             counts ^= 1 << top
         return -1
 
+    def within(self, nodes: int) -> int:
+        """Free devices on the nodes of a mask."""
+        total, counts = 0, self.nonempty & ~1
+        while counts:
+            low = counts & -counts
+            gpus = low.bit_length() - 1
+            total += gpus * (self.buckets[gpus] & nodes).bit_count()
+            counts ^= low
+        return total
+
     def take(self, node: int, gpus: int) -> tuple[int, ...]:
         """Take the `gpus` lowest free devices of `node`; it must have them."""
         bits = self.devices[node]
         base = self.first[node] - 1
+        if gpus == 1:
+            low = bits & -bits
+            self.devices[node] = bits ^ low
+            self._recount(node, self.count[node] - 1)
+            return (base + low.bit_length(),)
         taken = []
         for _ in range(gpus):
             low = bits & -bits

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
 
 from rota.model.cluster import Cluster
-from rota.model.grants import UNLIMITED, Grant, Role
+from rota.model.grants import Grant, Role, is_unlimited
 from rota.model.jobs import JobTable
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
@@ -167,7 +167,7 @@ class Occupancy:
         else:
             for device in grant.devices:
                 self._claim(device, grant, 1)
-        if grant[8:] != UNLIMITED:
+        if not is_unlimited(grant):
             self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(grant, 1.0)
@@ -189,7 +189,7 @@ class Occupancy:
 
     def adjust(self, old: Grant, new: Grant) -> None:
         """Who holds `old` goes on where he is under `new`, with other limits."""
-        if new[8:] != UNLIMITED:
+        if not is_unlimited(new):
             self.counts_hosts = True
         if self.counts_hosts:
             self._hosts(old, -1.0)

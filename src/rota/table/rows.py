@@ -49,6 +49,6 @@ class RowSet:
     def sorted(self) -> Ints:
         """The rows in order of submission, read-only."""
         if self._sorted is None:
-            self._sorted = np.sort(self.rows)
+            self._sorted = np.sort(self.rows) if self.n > 1 else self.rows.copy()
             self._sorted.flags.writeable = False
         return self._sorted

@@ -80,6 +80,7 @@ class State:
     def _stand_on(self, cluster: Cluster) -> None:
         """What the cluster decides; nobody holds anything on it yet."""
         self.cluster = cluster
+        self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
         self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
@@ -388,7 +389,7 @@ class State:
         """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
         return (
             not self.special
-            and not self.cluster.tenants
+            and not self._has_tenants
             and not self.occupancy.sharers
             and not self.occupancy.down
         )

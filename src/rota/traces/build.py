@@ -27,10 +27,14 @@ class Oddities:
     ids: Sequence[str]
     """Job id of each row; where one comes again, `~2`, `~3` ... is appended, and that is noted."""
     noted: list[OddRows] = field(default_factory=list)
+    repeats: bool = False
+    """True if rows of one id are no oddity here, and all keep it."""
     dropped: Bools = field(init=False)
 
     def __post_init__(self) -> None:
         self.dropped = np.zeros(len(self.table), dtype=np.bool_)
+        if self.repeats:
+            return
         given = self.ids
         self.ids = unique(given)
         again = np.array([old != new for old, new in zip(given, self.ids, strict=True)], dtype=np.bool_)
@@ -119,7 +123,7 @@ def _from_zero(trace: Trace, zone: str) -> Trace:
     return replace(
         trace,
         jobs=replace(trace.jobs, submit_s=read_only(trace.jobs.submit_s - epoch)),
-        observed=seen and RecordedRun(seen.start_s - epoch, seen.end_s - epoch),
+        observed=seen and replace(seen, start_s=seen.start_s - epoch, end_s=seen.end_s - epoch),
         facts={**trace.facts, "epoch": stamp, "time_zone": zone},
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,16 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.model.trace import Trace
 from rota.traces.lucid import read_vcs
 from rota.traces.openb import read_nodes
+from rota.traces.recorded_nodes import recorded_nodes
 from rota.traces.source import load
 
 
 @dataclass(frozen=True)
 class PeakDemand:
-    """The most GPUs of each type that jobs of a trace hold at one moment."""
+    """The most GPUs that jobs of a trace hold at one moment, of each type and in all."""
 
     gpus_by_type: Mapping[str, int]
+    gpus: int
     why: str
     """One sentence: what was swept."""
 
@@ -31,7 +34,8 @@ def peak_demand(trace: Trace) -> PeakDemand:
     """Most GPUs held at once, by type.
 
     Uses the recorded starts and ends where the trace has them; otherwise every job runs from its
-    submission, as if nothing ever waited.  A job that may run on several types counts for the first.
+    submission, as if nothing ever waited.  A job counts for the type it ran on, if that was recorded, else
+    for the first of those that it accepts.
     """
     jobs = trace.jobs
     began_s, ended_s, held, why = _held(trace)
@@ -44,7 +48,9 @@ def peak_demand(trace: Trace) -> PeakDemand:
             swept = sweep_peak(began_s[of_type], ended_s[of_type], wanted_gpus[of_type])
             # A job that ends at once still has to fit.
             peaks[name] = max(int(np.ceil(swept - 1e-9)), int(jobs.gpus[of_type].max()))
-    return PeakDemand(peaks, why)
+    rows = held & (jobs.gpus > 0)
+    in_all = int(np.ceil(sweep_peak(began_s[rows], ended_s[rows], wanted_gpus[rows]) - 1e-9))
+    return PeakDemand(peaks, max([in_all, *peaks.values()]), why)
 
 
 def sweep_peak(began_s: Floats, ended_s: Floats, amount: Floats) -> float:
@@ -61,6 +67,8 @@ def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
     if trace.observed is not None:
         began_s = trace.observed.start_s
         ended_s = np.where(np.isfinite(trace.observed.end_s), trace.observed.end_s, began_s + run_s)
+        # A job of several attempts held nothing between them.
+        ended_s = np.where(run_s > 0, np.fmin(ended_s, began_s + run_s), ended_s)
         ran = np.isfinite(began_s) & np.isfinite(ended_s)
         if ran.any():
             return began_s, np.maximum(ended_s, began_s), ran, "peak of GPUs held in the recorded run"
@@ -70,17 +78,28 @@ def _held(trace: Trace) -> tuple[Floats, Floats, Bools, str]:
 
 
 def _types(trace: Trace) -> tuple[Ints, tuple[str, ...]]:
-    """Type code of each job, the lowest it accepts, and the names of the codes."""
-    names = tuple(trace.jobs.type_names) or (ANY_TYPE,)
+    """Type code of each job, of what it ran on or else the lowest it accepts, and the names of the codes."""
+    ran_on = trace.observed.types if trace.observed else {}
+    names = tuple(dict.fromkeys([*trace.jobs.type_names, *ran_on.values()])) or (ANY_TYPE,)
     masks = trace.jobs.gpu_types
     lowest_bit = masks & -masks
-    return np.log2(np.maximum(lowest_bit, 1)).astype(np.int64), names
+    codes: Ints = np.log2(np.maximum(lowest_bit, 1)).astype(np.int64)
+    place = {name: code for code, name in enumerate(names)}
+    for row, name in ran_on.items():
+        codes[row] = place[name]
+    return codes, names
 
 
 def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
-    """A cluster of equal nodes that holds the trace's peak demand; `peak_demand` says why."""
+    """The nodes that the trace's jobs ran on, or equal nodes that hold its peak demand (`peak_demand`)."""
     if gpus_per_node < 1:
         raise InputError(f"a node of {gpus_per_node} GPUs cannot hold jobs; expected at least 1 per node")
+    recorded = recorded_nodes(trace)
+    if any(shape.gpus for shape in recorded):
+        return Cluster.build(recorded)
+    stated = _stated_nodes(trace, gpus_per_node)
+    if stated:
+        return Cluster.build(stated)
     peak = peak_demand(trace)
     if not peak.gpus_by_type:
         raise InputError(f"{trace.source} has no job with GPUs; give a cluster instead of auto")
@@ -90,6 +109,28 @@ def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
             for name, gpus in peak.gpus_by_type.items()
         ]
     )
+
+
+def _stated_nodes(trace: Trace, gpus_per_node: int) -> list[NodeShape]:
+    """The nodes that the head of a log in Standard Workload Format states; none if it does not.
+
+    Where processors do not divide among the nodes, or nodes are not stated, they are nodes of `gpus_per_node`
+    and one of the rest.
+    """
+    if trace.format != "swf":
+        return []
+    processors, nodes = (_leading_number(trace.facts.get(name)) for name in ("MaxProcs", "MaxNodes"))
+    if nodes and processors and processors % nodes == 0:
+        return [NodeShape(count=nodes, gpus=processors // nodes)]
+    whole, rest = divmod(processors, gpus_per_node)
+    shapes = [(whole, gpus_per_node), (int(rest > 0), rest)]
+    return [NodeShape(count=count, gpus=gpus) for count, gpus in shapes if count]
+
+
+def _leading_number(said: object) -> int:
+    """The number that a header line begins with; 0 if there is none."""
+    match = re.match(r"\s*(\d+)", str(said))
+    return int(match[1]) if match else 0
 
 
 def cluster_from(text: str, trace: Trace | None = None) -> Cluster:

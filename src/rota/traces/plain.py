@@ -5,7 +5,7 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
           attempts, joined by ;), held_s (from submission until it could have started, whoever schedules),
-          start_s and end_s (observed)
+          start_s and end_s (observed), ran_on (names of its nodes, joined by |) and ran_type (of its GPUs)
 Units     as the names say
 Times     kept as they are: seconds from any origin
 Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
@@ -44,7 +44,18 @@ from rota.traces.source import TraceSource
 from rota.traces.table import Table, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
-OTHERS = ("job_id", "gpu_type", "iterations", "outcome", "failures_s", "held_s", "start_s", "end_s")
+OTHERS = (
+    "job_id",
+    "gpu_type",
+    "iterations",
+    "outcome",
+    "failures_s",
+    "held_s",
+    "start_s",
+    "end_s",
+    "ran_on",
+    "ran_type",
+)
 """What stands beside the columns of a job."""
 _HEAD = "#rota "
 _BESIDE = ".rota.json"
@@ -259,7 +270,7 @@ def _run_times(cell: str) -> tuple[float, ...]:
 
 
 def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
-    if not (table.has("start_s") or table.has("end_s")):
+    if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type")):
         return None
 
     def moments(name: str) -> Floats:
@@ -270,7 +281,13 @@ def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
     began_s, ended_s = moments("start_s"), moments("end_s")
     odd.note("recorded start before submission", "kept", began_s < table.floats("submit_s", low=-np.inf))
     odd.note("recorded end before start", "kept", ended_s < began_s)
-    return RecordedRun(began_s, ended_s)
+    nodes = {row: tuple(cell.split("|")) for row, cell in _filled(table, "ran_on")}
+    return RecordedRun(began_s, ended_s, nodes, dict(_filled(table, "ran_type")))
+
+
+def _filled(table: Table, name: str) -> list[tuple[int, str]]:
+    """Row and text of the cells of a column that say something; none if there is no such column."""
+    return [(row, cell) for row, cell in enumerate(table.text(name)) if cell] if table.has(name) else []
 
 
 def _deadlines(table: Table) -> dict[int, tuple[Deadline, ...]]:

@@ -26,20 +26,29 @@ class TraceFormat:
     """A small file of this format, made up by us."""
     matches: Matcher
     read: Reader
+    command: str = ""
+    """What to type at the site to get such a file, if one command gives it."""
 
+
+_LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")
+"""How files of LSF begin: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
+_FROM_LSF = (
+    "a CSV with submit_s, gpus and duration_s, made of what `bjobs -u all -a -json -o 'jobid user queue stat "
+    "submit_time start_time finish_time run_time gpu_num'` prints"
+)
 
 _FORMATS: dict[str, TraceFormat] = {}
 
 
 def trace_format(
-    name: str, *, description: str, recognised: str, matches: Matcher, example: str
+    name: str, *, description: str, recognised: str, matches: Matcher, example: str, command: str = ""
 ) -> Callable[[Reader], Reader]:
     """Register the decorated function as the reader of format `name`."""
 
     def register(read: Reader) -> Reader:
         if name in _FORMATS:
             raise ValueError(f"two readers register the trace format {name!r}")
-        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read)
+        _FORMATS[name] = TraceFormat(name, description, recognised, example, matches, read, command)
         return read
 
     return register
@@ -60,20 +69,24 @@ def formats() -> tuple[TraceFormat, ...]:
     return tuple(_FORMATS[name] for name in sorted(_FORMATS))
 
 
+def format_named(name: str, field: str | None = "--format") -> TraceFormat:
+    """The format called `name`; InputError, which names `field`, if there is none."""
+    if name not in _FORMATS:
+        expected = "one of " + ", ".join(sorted(_FORMATS))
+        raise InputError.at(f"{name!r} is not a trace format", field=field, expected=expected)
+    return _FORMATS[name]
+
+
 def find(source: TraceSource, name: str | None) -> TraceFormat:
     """The format called `name`, or the one that `source` is in."""
     if name is not None:
-        if name not in _FORMATS:
-            raise InputError.at(
-                f"{name!r} is not a trace format",
-                field="--format",
-                expected="one of " + ", ".join(sorted(_FORMATS)),
-            )
-        return _FORMATS[name]
+        return format_named(name)
     for format in formats():
         if format.matches(source):
             return format
     start = source.opening[0][:60] if source.opening else ""
+    if start.startswith(_LSF):
+        raise InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
     raise InputError.at(
         f"the format is not recognised (the file begins with {start!r})",
         file=source.file,

@@ -1,19 +1,25 @@
-"""Slurm accounting dumps: `sacct --allusers --allocations --parsable2` with at least the fields below.
+"""Slurm accounting dumps: `sacct --allusers --duplicates --parsable2`, with the fields of `COMMAND`.
 
 From      any Slurm site; no privileges needed beyond seeing other users' jobs
-Columns   JobIDRaw | JobID, Submit, Start, End, State, and ElapsedRaw (s; else End - Start); optional:
-          User, Account, Partition, JobName, TimelimitRaw (min) | Timelimit, ReqTRES, AllocTRES,
-          Restarts
-Form      a header, fields joined by |, with or without a | at the end of the line
+Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; optional: ElapsedRaw | Elapsed
+          (else End - Start), Eligible, User, Account, Partition, QOS, Priority, NodeList, JobName,
+          TimelimitRaw (min) | Timelimit, Restarts, Cluster, TRESUsageInTot | TRESUsageInMax | TRESUsageInAve
+Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
 Times     local stamps without zone; shifted: the first submission is at 0
-GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is
-          a constraint of the job; a type only in AllocTRES is what it happened to get
-Odd       job steps; CPU jobs; cancelled while waiting; jobs still waiting or running at the time of the
-          dump; timeouts; requeued jobs, whose earlier attempts a dump without duplicates leaves out
-Handling  steps dropped; CPU jobs kept; cancelled while waiting: kept with duration 0; waiting: dropped;
-          running: kept, with the time elapsed so far; TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL and
-          DEADLINE count as FAILED, PREEMPTED and REVOKED as CANCELLED; requeued: kept as one attempt.
-          The tenant is `account/user`, the group the job name
+GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
+          constraint of the job; the type it ran on is the one in AllocTRES, else that of its nodes, else that
+          of its partition, as other jobs tell them
+Nodes     those of NodeList are where it ran; its partition is a node set: a label of the nodes on which the
+          partition's jobs ran
+Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
+Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
+Rows      several rows of one job are its attempts (`sacct_attempts`); steps only tell what their job used
+Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
+          or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
+Handling  steps: their usage goes to `facts["usage"]`; earlier attempts fail; cancelled while waiting: kept
+          with duration 0; waiting: dropped; running: kept, with the time elapsed so far; TIMEOUT, NODE_FAIL,
+          OUT_OF_MEMORY, BOOT_FAIL, LAUNCH_FAILED and DEADLINE count as FAILED, PREEMPTED and REVOKED as
+          CANCELLED.  The tenant is `account/user`, the group the job name
 """
 
 from __future__ import annotations
@@ -24,14 +30,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rota.errors import InputError
 from rota.model.columns import Array, Floats, Ints
 from rota.model.jobs import Outcome, RecordedRun, Truth
-from rota.model.trace import OddRows, Trace
+from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
+from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
+from rota.traces.sacct_attempts import Attempts
+from rota.traces.sacct_priority import levels_of
+from rota.traces.sacct_rows import COMMAND, ID, jobs_of, read_rows
 from rota.traces.source import TraceSource
-from rota.traces.table import MOST, Table, encode, is_blank, read_table
+from rota.traces.table import MOST, Table, encode, is_blank
 from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
 
 MINUTE_S = 60.0
@@ -40,131 +49,182 @@ WAITING, RUNNING = -1, -2
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
     **dict.fromkeys(
-        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"), Outcome.FAILED
+        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE"),
+        Outcome.FAILED,
     ),
     **dict.fromkeys(("CANCELLED", "PREEMPTED", "REVOKED"), Outcome.CANCELLED),
-    **dict.fromkeys(("PENDING", "REQUEUED"), WAITING),
-    **dict.fromkeys(("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING"), RUNNING),
+    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), WAITING),
+    **dict.fromkeys(
+        (
+            "RUNNING",
+            "SUSPENDED",
+            "COMPLETING",
+            "RESIZING",
+            "CONFIGURING",
+            "SIGNALING",
+            "STAGE_OUT",
+            "STOPPED",
+        ),
+        RUNNING,
+    ),
 }
-NO_LIMIT = ("unlimited", "partition_limit")
+NO_LIMIT = ("unlimited", "partition_limit", "invalid")
 _LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)(?:\.\d+)?")
+_STAMPS = ("Submit", "Start", "End")
 
 
 def _matches(source: TraceSource) -> bool:
-    header = set(source.header("|"))
-    return bool({"JobIDRaw", "JobID"} & header) and {"Submit", "State"} <= header
+    """Also what sacct prints by itself, so that people are told what to ask it for."""
+    if not source.opening:
+        return False
+    cells = [cell.strip() for cell in re.split(r"[|\t;,]| +", source.opening[0]) if cell.strip()]
+    return bool({"JobIDRaw", "JobID"} & set(cells)) and "State" in cells
 
 
 @trace_format(
     "sacct",
-    description="Slurm accounting: sacct --allocations --parsable2",
-    recognised="a header joined by | with JobIDRaw or JobID, Submit and State",
+    description="Slurm accounting: sacct --allusers --duplicates --parsable2",
+    recognised="a header joined by | with JobIDRaw or JobID, and State",
     matches=_matches,
-    example="JobIDRaw|User|Account|Submit|Start|End|ElapsedRaw|TimelimitRaw|State|ReqTRES|AllocTRES\n"
-    "11|ann|vision|2024-03-01T09:00:00|2024-03-01T09:05:00|2024-03-01T10:05:00|3600|120|COMPLETED|"
-    "cpu=8,gres/gpu=2,mem=64G|cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=64G\n",
+    command=COMMAND,
+    example="JobIDRaw|User|Account|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|NodeList|"
+    "ReqTRES|AllocTRES\n"
+    "11|ann|vision|gpu|2024-03-01T09:00:00|2024-03-01T09:00:00|2024-03-01T09:05:00|2024-03-01T10:05:00|3600|"
+    "120|COMPLETED|n[1-2]|cpu=8,gres/gpu=2,mem=64G|cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=64G\n",
 )
 def read(source: TraceSource) -> Trace:
-    table = _without_last_bar(read_table(source, separator="|", quoted=False))
-    table.require(table.first_of("JobIDRaw", "JobID"), "Submit", "Start", "End", "State")
-    table, steps = _without_steps(table)
-    odd = Oddities(table, ids_of(table, table.first_of("JobIDRaw", "JobID")), noted=steps)
+    rows = read_rows(source)
+    table, noted, usage = jobs_of(rows)
+    if not (table.has("ReqTRES") or table.has("AllocTRES")):
+        table.require("AllocTRES")
     states = _states(table)
-    start, end = (table.stamps(name, blank=True) for name in ("Start", "End"))
-    duration_s = _durations(table, odd, states, start, end)
+    submit_s, start_s, end_s = (table.stamps(name, blank=name != "Submit") for name in _STAMPS)
+    table.reject(end_s < start_s, "End", "{!r} is before Start", "a later time")
+    attempts = Attempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
+    jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
+    odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
+    states = states[attempts.is_last]
+    duration_s = _durations(jobs, odd, states, attempts)
     return finish(
         "sacct",
         odd,
         jobs={
-            "submit_s": table.stamps("Submit"),
-            "limit_s": _limits(table),
-            **_resources(table),
-            **_names(table),
+            "submit_s": submit_s[attempts.first],
+            "limit_s": _limits(jobs),
+            **_resources(jobs, ran, odd),
+            **_names(jobs),
+            **_node_sets(jobs),
+            **levels_of(jobs),
         },
-        truth=Truth.build(duration_s, outcome=np.where(states < 0, Outcome.COMPLETED, states)),
-        observed=RecordedRun(start, end),
-        facts={"duration": "seconds elapsed, time suspended included"},
+        truth=Truth.build(
+            duration_s,
+            outcome=np.where(states < 0, Outcome.COMPLETED, states),
+            held_s=_held(table, odd, attempts, submit_s),
+            failures=attempts.failures(),
+        ),
+        observed=_observed(ran, attempts),
+        facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
         zone="local time of the site, zone not recorded",
     )
 
 
-def _without_last_bar(table: Table) -> Table:
-    """The table without the nameless last column that `--parsable` makes."""
-    return Table(table.file, table.frame.drop(""), table.row) if table.has("") else table
-
-
-def _without_steps(table: Table) -> tuple[Table, list[OddRows]]:
-    """The table without job steps (`11.batch`, `11.0`), and the oddity that counts them."""
-    ids = table.text(table.first_of("JobIDRaw", "JobID"))
-    step = ids.str.contains(".", literal=True).to_numpy()
-    odd = Oddities(table, ids.to_list())
-    odd.drop("job step", "its job has a line of its own", step)
-    jobs = table.take(~step)
-    if not len(jobs):
-        raise InputError.at("there are only job steps", file=table.file, expected="sacct --allocations")
-    return jobs, odd.noted
-
-
 def _states(table: Table) -> Array:
-    """`Outcome`, WAITING or RUNNING of each job; `CANCELLED by 123` is CANCELLED."""
-    words = table.text("State").str.strip_chars().str.split(" ").list.first()
+    """`Outcome`, WAITING or RUNNING of each row; `CANCELLED by 123` is CANCELLED."""
+    words = table.text("State").str.strip_chars().str.split(" ").list.first().str.strip_chars_end("+")
     single = Table(table.file, table.frame.with_columns(words.alias("State")), table.row)
     return np.array(single.one_of("State", STATES))
 
 
-def _durations(table: Table, odd: Oddities, states: Array, start: Floats, end: Floats) -> Floats:
-    """Seconds run by each job, and the notes and drops that go with the states."""
-    table.reject(end < start, "End", "{!r} is before Start", "a later time")
-    has_elapsed = table.has("ElapsedRaw")
-    duration_s = table.floats("ElapsedRaw", blank=np.nan) if has_elapsed else end - start
-    unstarted = (states == Outcome.CANCELLED) & np.isnan(start)
+def _elapsed(table: Table, start_s: Floats, end_s: Floats) -> Floats:
+    """Seconds that each row ran; NaN if that is not recorded."""
+    if table.has("ElapsedRaw"):
+        return table.floats("ElapsedRaw", blank=np.nan)
+    if not table.has("Elapsed"):
+        return end_s - start_s
+    cells = table.text("Elapsed").str.strip_chars()
+    seconds = np.array([_clock(cell) for cell in cells])
+    table.reject(np.isnan(seconds) & ~is_blank(cells), "Elapsed", "{!r} is no run time", "days-hours:min:sec")
+    return seconds
+
+
+def _durations(jobs: Table, odd: Oddities, states: Array, attempts: Attempts) -> Floats:
+    """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
+    duration_s, started = attempts.elapsed_s.copy(), np.isfinite(attempts.start_s)
+    unstarted = (states == Outcome.CANCELLED) & ~started
     duration_s[unstarted] = 0.0
     odd.note("cancelled while waiting", "kept with duration 0", unstarted)
-    odd.drop("still waiting at the time of the dump", "how long it runs is not known", states == WAITING)
+    waiting = (states == WAITING) & ~started
+    odd.drop("still waiting at the time of the dump", "how long it runs is not known", waiting)
     odd.drop("no run time recorded", "how long it ran is not known", np.isnan(duration_s))
+    again = (states == WAITING) & ~odd.dropped
+    odd.note("waiting again at the time of the dump", "kept, ending as its last attempt did", again)
     running = (states == RUNNING) & ~odd.dropped
     odd.note("still running at the time of the dump", "kept, ending after the time elapsed", running)
-    odd.note("ended as TIMEOUT", "kept as failed", (table.text("State") == "TIMEOUT").to_numpy())
-    if table.has("Restarts"):
-        requeued = table.whole("Restarts", blank=0) > 0
-        odd.note("requeued", "kept as one attempt; earlier ones are not in the dump", requeued)
+    odd.note("ended as TIMEOUT", "kept as failed", (jobs.text("State") == "TIMEOUT").to_numpy())
+    several = np.isin(np.arange(len(jobs)), list(attempts.earlier)) & ~odd.dropped
+    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    if jobs.has("Restarts"):
+        requeued = (jobs.whole("Restarts", blank=0) > 0) & ~several & ~odd.dropped
+        odd.note("requeued", "kept as one attempt; sacct --duplicates gives the earlier ones", requeued)
+    if jobs.has("JobID"):
+        parts = jobs.text("JobID").str.contains("+", literal=True).to_numpy()
+        odd.note("part of a heterogeneous job", "kept as a job of its own", parts & ~odd.dropped)
     return duration_s
 
 
-def _resources(table: Table) -> dict[str, Any]:
-    """GPUs, CPU cores, memory and accepted GPU types from the TRES columns."""
-    if not table.has("ReqTRES"):
-        table.require("AllocTRES")
-    empty = pl.Series([""] * len(table), dtype=pl.String)
-    asked, given = (table.text(name) if table.has(name) else empty for name in ("ReqTRES", "AllocTRES"))
-    tres = [alloc or req for alloc, req in zip(given, asked, strict=True)]
+def _held(table: Table, odd: Oddities, attempts: Attempts, submit_s: Floats) -> Floats | float:
+    """Seconds from the first submission until the job was eligible for the first time."""
+    if not table.has("Eligible"):
+        return np.nan
+    held_s = (table.stamps("Eligible", blank=True) - submit_s)[attempts.first]
+    odd.note("eligible before submission", "kept, eligible at once", held_s < 0)
+    # A job that started was eligible by then, whatever a later `scontrol update` has left in the field.
+    return np.minimum(np.maximum(held_s, 0.0), np.nan_to_num(attempts.wait_s, nan=np.inf))
+
+
+def _tres(jobs: Table) -> tuple[list[str], list[str]]:
+    """What each job asked for and what it was given, as texts."""
+    empty = [""] * len(jobs)
+    asked, given = (jobs.text(n).to_list() if jobs.has(n) else empty for n in ("ReqTRES", "AllocTRES"))
+    return asked, given
+
+
+def _resources(jobs: Table, ran: Table, odd: Oddities) -> dict[str, Any]:
+    """GPUs, CPU cores, memory and accepted GPU types from the TRES columns; `ran` as in `_observed`."""
+    asked, given = _tres(jobs)[0], _tres(ran)[1]
+    gpus = _gpus(jobs, [a or r for a, r in zip(given, asked, strict=True)])
+    types = [gpu_types_in(text) for text in asked]
+    several = np.array([len(names) > 1 for names in types], dtype=np.bool_)
+    odd.note("asks for GPUs of several types", "kept, as GPUs of any one of them", several & ~odd.dropped)
+    pairs = list(zip(given, asked, strict=True))
     return {
-        "gpus": _gpus(table, tres),
-        "cpus": np.array([cpus_in(text) for text in tres]),
-        "memory_gib": np.array([memory_gib_in(text) for text in tres]),
-        **type_masks(pl.Series(["|".join(gpu_types_in(text)) for text in asked], dtype=pl.String)),
+        "gpus": gpus,
+        # What a site does not allocate stands in the request alone.
+        "cpus": np.array([cpus_in(a) or cpus_in(r) for a, r in pairs]),
+        "memory_gib": np.array([memory_gib_in(a) or memory_gib_in(r) for a, r in pairs]),
+        **type_masks(pl.Series(["|".join(names) for names in types], dtype=pl.String)),
     }
 
 
-def _gpus(table: Table, tres: list[str]) -> Ints:
+def _gpus(jobs: Table, tres: list[str]) -> Ints:
     """GPUs in each TRES text, refused if no machine could have so many."""
     gpus = [gpus_in(text) for text in tres]
-    column = table.first_of("AllocTRES", "ReqTRES")
+    column = jobs.first_of("AllocTRES", "ReqTRES")
     huge = np.array([count > MOST for count in gpus], dtype=np.bool_)
-    table.reject(huge, column, "{!r} has too many GPUs", f"at most {MOST}")
+    jobs.reject(huge, column, "{!r} has too many GPUs", f"at most {MOST}")
     return np.array(gpus, dtype=np.int64)
 
 
-def _limits(table: Table) -> Any:
+def _limits(jobs: Table) -> Any:
     """Run time stated at submission, in seconds; NaN if none or without limit."""
-    name = next((name for name in ("TimelimitRaw", "Timelimit") if table.has(name)), None)
+    name = next((name for name in ("TimelimitRaw", "Timelimit") if jobs.has(name)), None)
     if name is None:
         return np.nan
-    cells = table.text(name).str.strip_chars()
+    cells = jobs.text(name).str.strip_chars()
     free = is_blank(cells) | cells.str.to_lowercase().is_in(list(NO_LIMIT)).to_numpy()
     seconds = np.array([_clock(cell) for cell in cells])
     expected = "minutes" if name == "TimelimitRaw" else "days-hours:minutes:seconds"
-    table.reject(np.isnan(seconds) & ~free, name, "{!r} is not a time limit", expected)
+    jobs.reject(np.isnan(seconds) & ~free, name, "{!r} is not a time limit", expected)
     return seconds
 
 
@@ -179,13 +239,80 @@ def _clock(text: str) -> float:
     return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
-def _names(table: Table) -> dict[str, Any]:
+def _names(jobs: Table) -> dict[str, Any]:
     """Tenant `account/user` and group (job name), as far as the columns are there."""
     names: dict[str, Any] = {}
-    levels = [table.text(name) for name in ("Account", "User") if table.has(name)]
+    levels = [jobs.text(name) for name in ("Account", "User") if jobs.has(name)]
     if levels:
         paths = ["/".join(part for part in parts if part) or "default" for parts in zip(*levels, strict=True)]
         names["tenant"], names["tenant_names"] = encode(pl.Series("tenant", paths))
-    if table.has("JobName"):
-        names["group"], names["group_names"] = table.codes("JobName")
+    if jobs.has("JobName"):
+        names["group"], names["group_names"] = jobs.codes("JobName")
     return names
+
+
+def _node_sets(jobs: Table) -> dict[str, Any]:
+    """The partition of each job, or those that would do for it."""
+    if not jobs.has("Partition"):
+        return {}
+    cells = jobs.text("Partition").str.strip_chars().str.replace_all(",", "|", literal=True)
+    codes, names = encode(cells)
+    return {"node_set": codes, "node_set_names": names}
+
+
+def _observed(ran: Table, attempts: Attempts) -> RecordedRun:
+    """Starts and ends, nodes, and the type of GPUs that each job got, as far as that can be told.
+
+    `ran` holds the row of each job's last attempt that ran.
+    """
+    nodes, given = _nodes(ran), _tres(ran)[1]
+    types = {row: names[0] for row, text in enumerate(given) if len(names := gpu_types_in(text)) == 1}
+    several = {row for row, text in enumerate(given) if len(gpu_types_in(text)) > 1}
+    untyped = [row for row, text in enumerate(given) if gpus_in(text) and row not in types.keys() | several]
+    of_node = _only({(node, types[row]) for row in types for node in nodes.get(row, ())})
+    partitions = ran.text("Partition").to_list() if ran.has("Partition") else []
+    of_partition = _only({(partitions[row], name) for row, name in types.items()} if partitions else set())
+    for row in untyped:
+        kinds = {of_node.get(node, "") for node in nodes.get(row, ())}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        kind = kind or (of_partition.get(partitions[row], "") if partitions else "")
+        if kind:
+            types[row] = kind
+    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types)
+
+
+def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
+    """What stands beside each first of `pairs`, where it is always the same."""
+    kinds: dict[str, set[str]] = {}
+    for name, kind in pairs:
+        kinds.setdefault(name, set()).add(kind)
+    return {name: next(iter(of)) for name, of in kinds.items() if len(of) == 1}
+
+
+def _nodes(jobs: Table) -> dict[int, tuple[str, ...]]:
+    """Names of the nodes that each job ran on, for those that did."""
+    if not jobs.has("NodeList"):
+        return {}
+    cells = jobs.text("NodeList")
+    known: dict[str, tuple[str, ...]] = {}
+    for cell in cells.unique():
+        try:
+            known[cell] = nodes_in(cell)
+        except ValueError as error:
+            bad = (cells == cell).to_numpy()
+            problem = "{!r} " + str(error).replace("{", "{{").replace("}", "}}")
+            jobs.reject(bad, "NodeList", problem, "names such as gpu[01-04,07],login1")
+    return {row: known[cell] for row, cell in enumerate(cells) if known[cell]}
+
+
+def _facts(jobs: Table, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:
+    """What the steps used, and a word where nobody counts GPUs."""
+    facts: dict[str, object] = {}
+    ids = jobs.text(jobs.first_of(*ID)).str.strip_chars().to_list()
+    names = dict(zip(ids, odd.ids, strict=True))
+    used = {names[id]: said for id, said in usage.items() if id in names}
+    if used:
+        facts["usage"] = used
+    if not any(gpus_in(text) for texts in _tres(jobs) for text in texts):
+        facts["GPUs"] = "no job has any: the site may not count them (AccountingStorageTRES=gres/gpu)"
+    return facts

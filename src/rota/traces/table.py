@@ -135,6 +135,10 @@ class Table:
                 expected=expected,
             )
 
+    def rows(self, at: Ints) -> Table:
+        """The table of the rows `at`, in that order."""
+        return Table(self.file, self.frame[at], self.row[at])
+
     def take(self, keep: Bools) -> Table:
         """The table of the rows marked in `keep`."""
         return Table(self.file, self.frame.filter(pl.Series(keep)), self.row[keep])

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
-_GPU = re.compile(r"gres/gpu(?::([^=,]+))?=(\d+)")
-_AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d+(?:\.\d+)?)([KMGTP]?)")
+_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)(?=,|$)")
+_AMOUNT = re.compile(r"(?:^|,)(cpu|mem)=(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn]?)(?=,|$)", re.IGNORECASE)
+_USED = re.compile(r"(?:^|,)(mem|gres/gpumem|gres/gpuutil)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)")
 _GIB = {"K": 1 / 1024**2, "": 1 / 1024, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
+_BYTES_GIB = _GIB | {"": 1 / 1024**3}
 
 
 def gpus_in(tres: str) -> int:
@@ -21,16 +23,29 @@ def gpus_in(tres: str) -> int:
 
 
 def gpu_types_in(tres: str) -> tuple[str, ...]:
-    """GPU types named, sorted."""
-    return tuple(sorted({kind for kind, _ in _GPU.findall(tres) if kind}))
+    """GPU types named, sorted; those of which there are none are left out."""
+    return tuple(sorted({kind for kind, count in _GPU.findall(tres) if kind and int(count)}))
 
 
 def cpus_in(tres: str) -> float:
     """CPU cores; 0 if the text does not say."""
-    return next((float(number) for name, number, _ in _AMOUNT.findall(tres) if name == "cpu"), 0.0)
+    return next((float(number) for name, number, _ in _AMOUNT.findall(tres) if name.lower() == "cpu"), 0.0)
 
 
 def memory_gib_in(tres: str) -> float:
     """Host memory in GiB; 0 if the text does not say."""
     amounts = _AMOUNT.findall(tres)
-    return next((float(number) * _GIB[unit] for name, number, unit in amounts if name == "mem"), 0.0)
+    return next((float(n) * _GIB[unit.upper()] for name, n, unit in amounts if name.lower() == "mem"), 0.0)
+
+
+def usage_in(tres: str) -> dict[str, float]:
+    """What a step used: `memory_gib`, `gpu_memory_gib`, `gpu_utilisation` (1 is one GPU all the time).
+
+    Only what the text says; amounts without unit are bytes here, as Slurm writes usage.
+    """
+    used = {name: (float(number), unit) for name, number, unit in _USED.findall(tres)}
+    sizes = {"memory_gib": "mem", "gpu_memory_gib": "gres/gpumem"}
+    said = {key: used[n][0] * _BYTES_GIB[used[n][1]] for key, n in sizes.items() if n in used}
+    if "gres/gpuutil" in used:
+        said["gpu_utilisation"] = used["gres/gpuutil"][0] / 100
+    return said

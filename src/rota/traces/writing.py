@@ -21,7 +21,7 @@ from rota.errors import InputError
 from rota.model.atomic import replacing
 from rota.model.columns import Array
 from rota.model.job_columns import CODED, WORDED, deadlines_text
-from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome
+from rota.model.jobs import JOB_COLUMNS, JobTable, Outcome, RecordedRun
 from rota.model.trace import Trace
 from rota.traces.plain import beside, digest
 
@@ -88,6 +88,7 @@ def table_of(trace: Trace) -> pl.DataFrame:
     columns |= _truth_columns(trace)
     if trace.observed is not None:
         columns |= {"start_s": _blanked(trace.observed.start_s), "end_s": _blanked(trace.observed.end_s)}
+        columns |= _places(trace.observed, len(jobs))
     if jobs.deadlines:
         columns["deadlines"] = [
             deadlines_text(jobs.deadlines.get(row, ())) or None for row in range(len(jobs))
@@ -111,6 +112,16 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
     if truth.failures:
         runs = [truth.failures.get(row, ()) for row in range(len(trace))]
         columns["failures_s"] = [";".join(repr(float(run)) for run in times) or None for times in runs]
+    return columns
+
+
+def _places(seen: RecordedRun, n: int) -> dict[str, Any]:
+    """Where jobs ran, as far as that is known."""
+    columns: dict[str, Any] = {}
+    if seen.nodes:
+        columns["ran_on"] = ["|".join(seen.nodes.get(row, ())) or None for row in range(n)]
+    if seen.types:
+        columns["ran_type"] = [seen.types.get(row) for row in range(n)]
     return columns
 
 

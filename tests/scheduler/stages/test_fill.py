@@ -97,7 +97,9 @@ def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
 def test_placing_one_by_one_admits_the_same_where_any_gpu_will_do(midway: Midway) -> None:
     snapshot = midway.snapshot
     fit = Fitter(snapshot, consolidate)
-    grants, preempt = running_set_placed(midway.order, dict(snapshot.grants), fit.scratch(snapshot), fit)
+    order = order_of(midway, tracks_running=True, by_kind=True)
+    running = order.running.left()
+    grants, preempt = running_set_placed(order, running, snapshot.grants, fit.scratch(snapshot), fit)
     start = [grant.job for grant in grants if grant.job not in snapshot.grants]
     assert outcome(midway, start, preempt) == naive_running_set(midway)
     waiting = [row for row in midway.order if snapshot.waits(row)]

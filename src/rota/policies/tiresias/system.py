@@ -42,7 +42,6 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.levels import Levels, ServiceMetric
-from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import Place, Placement, fill_fragments, packed, packed_within
 from rota.scheduler.stages.priority import ByPriority, Drift
 from rota.solvers.gittins import Gittins
@@ -152,13 +151,13 @@ class DiscretisedQueues(ByPriority):
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         for row in self.levels.update(snapshot, memory):
-            self.order.move(snapshot, row)
+            self.move(snapshot, row)
         if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
         grants, preempt = self.choose(snapshot)
         while moved := self.levels.catch_up(snapshot, preempt):
             for row in moved:
-                self.order.move(snapshot, row)
+                self.move(snapshot, row)
             grants, preempt = self.choose(snapshot)
         at_s = self.levels.next_s(snapshot, grants, preempt)
         return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), ranking=self)
@@ -195,7 +194,7 @@ class GittinsQueues(DiscretisedQueues):
         if history is not self._history:
             self._history = history
             self._gittins = Gittins(history)
-            self.order = JobOrder(self.rank)
+            self.forget()
         return super().decide(snapshot, memory, wake)
 
     def rank(self, snapshot: Snapshot, rows: Any) -> Any:

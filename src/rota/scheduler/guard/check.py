@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rota.model.grants import AS_ASKED, Grant
+from rota.model.grants import Grant, is_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
@@ -57,7 +57,7 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
         row, devices = grant.job, grant.devices
         if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
             return False
-        if grant.share != 1.0 or grant.role or grant[5:] != AS_ASKED:
+        if not is_whole(grant):
             return False
         jobs.add(row)
         for device in devices:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rota.model.grants import UNLIMITED, Grant, Reservation, Role
+from rota.model.grants import Grant, Reservation, Role, is_unlimited
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.host_claims import HostClaims
 from rota.scheduler.guard.rules import Breach, breach
@@ -22,7 +22,7 @@ def check_claims(state: State, decision: Decision) -> list[Breach]:
     named = [*decision.preempt, *decision.cancel, *(grant.job for grant in decision.grants)]
     gone = [state.grants[row] for row in named if row in state.grants]
     claims = _Claims(state, gone)
-    limited = state.occupancy.counts_hosts or any(grant[8:] != UNLIMITED for grant in decision.grants)
+    limited = state.occupancy.counts_hosts or not all(map(is_unlimited, decision.grants))
     hosts = HostClaims(state, gone) if limited else None
     broken: list[Breach] = []
     for grant in decision.grants:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
@@ -12,6 +12,9 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import Place
 from rota.table.free import mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
+
+Room = Sequence[tuple[int, int]]
+"""Masks of nodes, with how many devices have to be wholly free on one of them."""
 
 _NONE: Set[int] = frozenset()
 
@@ -75,6 +78,13 @@ class Fitter:
         if devices is None:
             return None
         return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
+
+    def room_wanted(self, row: int) -> Room:
+        """Without so much room `row` finds no place; empty if counting devices does not tell."""
+        gpus = self.jobs.gpus.item(row)
+        if gpus == 0 or self.jobs.gpu_share.item(row) < 1.0:
+            return ()
+        return [(nodes, gpus) for nodes in self._nodes_by_type(row) if nodes]
 
     def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
         """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""

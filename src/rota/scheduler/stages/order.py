@@ -45,6 +45,10 @@ class SortedItems:
     def __len__(self) -> int:
         return len(self.items) - self.head
 
+    def left(self) -> list[Item]:
+        """What has not been consumed, in order."""
+        return self.items[self.head :]
+
     def add(self, item: Item) -> None:
         if not self.items or self.items[-1] < item:
             self.items.append(item)
@@ -91,8 +95,10 @@ class JobOrder:
         if rows is None or (self.by_kind and snapshot.jobs.table is not self._jobs):
             self._rebuild(snapshot)
             return
+        phase, items = snapshot.by_row.phase, self._items
         for row in rows:
-            self._place(snapshot, row)
+            if row in items or phase.item(row) <= _RUNNING:
+                self._place(snapshot, row)
 
     def _rebuild(self, snapshot: Snapshot) -> None:
         self._jobs = snapshot.jobs.table

@@ -22,7 +22,6 @@ from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
-from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
 
@@ -71,10 +70,11 @@ class ByPriority:
         self.spreads = placement in COUNT_ONLY
         self.by_count = by_count
         self.finish = finish
-        self.order = JobOrder(key, tracks_running=preemptive and drifts is Drift.NEVER, running_key=finish)
-        self.order_by_kind = JobOrder(key, by_kind=True)
-        self._numbered: JobTable | None = None  # the table that the numbers are of
-        self._number_of: list[int] = []
+        tracks = preemptive and drifts is Drift.NEVER
+        self.order = JobOrder(key, tracks_running=tracks, running_key=finish)
+        self.order_by_kind = JobOrder(key, tracks_running=tracks, running_key=finish, by_kind=True)
+        self._judged: JobTable | None = None  # the table that `_is_alike` is of
+        self._is_alike: list[bool] = []
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -86,11 +86,20 @@ class ByPriority:
     def choose(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         """Grants to begin and rows to preempt."""
         if self.drifts is Drift.ALWAYS:
-            self.order.forget()
-            self.order_by_kind.forget()
+            self.forget()
         if snapshot.plain and (self.by_count or self.placement in COUNT_ONLY):
             return self._by_count(snapshot)
         return self._by_place(snapshot)
+
+    def move(self, snapshot: Snapshot, row: int) -> None:
+        """The key of `row` has changed."""
+        self.order.move(snapshot, row)
+        self.order_by_kind.move(snapshot, row)
+
+    def forget(self) -> None:
+        """Read all keys anew when next asked."""
+        self.order.forget()
+        self.order_by_kind.forget()
 
     def stale(self, snapshot: Snapshot) -> list[int]:
         """Waiting rows whose keys have changed behind the back of this order."""
@@ -139,16 +148,24 @@ class ByPriority:
     def _rebuilt(self, snapshot: Snapshot, free: int) -> tuple[list[int], list[int]]:
         """Rows to start and to preempt; of drifting keys only as many are sorted as may be needed."""
         gpus_of = snapshot.gpus_of
-        steady = self.finish is not None and snapshot.is_steady
-        if steady or self.drifts is Drift.NEVER:
-            running = self.order.running.items[self.order.running.head :]
-            return running_set(self.order, running, free, gpus_of, snapshot.now if steady else None)[:2]
+        if self._is_tracked(snapshot):
+            return running_set(self.order, self.order.running.left(), free, gpus_of, self._ahead(snapshot))[
+                :2
+            ]
         rows = snapshot.running_unsorted
         keys = self.key(snapshot, rows)
         rebuilt = running_set(self.order, last_items(keys, rows, 48), free, gpus_of)
         if rebuilt.reached and len(rows) > 48:
             rebuilt = running_set(self.order, last_items(keys, rows, len(rows)), free, gpus_of)
         return rebuilt[:2]
+
+    def _is_tracked(self, snapshot: Snapshot) -> bool:
+        """True if the orders hold the running jobs by keys that are right."""
+        return self.drifts is Drift.NEVER or (self.finish is not None and snapshot.is_steady)
+
+    def _ahead(self, snapshot: Snapshot) -> float | None:
+        """By how much those keys are larger than the keys of waiting jobs."""
+        return snapshot.now if self.finish is not None else None
 
     def _placed(self, snapshot: Snapshot, rows: list[int], losers: list[int]) -> list[Grant]:
         """Devices for `rows`, on what is free once the losers are gone."""
@@ -178,37 +195,41 @@ class ByPriority:
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
             return admit_placed(order, scratch, fit, blocks), []
-        rows = snapshot.waiting.tolist() + snapshot.running.tolist()
-        order = sorted(rows, key=lambda row: (key(snapshot, row), row))
-        return running_set_placed(order, dict(snapshot.grants), scratch, fit, self._numbers(snapshot, fit))
+        by_kind = self.order_by_kind
+        by_kind.sync(snapshot)
+        alike = self._alike(snapshot, fit)
+        if self._is_tracked(snapshot):
+            running, ahead = by_kind.running.left(), self._ahead(snapshot)
+            return running_set_placed(by_kind, running, snapshot.grants, scratch, fit, alike, ahead)
+        rows = snapshot.running_unsorted
+        running = last_items(key(snapshot, rows), rows, len(rows))
+        return running_set_placed(by_kind, running, snapshot.grants, scratch, fit, alike)
 
-    def _numbers(self, snapshot: Snapshot, fit: Fitter) -> list[int]:
-        """Equal numbers for rows that `fit` places alike; none if it goes by more than their requests."""
+    def _alike(self, snapshot: Snapshot, fit: Fitter) -> list[bool]:
+        """By row: nobody of its kind finds a place where it found none.  Empty if none is so."""
         if type(fit) is not Fitter or snapshot.reservations:
             return []
         jobs = snapshot.jobs.table
-        if self._numbered is not jobs:
-            self._numbered, self._number_of = jobs, _monotone(jobs, snapshot.cluster)
-        return self._number_of
+        if self._judged is not jobs:
+            self._judged, self._is_alike = jobs, _monotone(jobs, snapshot.cluster)
+        return self._is_alike
 
     def fitter(self, snapshot: Snapshot) -> Fitter:
         """How single jobs are placed; policies with rules of their own replace it."""
         return Fitter(snapshot, self.place)
 
 
-def _monotone(jobs: JobTable, cluster: Cluster) -> list[int]:
-    """Kinds of requests, but one of its own for whoever may find a place although room has shrunk.
+def _monotone(jobs: JobTable, cluster: Cluster) -> list[bool]:
+    """False for whoever may find a place although room has shrunk.
 
     A node has to feed as many GPUs of a gang as are free on it: with fewer of them free, it may do again.
     """
-    numbers = request_kinds(jobs, cluster)
+    monotone = np.ones(len(jobs), dtype=bool)
     limits = ((jobs.cpus, cluster.node_cpus), (jobs.memory_gib, cluster.node_memory_gib))
     for needs, capacity in limits:
         if capacity.any():
-            own = np.flatnonzero((jobs.gpus > 1) & (needs > 0.0))
-            numbers[own] = -1 - own
-    kinds: list[int] = numbers.tolist()
-    return kinds
+            monotone &= (jobs.gpus <= 1) | (needs == 0.0)
+    return [bool(one) for one in monotone]
 
 
 def last_items(keys: Floats, rows: Ints, count: int) -> list[Item]:
@@ -217,4 +238,5 @@ def last_items(keys: Floats, rows: Ints, count: int) -> list[Item]:
         least = np.partition(keys, len(keys) - count)[len(keys) - count]
         kept = np.flatnonzero(keys >= least)
         keys, rows = keys[kept], rows[kept]
-    return sorted(zip(keys.tolist(), rows.tolist(), strict=True))
+    order = np.lexsort((rows, keys))
+    return list(zip(keys[order].tolist(), rows[order].tolist(), strict=True))

@@ -6,13 +6,14 @@ refuse.  A job fits if its placement succeeds on a scratch copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from heapq import heappop
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Protocol
 
 from rota.model.grants import Grant
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.order import Front
+from rota.scheduler.stages.fit import Fitter, Room
+from rota.scheduler.stages.order import Front, Item, JobOrder
 from rota.table.occupancy import Occupancy
 
 Fit = Callable[[Occupancy, int], Grant | None]
@@ -69,67 +70,144 @@ def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks |
 
 
 def running_set_placed(
-    order: Sequence[int],
-    present: dict[int, Grant],
+    order: JobOrder,
+    running: Sequence[Item],
+    present: Mapping[int, Grant],
     scratch: Occupancy,
     fit: Fitter,
-    numbers: Sequence[int] = (),
+    alike: Sequence[bool] = (),
+    ahead: float | None = None,
 ) -> tuple[list[Grant], list[int]]:
-    """New grants and rows to preempt when the running set is rebuilt along `order`.
+    """New grants and rows to preempt when the running set is rebuilt along the order of the key.
 
-    `order` holds waiting and running jobs; `present` what the running ones hold.  A running job keeps its
-    devices unless a job before it needs them; victims are taken from the end of the order, and what a
-    failed attempt evicted stays where it was.  With `numbers` (equal for rows that `fit` places alike), who
-    asks for the same as one that found no place is not tried: what is free, or may be freed, only shrinks.
+    `order` holds the waiting jobs by kind, `running` those that run in order, `present` what they hold;
+    `ahead` as in `running_set`.  A running job keeps its devices unless a job before it needs them; victims
+    are taken from the end of the order, and what a failed attempt evicted stays where it was.  Where a row
+    is `alike`, no other of its kind is tried once it found no place: what is free, or may be freed, only
+    shrinks.
     """
-    keeping = [row for row in order if row in present]  # still on their devices, in order
-    evicted: set[int] = set()
-    grants: dict[int, Grant] = {}
-    place_of = {row: place for place, row in enumerate(order)}
-    hopeless: set[int] = set()
-    for place, row in enumerate(order):
-        if row in present and row not in evicted:
+    rebuild = _Rebuild(running, present, scratch, fit, ahead)
+    fronts, passed = order.fronts(), dict[int, int]()
+    while fronts:
+        item, kind = fronts[0]
+        if kind == _EVICTED:
+            heappop(fronts)
+            rebuild.settle(item[1])
             continue
-        if hopeless and row not in evicted and numbers[row] in hopeless:
+        evicted = rebuild.place(item)
+        if evicted is None and alike and alike[item[1]]:
+            heappop(fronts)
             continue
-        behind = [r for r in keeping if place_of[r] > place]
-        grant, losers = _fit_evicting(row, behind, present, scratch, fit, evicted)
+        order.advance(fronts, passed)
+        for victim in evicted or ():
+            heappush(fronts, (victim, _EVICTED))
+    return rebuild.moved, rebuild.losers
+
+
+_EVICTED = -1
+"""In place of a kind: a running job that lost its devices earlier in the walk."""
+
+
+class _Rebuild:
+    """Who holds what so far, on the walk along the order."""
+
+    def __init__(
+        self,
+        running: Sequence[Item],
+        present: Mapping[int, Grant],
+        scratch: Occupancy,
+        fit: Fitter,
+        ahead: float | None,
+    ) -> None:
+        self.running, self.present, self.scratch, self.fit, self.ahead = running, present, scratch, fit, ahead
+        self.end = len(running)
+        """`running[:end]` still hold their devices."""
+        self.moved: list[Grant] = []
+        self.losers: list[int] = []
+        self._held = HeldFromEnd([present[row] for _, row in running], scratch)
+
+    def place(self, item: Item) -> list[Item] | None:
+        """Grant the waiting job its devices; returns who lost theirs to it, None if it finds no place.
+
+        Victims go one by one from the end until it fits; if it never does they keep what they have.
+        """
+        row, present = item[1], self.present
+        wanted = self.fit.room_wanted(row)
+        limit = item if self.ahead is None else (item[0] + self.ahead, row)
+        first = bisect_right(self.running, limit, 0, self.end)  # those from here on are behind it
+        if wanted and not self._held.may_give(wanted, first, self.end):
+            return None
+        grant, cut = self._fit(row, wanted), self.end
+        while grant is None and cut > first:
+            cut -= 1
+            self.scratch.release(present[self.running[cut][1]])
+            grant = self._fit(row, wanted)
         if grant is None:
-            if numbers:
-                hopeless.add(numbers[row])
-            continue
-        scratch.hold(grant)
-        grants[row] = grant
-        evicted.update(losers)
-        gone = set(losers)
-        keeping = [r for r in keeping if r not in gone]
-    moved = [grant for row, grant in grants.items() if present.get(row) != grant]
-    return moved, [row for row in order if row in evicted and row not in grants]
+            for place in range(self.end - 1, cut - 1, -1):
+                self.scratch.hold(present[self.running[place][1]])
+            return None
+        victims, self.end = self.running[cut : self.end], cut
+        self._enter(grant)
+        return [(key if self.ahead is None else key - self.ahead, victim) for key, victim in victims]
+
+    def settle(self, row: int) -> None:
+        """The turn of a job that lost its devices: it keeps them if they are free again, or finds others."""
+        scratch, old = self.scratch, self.present[row]
+        is_back = _is_free(scratch, old) and self.fit.admits(scratch, old)
+        grant = old if is_back else self._fit(row, self.fit.room_wanted(row))
+        if grant is None:
+            self.losers.append(row)
+        else:
+            self._enter(grant)
+
+    def _fit(self, row: int, wanted: Room) -> Grant | None:
+        """The grant of `row` on what is free; counting comes first, since it costs less."""
+        free = self.scratch.free
+        if wanted and not any(free.within(nodes) >= gpus for nodes, gpus in wanted):
+            return None
+        return self.fit(self.scratch, row)
+
+    def _enter(self, grant: Grant) -> None:
+        self.scratch.hold(grant)
+        if self.present.get(grant.job) != grant:
+            self.moved.append(grant)
 
 
-def _fit_evicting(
-    row: int,
-    behind: list[int],
-    present: dict[int, Grant],
-    scratch: Occupancy,
-    fit: Fitter,
-    evicted: set[int],
-) -> tuple[Grant | None, list[int]]:
-    """Place `row`, evicting from the end of `behind` one by one until it fits; undo if it never does."""
-    if row in evicted and _is_free(scratch, present[row]) and fit.admits(scratch, present[row]):
-        return present[row], []
-    grant = fit(scratch, row)
-    losers: list[int] = []
-    while grant is None and behind:
-        loser = behind.pop()
-        scratch.release(present[loser])
-        losers.append(loser)
-        grant = fit(scratch, row)
-    if grant is None:
-        for loser in losers:
-            scratch.hold(present[loser])
-        return None, []
-    return grant, losers
+class HeldFromEnd:
+    """GPUs on some nodes that the last so many running jobs hold: summed up as far as somebody asks."""
+
+    def __init__(self, grants: Sequence[Grant], scratch: Occupancy) -> None:
+        self.grants = grants
+        self.free = scratch.free
+        self._sums: dict[int, list[int]] = {}
+        """By nodes: GPUs held by the last job, the last two and so on."""
+
+    def may_give(self, wanted: Room, first: int, end: int) -> bool:
+        """True if free GPUs and those of `grants[first:end]` are enough on some nodes that are wanted."""
+        last = len(self.grants)
+        return any(
+            self.free.within(nodes) + self._of(nodes, last - first) - self._of(nodes, last - end) >= gpus
+            for nodes, gpus in wanted
+        )
+
+    def _of(self, nodes: int, count: int) -> int:
+        """GPUs on `nodes` that the last `count` jobs hold."""
+        sums = self._sums.setdefault(nodes, [0])
+        if len(sums) <= count:
+            last = len(self.grants)
+            for place in range(last - len(sums), last - count - 1, -1):
+                sums.append(sums[-1] + self._on(nodes, self.grants[place].devices))
+        return sums[count]
+
+    def _on(self, nodes: int, devices: tuple[int, ...]) -> int:
+        """How many of `devices` lie on `nodes`."""
+        node_of = self.free.node_of
+        if not devices:
+            return 0
+        node = node_of[devices[0]]
+        if node == node_of[devices[-1]]:  # they ascend: all lie on one node
+            return len(devices) if nodes >> node & 1 else 0
+        return sum([nodes >> node_of[device] & 1 for device in devices])
 
 
 def _is_free(scratch: Occupancy, grant: Grant) -> bool:

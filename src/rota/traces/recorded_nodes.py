@@ -1,0 +1,72 @@
+"""The nodes of a site, as far as the nodes that its jobs ran on tell them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+import numpy as np
+
+from rota.model.cluster import ANY_TYPE, NodeShape
+from rota.model.trace import Trace
+
+_Stretch = tuple[float, float, float]
+"""Begin, end and GPUs held on one node."""
+
+
+def recorded_nodes(trace: Trace) -> list[NodeShape]:
+    """Every node that a job of `trace` ran on, by name; none if the trace names no nodes.
+
+    GPUs     the most that jobs held there at one moment, rounded up to a power of two; a job on several nodes
+             held as many on each, and where they do not divide, only what it held on each for certain counts
+    Type     the one that most jobs got there
+    Labels   the node sets of the jobs that ran there
+    """
+    seen = trace.observed
+    if seen is None or not seen.nodes:
+        return []
+    stretches: dict[str, list[_Stretch]] = {}
+    types: dict[str, Counter[str]] = {}
+    labels: dict[str, dict[str, None]] = {}
+    run_s = trace.truth.run_s()
+    for row, nodes in sorted(seen.nodes.items()):
+        begin_s, end_s = seen.start_s.item(row), seen.end_s.item(row)
+        end_s = float(np.fmin(end_s, begin_s + run_s.item(row)))
+        gpus = trace.jobs.gpus.item(row) * trace.jobs.gpu_share.item(row)
+        each = gpus / len(nodes) if len(nodes) == 1 else float(gpus // len(nodes))
+        own = _labels(trace.jobs.name_of("node_set", row))
+        for node in nodes:
+            stretches.setdefault(node, []).append((begin_s, end_s, each))
+            labels.setdefault(node, {}).update(own)
+            if row in seen.types:
+                types.setdefault(node, Counter())[seen.types[row]] += 1
+    shapes = [
+        (_size(stretches[node]), _type(types.get(node)), tuple(sorted(labels[node])), node)
+        for node in sorted(stretches)
+    ]
+    return [
+        NodeShape(count=len(names), gpus=gpus, gpu_type=kind, names=names, labels=own)
+        for (gpus, kind, own), group in groupby(shapes, key=lambda shape: shape[:3])
+        for names in [tuple(shape[3] for shape in group)]
+    ]
+
+
+def _labels(node_set: str) -> dict[str, None]:
+    """A job that could have run under either of several labels says of no node which it has."""
+    return {} if "|" in node_set or node_set.startswith("!") or not node_set else {node_set: None}
+
+
+def _type(seen: Counter[str] | None) -> str:
+    return seen.most_common(1)[0][0] if seen else ANY_TYPE
+
+
+def _size(stretches: list[_Stretch]) -> int:
+    """GPUs of a node on which so many were held."""
+    begins = [(begin, 1, gpus) for begin, _, gpus in stretches]
+    changes = sorted(begins + [(end, 0, -gpus) for _, end, gpus in stretches])
+    held = most = 0.0
+    for _, _, gpus in changes:  # at one moment what ends goes before what begins
+        held += gpus
+        most = max(most, held)
+    whole = int(np.ceil(most - 1e-9))
+    return 1 << (whole - 1).bit_length() if whole else 0

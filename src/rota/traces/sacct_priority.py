@@ -1,0 +1,50 @@
+"""Priorities of jobs from what a Slurm accounting dump says of their QOS.
+
+A dump names the QOS of each job and the priority that the scheduler gave it, not what the site has set for
+the QOS.  That priority is a sum of age, size, share and QOS; a QOS whose jobs nearly all had a higher one
+than those of another is taken to come before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rota.model.columns import Floats
+from rota.traces.table import Table, is_blank
+
+BY_AGE = 2**31
+"""Priorities above this count down from 2^32, one for each job: they say the order of submission alone."""
+
+
+def levels_of(jobs: Table) -> dict[str, Any]:
+    """The column `priority`: the level of each job's QOS, 0 for the lowest; nothing if none can be told."""
+    if not (jobs.has("QOS") and jobs.has("Priority")):
+        return {}
+    qos = jobs.text("QOS").str.strip_chars().to_list()
+    cells = jobs.text("Priority").str.strip_chars()
+    noted = np.full(len(jobs), np.nan)
+    known = ~is_blank(cells)
+    noted[known] = jobs.take(known).floats("Priority")
+    noted[(noted == 0) | (noted >= BY_AGE)] = np.nan  # 0 is a held job's
+    level = _levels({name: noted[[one == name for one in qos]] for name in set(qos)})
+    return (
+        {"priority": np.array([level[name] for name in qos], dtype=np.int64)} if any(level.values()) else {}
+    )
+
+
+def _levels(noted: dict[str, Floats]) -> dict[str, int]:
+    """Level of each name: a new one begins where the lower quartile lies above all upper ones before it."""
+    known = {name: values[~np.isnan(values)] for name, values in noted.items()}
+    bounds = {name: np.percentile(values, [25, 50, 75]) for name, values in known.items() if len(values)}
+    level = dict.fromkeys(noted, 0)
+    now, upper = 0, np.inf
+    for name in sorted(bounds, key=lambda one: bounds[one][1]):
+        low, _, high = bounds[name]
+        if low > upper:
+            now, upper = now + 1, high
+        else:
+            upper = high if upper == np.inf else max(upper, high)
+        level[name] = now
+    return level

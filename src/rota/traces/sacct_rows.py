@@ -1,0 +1,134 @@
+"""The rows of a Slurm accounting dump: which command gives it, how it is split, what the steps say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.trace import OddRows
+from rota.traces.build import Oddities
+from rota.traces.source import TraceSource
+from rota.traces.table import Table, read_table
+from rota.traces.tres import usage_in
+
+ID = ("JobIDRaw", "JobID")
+NEEDED = ("Submit", "Start", "End", "State")
+FIELDS = (
+    *(
+        "JobIDRaw",
+        "JobID",
+        "JobName",
+        "User",
+        "Account",
+        "Partition",
+        "QOS",
+        "Priority",
+        "Submit",
+        "Eligible",
+    ),
+    *("Start", "End", "ElapsedRaw", "TimelimitRaw", "State", "NodeList", "ReqTRES", "AllocTRES"),
+)
+"""Every Slurm since 20.11 has these."""
+COMMAND = (
+    "sacct --allusers --allocations --duplicates --parsable2 --starttime=now-30days "
+    f"--format={','.join(FIELDS)} > sacct.txt"
+)
+USAGE = ("TRESUsageInTot", "TRESUsageInMax", "TRESUsageInAve")
+SEPARATORS = ("|", "\t", ";")
+FREE = (
+    "JobName",
+    "Comment",
+    "WorkDir",
+    "SubmitLine",
+    "Constraints",
+    "Reason",
+    "AdminComment",
+    "SystemComment",
+)
+"""Fields in which people may write a bar, which sacct prints as it stands."""
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+
+
+def read_rows(source: TraceSource) -> Table:
+    """The rows with the nameless last column that `--parsable` makes left out.
+
+    InputError tells which command to type where the columns are not those that are needed.
+    """
+    separator = next((one for one in SEPARATORS if set(ID) & set(source.header(one))), None)
+    if separator is None:
+        padded = len(source.opening) > 1 and set(source.opening[1]) <= set("- ")
+        how = (
+            "padded with blanks, which cuts long cells" if padded else "joined by commas, which TRES hold too"
+        )
+        raise InputError.at(
+            f"the cells are {how}", file=source.file, row=1, expected=f"cells joined by |, as in `{COMMAND}`"
+        )
+    header = source.header(separator)
+    missing = [name for name in NEEDED if name not in header]
+    if len(missing) > 1 or "Submit" in missing:
+        raise InputError.at(
+            f"these columns of sacct do not say when jobs ran ({', '.join(missing)} missing)",
+            file=source.file,
+            row=1,
+            expected=f"those of `{COMMAND}`",
+        )
+    table = read_table(_mended(source, header, separator), separator=separator, quoted=False)
+    table = Table(table.file, table.frame.drop(""), table.row) if table.has("") else table
+    table.require(table.first_of(*ID), *NEEDED)
+    return table
+
+
+def _mended(source: TraceSource, header: tuple[str, ...], separator: str) -> TraceSource:
+    """`source` with `_` for the separators that stand inside of a name, where it is clear which that is."""
+    lines = source.data.decode().split("\n")
+    free = [header.index(name) for name in FREE if name in header]
+    mended = [_mended_line(line, header, separator, free) for line in lines]
+    return source if mended == lines else replace(source, data="\n".join(mended).encode())
+
+
+def _mended_line(line: str, header: tuple[str, ...], separator: str, free: list[int]) -> str:
+    cells = line.split(separator)
+    surplus = len(cells) - len(header)
+    if surplus <= 0:
+        return line
+    state, submit = header.index("State"), header.index("Submit")
+    for at in free:
+        joined = [*cells[:at], "_".join(cells[at : at + surplus + 1]), *cells[at + surplus + 1 :]]
+        if _STAMP.fullmatch(joined[submit].strip()) and re.fullmatch(r"[A-Z_]+( by \S+|\+)?", joined[state]):
+            return separator.join(joined)
+    return line
+
+
+def jobs_of(table: Table) -> tuple[Table, list[OddRows], dict[str, dict[str, float]]]:
+    """The table without job steps (`11.batch`, `11.0`), the oddity that counts them, and what they used.
+
+    What a job used is the most that a step of it did.
+    """
+    ids = table.text(table.first_of(*ID))
+    step = ids.str.contains(".", literal=True).to_numpy()
+    jobs = table.take(~step)
+    if not len(jobs):
+        raise InputError.at("there are only job steps", file=table.file, expected="sacct --allocations")
+    usage = _usage(table.take(step))
+    done = "their usage is that of their job, which has" if usage else "dropped: its job has"
+    odd = Oddities(table.take(step), ids.filter(step).to_list(), repeats=True) if step.any() else None
+    if odd is not None:
+        odd.note("job step", f"{done} a line of its own", np.ones(int(step.sum()), dtype=np.bool_))
+    return jobs, odd.noted if odd else [], usage
+
+
+def _usage(steps: Table) -> dict[str, dict[str, float]]:
+    """What the steps of each job used at most."""
+    used: dict[str, dict[str, float]] = {}
+    names = [name for name in USAGE if steps.has(name)]
+    if not names or not len(steps):
+        return used
+    for id, *texts in steps.frame.select(steps.first_of(*ID), *names).iter_rows():
+        job = used.setdefault(id.split(".")[0].strip(), {})
+        for key, amount in next((said for text in texts if (said := usage_in(text))), {}).items():
+            job[key] = max(job.get(key, 0.0), amount)
+    return {id: said for id, said in used.items() if said}
