@@ -30,6 +30,8 @@ HOT = [
     "src/rota/scheduler/loop.py",
     "src/rota/scheduler/stages/order.py",
     "src/rota/scheduler/stages/fill.py",
+    "src/rota/scheduler/stages/fit.py",
+    "src/rota/scheduler/stages/trial.py",
     "src/rota/scheduler/stages/place.py",
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
