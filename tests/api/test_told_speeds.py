@@ -74,7 +74,7 @@ def test_a_job_that_asks_for_what_nobody_measured_is_refused_with_a_sentence(tmp
         rota.simulate(trace, cluster="1x4:V100", policies="fifo", throughput=rates)
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "max_min", "afs"])
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "gavel", "afs"])
 def test_nobody_is_put_on_a_type_on_which_nobody_measured_it(policy: str, tmp_path: Path) -> None:
     """The K80s come first, and would hold the job at rate 0 for ever."""
     trace = elastic("S 1x20", "s")
@@ -85,7 +85,7 @@ def test_nobody_is_put_on_a_type_on_which_nobody_measured_it(policy: str, tmp_pa
 
 
 def test_what_nobody_measured_is_not_called_the_truth() -> None:
-    results = rota.simulate(trace_of("A 1x10"), cluster="1x4", policies=["afs", "max_min"])
+    results = rota.simulate(trace_of("A 1x10"), cluster="1x4", policies=["afs", "gavel"])
     told = [record.provenance["knowledge"] for record in results.records]
     assert told == [{"duration": "oracle", "scaling": "assumed"}, {"throughput": "assumed"}]
 

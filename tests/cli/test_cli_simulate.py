@@ -134,6 +134,7 @@ TABLES = {
     ),
     "seconds.csv": "job_id,submit_s,duration_s,gpus,workload\na,0,100,1,w\n",
     "rates.json": '{"v100": {"(\'w\', 1)": {"null": 10.0, "(\'w\', 1)": [8.0, 8.0]}}}',
+    "rates.csv": "workload,gpu_type,gpus,iterations_per_s\nw,V100,1,10\nw,K80,1,2\n",
     "goodput.json": '{"w": {"fit": {"*": {"alpha_c": 0.05, "beta_c": 0.002, "alpha_n": 0.1, "beta_n": 0.01, '
     '"alpha_r": 0.03, "beta_r": 0.002, "gamma": 2}}, "batch": [64, 2048], "local_batch": [16, 128], '
     '"epochs": [{"examples": 50000, "sqr": 1, "var": 4}]}}',
@@ -145,6 +146,8 @@ SPEEDS = [
     ("work.csv --goodput goodput.json", 1000 * 0.178, "0.178 s a step at 64 examples"),
     ("seconds.csv --goodput goodput.json", 100.0, "durations hold at the requested allocation"),
     ("work.csv --throughput rates.json --slowdowns hosts=hosts.csv", 200.0, "2 cores where it likes 3"),
+    ("work.csv --scaling rates.csv:V100", 100.0, "10 iterations a second on one type"),
+    ("work.csv --scaling rates.json", 100.0, "the only one of the table"),
     ("seconds.csv --slowdowns utilisation.w=0.5,sharing=tgs", 100.0, "nobody beside"),
 ]
 
@@ -177,7 +180,7 @@ WRONG = [
     ("jobs.csv --slowdowns spread=2", "--slowdowns: spread=2 is no rate; expected above 0 and up to 1"),
     ("jobs.csv --slowdowns spread=fast", "spread=fast is no rate"),
     ("jobs.csv --slowdowns haste=0.5", "--slowdowns: 'haste=0.5' slows nothing down"),
-    ("jobs.csv --slowdowns level.rack=0.5", "--slowdowns: 'rack' is no level of the cluster; expected none"),
+    ("jobs.csv --slowdowns level.rack=0.5", "--slowdowns: 'rack' is no level of the cluster; expected node"),
     ("jobs.csv --slowdowns level.rack=2", "--slowdowns: level.rack=2 is no rate"),
     ("jobs.csv --slowdowns utilisation.vgg91=0.5", "--slowdowns: utilisation.vgg91 is for a workload"),
     ("jobs.csv --slowdowns sharing=mps", "--slowdowns: sharing=mps is unknown; expected tgs or antman"),
@@ -186,6 +189,11 @@ WRONG = [
     ("jobs.csv --goodput nope.json", "nope.json: cannot be read"),
     ("jobs.csv --goodput jobs.csv", "jobs.csv: holds no goodput profiles"),
     ("jobs.csv --goodput a.json --throughput b.json", "--goodput: says how fast jobs are, as --throughput"),
+    ("jobs.csv --scaling a.json --throughput b.json", "--scaling: says how fast jobs are, as --throughput"),
+    ("jobs.csv --scaling nope.csv", "nope.csv: cannot be read"),
+    ("jobs.csv --can fly", "--can: 'fly' is nothing that a job can do; expected all, nothing"),
+    ("jobs.csv --can vgg91=all", "--can: vgg91 is a workload that no job runs"),
+    ("jobs.csv --observation-noise 2", "--observation-noise: 2 is no relative error"),
     ("jobs.csv --faults repair=2h", "--faults: 'repair=2h' has no mtbf"),
     ("jobs.csv --faults mtbf=0s", "--faults: mtbf is 0"),
     ("jobs.csv --knowledge duration=magic", "'magic' is no source"),

@@ -26,7 +26,8 @@ from shell_play import check_golden, rota
 
 from rota.cli.live.listing import where_or_why
 from rota.cli.live.show import detail_text, why_text
-from rota.cli.live.tables import table_text
+from rota.cli.live.tables import pairs_text, table_text
+from rota.cli.shell import print_json
 from rota.wire.views import JobView, Why
 
 REPLIES = {
@@ -341,3 +342,11 @@ def test_show_tells_what_preemption_cost(lost_s: float, line: str) -> None:
     one, two = (attempt.model_copy(update={"lost_s": lost_s / 2}) for attempt in DETAIL.attempts[:2])
     text = detail_text(DETAIL.model_copy(update={"attempts": [one, two]}))
     assert [said + "\n" for said in text.splitlines() if said.startswith("lost")] == [line] * bool(line)
+
+
+def test_nothing_that_is_shown_obeys_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other users' commands, names and comments hold no escapes for this terminal."""
+    shown = pairs_text([("command", "echo \x1b[2J\x9b31m\nnext"), ("comment", "\x07bell")])
+    assert shown == "command  echo  [2J 31m next\ncomment   bell\n"
+    print_json({"cause": "\x1b[2J\x9b31m\x7f"})
+    assert capsys.readouterr().out == '{\n  "cause": "\\u001b[2J\\u009b31m\\u007f"\n}\n'

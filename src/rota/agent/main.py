@@ -1,7 +1,7 @@
 """`rota agent`: join a cluster once, and take part in it until told to stop.
 
-In its folder an agent keeps `token` (mode 0600), `node.json` (what it said of itself when it joined) and
-`lock`, so that two agents never work in one folder.
+In its folder an agent keeps `token` (mode 0600), `node.json` (what it said of itself when it joined),
+`devices` (which it was told to take) and `lock`, so that two agents never work in one folder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -34,8 +35,10 @@ from rota.model.units import plural
 from rota.wire.sync import Joined, NodeInfo, check_node
 
 LOG = logging.getLogger("rota.agent")
-TOKEN, NODE, LOCK = "token", "node.json", "lock"
+TOKEN, NODE, LOCK, DEVICES = "token", "node.json", "lock", "devices"
 CALL_S = 30.0
+LOCK_S, LOCK_LOOK_S = 5.0, 0.05
+"""An agent that was killed a moment ago may still be there: its successor waits so long for its lock."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def run(options: Options) -> int:
         devices = open_devices(options.devices)
         membership = Membership(options, devices)
         transport = membership.transport()
+        (options.home / DEVICES).write_text(options.devices + "\n", encoding="utf-8")
         settings = AgentSettings(
             options.home,
             membership.node,
@@ -96,14 +100,25 @@ class locked:  # noqa: N801
         self._home.mkdir(parents=True, exist_ok=True, mode=0o755)
         path = self._home / LOCK
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until_s, said = time.monotonic() + LOCK_S, ""
+        while not self._taken():
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "?"
+            if time.monotonic() >= until_s:
+                os.close(self._fd)
+                raise WorldError(f"another agent (process {holder}) works in {self._home}")
+            if holder != said:
+                LOG.info("waits for process %s, which still has the lock of %s", holder, self._home)
+                said = holder
+            time.sleep(LOCK_LOOK_S)
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, f"{os.getpid()}\n".encode())
+
+    def _taken(self) -> bool:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(self._fd, 32).decode(errors="replace").strip()
-            os.close(self._fd)
-            raise WorldError(f"another agent (process {holder or '?'}) works in {self._home}") from None
-        os.ftruncate(self._fd, 0)
-        os.write(self._fd, f"{os.getpid()}\n".encode())
+            return False
+        return True
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)

@@ -24,6 +24,7 @@ from rota.bounds import NAMES, PREFIX, compute, has_observed
 from rota.bounds import observed as observed_run
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
+from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import format_duration, plural
@@ -66,11 +67,14 @@ def simulate(
     failures: bool = True,
     retries: int | None = None,
     throughput: str | PathLike[str] | None = None,
+    scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
     service_history: str | PathLike[str] | None = None,
     speed: SpeedModel | None = None,
+    can: str | Mapping[str, Can] | None = None,
+    observation_noise: float = 0.0,
     measure: str | Window | None = None,
     baseline: str | None = None,
     seed: int = 0,
@@ -92,8 +96,12 @@ def simulate(
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up; None tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
+    scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`: numbers between two that were
+                 measured are interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
+    can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
+    observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
     pairs        rates of workloads beside each other, and their utilisation (`knowledge.pairs_file`)
     service_history  GPU-seconds of past jobs in a CSV file of one column, for `tiresias:order=gittins`
     speed        a speed model of one's own, in place of these
@@ -117,7 +125,7 @@ def simulate(
     whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
-    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs)
+    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs, scaling)
     history = measured_only(history, speed)
     setting = make_setting(
         semantics=semantics,
@@ -126,6 +134,8 @@ def simulate(
         service_history=service_history,
         speed=speed,
         retries=retries,
+        can=can,
+        observation_noise=observation_noise,
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]

@@ -8,6 +8,8 @@ cluster: 16x8                                    # or, instead of it, `virtual_c
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
+scaling: inputs/throughputs.csv.gz:v100         # or by number of GPUs alone, on one type
+goodputs: inputs/goodputs.json.gz                # or by profiles of jobs that choose their batch
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
 arrivals: {jobs: 1000, every_s: 60}              # so many jobs at once, instead of the times of the trace
@@ -33,9 +35,9 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rota.api.setting import make_speed
 from rota.errors import InputError
 from rota.knowledge.service import ServiceSamples
-from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
 from rota.model.record import Record
@@ -47,7 +49,6 @@ from rota.traces.lucid import read_vcs
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import semantics
-from rota.worlds.simulated.speed_table import ThroughputSpeed
 
 
 class _Strict(BaseModel):
@@ -90,6 +91,8 @@ class _Case(_Strict):
     costs: str = ""
     arrivals: _Arrivals | None = None
     throughputs: str | None = None
+    scaling: str | None = None
+    goodputs: str | None = None
     service_history: _Samples | None = None
     results: _Results
     tolerance: _Tolerance = _Tolerance()
@@ -126,9 +129,12 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     if case.service_history:
         samples = case.service_history
         providers.append(ServiceSamples.read(data / samples.file, samples.column))
-    speed = None
-    if case.throughputs:
-        speed = ThroughputSpeed(trace, cluster, read_throughputs(data / case.throughputs))
+    tables = (case.throughputs, case.goodputs, case.scaling)
+    throughputs, goodputs, scaling = (None if name is None else str(data / name) for name in tables)
+    try:
+        speed = make_speed(trace, cluster, throughputs, goodputs, scaling=scaling)
+    except InputError as error:
+        raise InputError.at(str(error), file=path) from None
     record = run(
         spec, trace, cluster, Setting(semantics=rules, costs=costs, providers=providers, speed=speed)
     )

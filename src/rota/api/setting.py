@@ -12,9 +12,12 @@ from rota.errors import InputError
 from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.knowledge.registry import Where, parse_sources, source_of
+from rota.knowledge.scaling import ScalingCurves
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
+from rota.model.grants import Can
 from rota.model.trace import Trace
+from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
@@ -22,7 +25,7 @@ from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
-from rota.worlds.simulated.speed_table import ThroughputSpeed
+from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
 
 
 def make_setting(
@@ -32,18 +35,28 @@ def make_setting(
     knowledge: str | Mapping[str, str] | None = None,
     speed: SpeedModel | None = None,
     retries: int | None = None,
+    observation_noise: float = 0.0,
+    can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if retries is not None and retries < 0:
         raise InputError.at(f"{retries} is below 0", field="--retries", expected="0 or more")
+    if not 0.0 <= observation_noise < 1.0:
+        raise InputError.at(
+            f"{observation_noise:g} is no relative error",
+            field="--observation-noise",
+            expected="0, or a number below 1 such as 0.1",
+        )
     return Setting(
         semantics=semantics if isinstance(semantics, Semantics) else semantics_named(semantics),
         costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
         speed=speed,
         knowledge=with_history(parse_knowledge(knowledge), service_history),
         retries=retries,
+        observation_noise=observation_noise,
+        can=parse_can(can) if isinstance(can, str) else can or {},
         seed=seed,
     )
 
@@ -55,22 +68,47 @@ def make_speed(
     goodput: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
+    scaling: str | PathLike[str] | None = None,
 ) -> SpeedModel | None:
-    """How fast jobs work: by a table, by profiles, or slowed down; None replays the trace's durations."""
+    """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations."""
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
         check_workloads(factors, trace)
     if pairs is not None:
         factors = with_pairs(factors or Slowdowns(), pairs, trace)
-    if throughput is not None and goodput is not None:
-        raise InputError.at(
-            "says how fast jobs are, as --throughput does", field="--goodput", expected="one of the two"
-        )
+    _refuse_two({"--throughput": throughput, "--scaling": scaling, "--goodput": goodput})
     if throughput is not None:
         return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
     if goodput is not None:
         return GoodputSpeed(trace, cluster, read_goodputs(Path(goodput)), factors)
+    if scaling is not None:
+        return ScalingSpeed(trace, cluster, read_scaling(scaling), factors)
     return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
+
+
+def _refuse_two(given: Mapping[str, object]) -> None:
+    """Each of these says all of how fast jobs are."""
+    named = [flag for flag, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InputError.at(
+            f"says how fast jobs are, as {named[0]} does", field=named[1], expected="one of the two"
+        )
+
+
+def read_scaling(given: str | PathLike[str]) -> ScalingCurves:
+    """The curves in a throughput table: `FILE`, or `FILE:TYPE` where it has several types of GPU."""
+    text = str(given)
+    path, colon, gpu_type = text.rpartition(":")
+    if not colon or Path(text).exists():
+        path, gpu_type = text, ""
+    table = read_throughputs(Path(path))
+    if not gpu_type and len(table.types) > 1:
+        raise InputError.at(
+            f"has rates for {', '.join(table.types)}, and curves are of one type",
+            file=path,
+            expected=f"--scaling {path}:{table.types[0]}",
+        )
+    return ScalingCurves.from_table(table, gpu_type or table.types[0])
 
 
 def measured_only(trace: Trace, speed: SpeedModel | None) -> Trace:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from rota.errors import InputError, RotaError, WorldError
@@ -16,12 +17,13 @@ from rota.errors import InputError, RotaError, WorldError
 START_S = 60.0
 """How long a process may take to answer."""
 STOP_S = 20.0
-CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE = (
+CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
     "controller.json",
     "logs/controller.log",
     "logs/agent.log",
     "agent/lock",
     "agent/node.json",
+    "agent/devices",
 )
 
 
@@ -41,18 +43,22 @@ def make_home(where: Path) -> None:
 class Started:
     """A process that outlives this one, its output at the end of `log`."""
 
-    def __init__(self, what: str, module: str, log: Path, arguments: list[str]) -> None:
+    def __init__(self, what: str, module: str, log: Path, arguments: list[str], said: str = "") -> None:
+        """`said` is its standard input: what nobody shall see in `ps`."""
         self.what, self.log = what, log
         with open(log, "ab") as out:
             self._offset = out.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
                 close_fds=True,
             )
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError), self.process.stdin as stream:  # if it ends at once, it says why
+            stream.write(said.encode())
 
     def said(self) -> str:
         """What it has written so far."""
@@ -71,7 +77,10 @@ class Started:
         if code is None:
             stop(self.process.pid)
         lines = self.said().strip().splitlines()
-        why = _sentence(lines[-1]) if lines else "it said nothing"
+        ended = (
+            f"it ended with code {code}" if code is not None else f"it does not answer within {START_S:g} s"
+        )
+        why = _sentence(lines[-1]) if lines else f"{ended} and said nothing"
         kind = InputError if code == InputError.exit_code else WorldError
         raise kind(f"{self.what} does not start: {why} (see {self.log})")
 

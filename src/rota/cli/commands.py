@@ -40,7 +40,7 @@ LIVE: dict[str, Lazy] = {
         "Show every setting, its value and where that comes from: flag, environment, file or default.",
     ),
     "agent": Lazy(
-        "rota.cli.service:agent",
+        "rota.cli.joining:agent",
         "Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.",
     ),
     "user": Lazy(f"{_LIVE}.users:app", "Add, list and remove users."),

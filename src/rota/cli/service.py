@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.background import (
+    AGENT_DEVICES,
     AGENT_LOG,
     CONTROLLER_FILE,
     CONTROLLER_LOG,
@@ -98,6 +99,7 @@ def up(
       rota up --devices cpu:4       four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
+    _check_server()
     from rota.agent.devices import check_spec
     from rota.server.config import choose
     from rota.wire.sync import check_node
@@ -116,32 +118,58 @@ def up(
         if chosen.node:
             check_node(chosen.node)
     make_home(where)
-    arguments = ["--home", str(where), "--flags", json.dumps(given)]
+    arguments = ["--home", str(where), "--flags", "-"]
     arguments += ["--config", str(config.absolute())] if config else []
-    started = _ensure_controller(where, arguments)
-    if chosen.devices != "none":
-        _ensure_agent(where, chosen.devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
+    started = _ensure_controller(where, arguments, json.dumps(given))
     if not started:
         _warn_of_ignored(where, given, config)
+    devices = chosen.devices if "devices" in given else _devices_of_before(where, chosen.devices)
+    if devices != "none":
+        _ensure_agent(where, devices, chosen.node, chosen.checkpoints, chosen.suspend_memory_gib)
     _report(where, started, as_json, policy)
+
+
+def _check_server() -> None:
+    """What the controller is made of is an extra of the package: named before anything runs."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("sqlalchemy", "fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise WorldError(
+            f"a live cluster needs rota[server], and this installation can simulate only: {missing[0]} is "
+            "missing; pip install 'rota[server]'"
+        )
+
+
+def _devices_of_before(where: Path, chosen: str) -> str:
+    """What this machine joined with, if its agent is to start again and nobody says anything else."""
+    kept = where / AGENT_DEVICES
+    try:
+        return kept.read_text(encoding="utf-8").strip() or chosen
+    except OSError:
+        return chosen
 
 
 def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> None:
     """Flags of which the controller that runs has another value: they belong to its start."""
-    from rota.server.config import choose
+    from rota.server.config import choose, shown
 
     asked, runs = (choose(where, flags, None, file).config for flags in (given, _flags_of_running(where)))
-    ignored = [key for key in given if key != "policy" and getattr(asked, key) != getattr(runs, key)]
+    ignored = [
+        key
+        for key in given
+        if key != "policy" and shown(key, getattr(asked, key)) != shown(key, getattr(runs, key))
+    ]
     if ignored:
         told = ", ".join(f"--{key.replace('_', '-')}" for key in ignored)
         typer.echo(f"rota: the controller was up already, without this {told}; `rota down` first", err=True)
 
 
-def _ensure_controller(where: Path, arguments: list[str]) -> bool:
+def _ensure_controller(where: Path, arguments: list[str], flags: str) -> bool:
     """True if it had to be started."""
     if controller_pid(where) is not None and answers(where):
         return False
-    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments)
+    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments, flags)
     started.wait_for(lambda: answers(where))
     return True
 
@@ -261,7 +289,11 @@ def status(as_json: JsonFlag = False) -> None:
     """Show what runs here, and what an operator should know."""
     with connect() as client:
         said = client.call("GET", "/v1/status")
-    said["troubles"] += _troubles_here(said["troubles"])
+    here, node = _troubles_here(said["troubles"])
+    others = [
+        trouble for trouble in said["troubles"] if not here or not trouble.startswith(f"node {node} is")
+    ]
+    said["troubles"] = others + here
     if as_json:
         print_json(said)
         return
@@ -279,17 +311,15 @@ def status(as_json: JsonFlag = False) -> None:
         out.print(f"  trouble  {trouble}")
 
 
-def _troubles_here(known: list[str]) -> list[str]:
-    """What this machine knows before the controller, to which an agent may be silent for a while."""
+def _troubles_here(known: list[str]) -> tuple[list[str], str]:
+    """What this machine knows better than the controller, which only hears nothing; and its node."""
     where = home().absolute()
     node = dead_agent(where) if controller_pid(where) is not None else ""
-    if not node or any(trouble.startswith(f"node {node} is ") for trouble in known):
-        return []
-    if _flags_of_running(where).get("devices") == "none":
-        return []
-    return [
-        f"the agent of this machine (node {node}) does not run: jobs here go on; `rota up` starts it again"
-    ]
+    is_lost = any(trouble.startswith(f"node {node} is lost") for trouble in known)
+    if not node or is_lost or _flags_of_running(where).get("devices") == "none":
+        return [], node
+    sentence = f"the agent of this machine (node {node}) does not run: jobs here go on"
+    return [f"{sentence}; `rota up` starts it again"], node
 
 
 def config(
@@ -353,37 +383,3 @@ def _show_rules(chosen: Config, as_json: bool) -> None:
             if row[what]:
                 said = row[what] if what == "log" else ", ".join(map(str, row[what]))
                 typer.echo(f"    {what:<8} {said}")
-
-
-def agent(
-    join: Annotated[str, typer.Option("--join", metavar="URL", help="The controller.")],
-    token: Annotated[
-        Text, typer.Option("--token", envvar="ROTA_JOIN_TOKEN", metavar="TOKEN", help="A join token.")
-    ] = None,
-    devices: Annotated[str, typer.Option(metavar="SPEC", help="auto, nvidia or cpu:4.")] = "auto",
-    node: Annotated[str, typer.Option(metavar="NAME", help="Name of this node.")] = "",
-    address: Annotated[str, typer.Option(metavar="ADDRESS", help="Where other nodes reach its jobs.")] = "",
-    folder: Annotated[
-        Path | None, typer.Option("--home", metavar="DIR", help="The agent's folder; $ROTA_HOME/agent.")
-    ] = None,
-    checkpoints: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for checkpoints that all machines see.")
-    ] = None,
-) -> None:
-    """Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.
-
-    `rota user join-token`, on the controller's machine, makes the token.
-    """
-    from rota.agent.main import Options, run
-
-    options = Options(
-        home=(folder or home() / "agent").absolute(),
-        controller=join,
-        join_token=token or "",
-        devices=devices,
-        node=node,
-        address=address,
-        checkpoints=checkpoints,
-        on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
-    )
-    raise typer.Exit(run(options))

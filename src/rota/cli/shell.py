@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,8 +45,9 @@ def console(width: int = WIDTH) -> Console:
 
 
 def print_json(value: object) -> None:
-    """`value` as JSON on standard output; infinity and NaN become null."""
-    typer.echo(json.dumps(finite(value), indent=2, ensure_ascii=False, default=str))
+    """`value` as JSON on standard output; infinity and NaN become null, and no letter moves a cursor."""
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, default=str)
+    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def finite(value: Any) -> Any:
@@ -68,6 +70,8 @@ def check_folder(folder: Path, field: str = "--out") -> None:
         raise InputError.at(f"{place} may not be written", field=field, expected="a folder of yours")
 
 
+_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What JSON leaves as it is and terminals obey."""
 Told = Callable[[str, int, int], None]
 
 

@@ -61,6 +61,13 @@ def simulate(
             metavar="FILE", help="Iterations per second by workload, GPU type and GPUs (JSON, CSV)."
         ),
     ] = None,
+    scaling: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE[:TYPE]",
+            help="Iterations per second by workload and number of GPUs, a table as for --throughput.",
+        ),
+    ] = None,
     goodput: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Step times and gradient noise by workload (JSON)."),
@@ -73,6 +80,18 @@ def simulate(
             "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
         ),
     ] = None,
+    can: Annotated[
+        Text,
+        typer.Option(
+            metavar="WORDS",
+            help="What jobs bear without losing their work: suspend, checkpoint, resize, batch, all or "
+            "nothing, as in checkpoint+resize,vgg19=suspend; all if not given.",
+        ),
+    ] = None,
+    observation_noise: Annotated[
+        float,
+        typer.Option(metavar="PART", help="Seeded relative error of what is seen of running jobs: 0.1."),
+    ] = 0.0,
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -171,8 +190,11 @@ def simulate(
             semantics=semantics,
             costs=costs_of(costs),
             throughput=throughput,
+            scaling=scaling,
             goodput=goodput,
             slowdowns=slowdowns,
+            can=can,
+            observation_noise=observation_noise,
             pairs=pairs,
             service_history=service_history,
             faults=faults or (),

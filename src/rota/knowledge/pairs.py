@@ -1,8 +1,8 @@
 """Rates of two jobs that share the same GPUs of one type, measured pair by pair (Gavel, OSDI 2020).
 
-What a policy is told is a table: by row `class` (a workload on a number of GPUs; -1 if it was measured beside
-nobody); shared `rates` [class, class beside it, GPU type], iterations per second, NaN where nobody measured,
-and `alone` [class, GPU type], the same of a job by itself.
+What a policy is told is a table: by row `class` (a workload on a number of GPUs; the last is of all those
+that were measured beside nobody); shared `rates` [class, class beside it, GPU type], iterations per second,
+NaN where nobody measured, and `alone` [class, GPU type], the same of a job by itself.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def pairs_table(pairs: PairTable, jobs: Sequence[Sized], alone: Floats, types: S
     """What is told of `pairs`, where `jobs` are the rows, and `alone` [job, GPU type] their rates alone."""
     measured = {one for _, *both in pairs.rates for one in both}
     classes = {one: i for i, one in enumerate(dict.fromkeys(one for one in jobs if one in measured))}
-    of_row: Ints = np.array([classes.get(one, -1) for one in jobs], dtype=np.int64)
-    rates = np.full((len(classes), len(classes), len(types)), np.nan)
+    others = len(classes)
+    of_row: Ints = np.array([classes.get(one, others) for one in jobs], dtype=np.int64)
+    rates = np.full((others + 1, others + 1, len(types)), np.nan)
     for column, gpu_type in enumerate(types):
         for one, i in classes.items():
             for other, j in classes.items():
                 rate = pairs.rate(gpu_type, one, other)
                 rates[i, j, column] = np.nan if rate is None else rate
-    by_itself = np.zeros((len(classes), len(types)))
-    by_itself[of_row[of_row >= 0]] = alone[of_row >= 0]
+    by_itself = np.full((others + 1, len(types)), np.nan)
+    by_itself[of_row[of_row < others]] = alone[of_row < others]
     return Table({"class": of_row}, {"rates": rates, "alone": by_itself})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 
+from rota.model.units import format_duration
 from rota.server.auth import mint
 from rota.server.callers import Caller
 from rota.server.clocks import Clock, by_our_clock
@@ -19,6 +21,10 @@ from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest, check_node
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Changed, Inbox, ReportTold
+
+SILENT_SHARE = 0.45
+"""Of the time after which it is lost, a node that says nothing is worth a word: its questions last less."""
+SILENT_S = 1.0
 
 
 class Agents:
@@ -49,6 +55,8 @@ class Agents:
         self._lost_after_s = lost_after_s
         self._talked: dict[str, float] = {}
         """When the agent of each node last said something to this controller."""
+        self._cut: dict[str, float] = {}
+        """When the agent of each node broke off a question, and has not asked again since."""
         self._left: dict[str, str] = {}
         """Incarnation of each node's agent that has said goodbye: what it said before may come after."""
 
@@ -103,6 +111,7 @@ class Agents:
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
         self._admit(node)
+        self._cut.pop(node, None)
         self._heard[node] = self._talked[node] = self._clock()
         self._logs.take(node, request.pieces)
         if request.leaving:
@@ -128,7 +137,26 @@ class Agents:
                 if reply.parts or reply.fetch or is_over:
                     self._heard[node] = self._talked[node] = self._clock()
                     return reply
-                await listener.wait(left)
+                try:
+                    await listener.wait(left)
+                except asyncio.CancelledError:  # whoever asked is gone
+                    self._cut[node] = self._clock()
+                    raise
+
+    def silent(self) -> list[str]:
+        """A sentence for each node whose agent should have been heard of by now, and is not lost yet."""
+        now, after = self._clock(), f"it counts as lost after {format_duration(self._lost_after_s)}"
+        said = []
+        for name, row in sorted(self._shown.nodes.copy().items()):
+            silent_s = now - self._heard.get(name, now)
+            if row.state not in ("up", "drained") or silent_s < SILENT_S:
+                continue
+            if name in self._cut:
+                ago = format_duration(now - self._cut[name])
+                said.append(f"node {name} is silent: its agent broke its connection {ago} ago; {after}")
+            elif silent_s > SILENT_SHARE * self._lost_after_s:
+                said.append(f"node {name} is silent for {format_duration(silent_s)}; {after}")
+        return said
 
     def _is_out(self, node: str) -> bool:
         """Whether nothing is expected of `node`: an agent that has no news is back all the same."""

@@ -247,15 +247,22 @@ def _check(config: Config) -> None:
     knowledge_of(config)
 
 
+def without_password(value: Any) -> Any:
+    """A setting without the password that an address may hold."""
+    if not isinstance(value, str) or "://" not in value or "@" not in value:
+        return value
+    head, _, tail = value.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}"
+
+
 def shown(name: str, value: Any) -> str:
     """A value as people write it; the database's password stays out of sight."""
     if name in KEPT and not value:
         return FOREVER
     if name in DURATIONS:
         return format_duration(value).replace(" ", "")
-    if name == "database_url" and "@" in value:
-        head, _, tail = value.rpartition("@")
-        return f"{head.partition('://')[0]}://…@{tail}"
+    if name == "database_url":
+        return str(without_password(value))
     if name in ONLY_IN_FILE:
         return "\n".join(_entries(value))
     if isinstance(value, bool):

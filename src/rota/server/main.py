@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import ipaddress
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
-from rota.server.config import Config, choose
+from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
@@ -70,6 +71,8 @@ CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
 TOKENS = "tokens"
 ADMIN = "admin"
+LOCK_S = 5.0
+"""A controller that was killed a moment ago may still be there: its successor waits so long for its lock."""
 CLOCK = "clock"
 """Name of the fact by which the cluster's clock goes on."""
 
@@ -103,7 +106,7 @@ class Running:
 
 def start(home: Path, config: Config) -> Running:
     """Everything of a controller, the scheduler's thread running; `serving.run()` answers calls."""
-    store = Store.open(config.database_url or None, home)
+    store = Store.open(config.database_url or None, home, lock_s=LOCK_S)
     roster = StoredRoster(store)
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
@@ -126,6 +129,7 @@ def start(home: Path, config: Config) -> Running:
     services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes)
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
+    shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
     thread.start()
     tidier.start()
@@ -143,6 +147,8 @@ class Shared:
     clock: Clock
     heard: dict[str, float]
     """Node -> moment at which its agent was last heard."""
+    notes: list[str] = field(default_factory=list)
+    """What an operator should know of this start, as sentences."""
 
 
 def services_of(
@@ -167,28 +173,29 @@ def services_of(
     commands = Commands(store, inbox, outcomes, clock)
     logs = Logs(store, directives, notifier)
     lost_after_s = scheduler.settings.live.lost_after_s
+    agents = Agents(
+        store,
+        shared.roster,
+        shown,
+        inbox,
+        directives,
+        logs,
+        notifier,
+        tidier,
+        clock,
+        shared.heard,
+        lost_after_s,
+    )
     return Services(
         submissions=Submissions(store, inbox, clock, answers),
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
-        cluster=Overview(name, store, scheduler, tidier),
+        cluster=Overview(name, store, scheduler, tidier, agents.silent, shared.notes),
         policies=Policies(commands, answers),
         users=Users(shared.roster),
-        agents=Agents(
-            store,
-            shared.roster,
-            shown,
-            inbox,
-            directives,
-            logs,
-            notifier,
-            tidier,
-            clock,
-            shared.heard,
-            lost_after_s,
-        ),
+        agents=agents,
     )
 
 
@@ -219,6 +226,20 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         tenants=configuration.tenants_of(config),
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
+    )
+
+
+def in_the_clear(host: str) -> str:
+    """What is to be said of an address that others than this machine reach; nothing of loopback."""
+    try:
+        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_own = False
+    if is_own:
+        return ""
+    return (
+        f"the API listens at {host} without TLS: tokens and logs cross the network as they are; put a proxy "
+        "with TLS before it (docs/live.md), or trust that network"
     )
 
 
@@ -261,7 +282,7 @@ def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
         "version": __version__,
         "user": getpass.getuser(),
         "started_s": time.time(),
-        "flags": dict(flags),
+        "flags": {name: without_password(value) for name, value in flags.items()},
     }
     with replacing(home / CONTROLLER) as partial:
         partial.write_text(json.dumps(said), encoding="utf-8")
@@ -272,11 +293,11 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
     parser = argparse.ArgumentParser(prog="rota-controller")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--config", type=Path)
-    parser.add_argument("--flags", default="{}", help="settings given on the command line, as JSON")
+    parser.add_argument("--flags", default="{}", help="settings of one start, as JSON; - reads them")
     given = parser.parse_args(argv)
     home: Path = given.home
     try:
-        flags = json.loads(given.flags)
+        flags = json.loads(sys.stdin.read() if given.flags == "-" else given.flags)
         config = choose(home, flags, environment, given.config).config
         set_up(level=logging.getLevelNamesMapping()[config.log_level.upper()])
         raise_descriptors()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rota import __version__
 from rota.server.metrics import Gauges
@@ -22,8 +22,18 @@ LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")
 class Overview:
     """Implements `rota.server.api.services.Cluster`; changes nothing."""
 
-    def __init__(self, name: str, store: Store, scheduler: Scheduler, tidier: Tidier) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        scheduler: Scheduler,
+        tidier: Tidier,
+        silent: Callable[[], list[str]] = list,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """`silent` says which agents are not heard of, `notes` what was found out at the start."""
         self._name, self._store, self._scheduler, self._tidier = name, store, scheduler, tidier
+        self._silent, self._notes = silent, notes
         self._started_s = time.time()
 
     def status(self) -> ClusterStatus:
@@ -67,6 +77,8 @@ class Overview:
         return [
             *self._scheduler.troubles(),
             *([said] if (said := self._scheduler.clock.trouble()) else []),
+            *self._notes,
+            *self._silent(),
             *(f"node {node.name} is lost: {node.reason}" for node in nodes if node.state == "lost"),
             *(f"node {node.name} is away: {STOPPED}" for node in nodes if node.state == "away"),
             *(

@@ -63,7 +63,8 @@ class Serving:
     """
 
     def __init__(self, app: FastAPI, address: Address) -> None:
-        self._tcp = _listen_again(address)
+        self._tcp, self.moved = _listen_again(address)
+        """`moved` says why the port is not that of last time; empty if it is."""
         self._unix: tuple[socket.socket, Path, int] | None = None
         try:
             if address.socket is not None:
@@ -170,17 +171,25 @@ def _config(app: FastAPI) -> uvicorn.Config:
     )
 
 
-def _listen_again(address: Address) -> socket.socket:
-    """At the port that is asked for; if that is any, at that of last time if it is still free."""
+def _listen_again(address: Address) -> tuple[socket.socket, str]:
+    """At the port that is asked for; if that is any, at that of last time, or with a word about another."""
+    moved = ""
     if address.port == 0 and address.socket is not None:
         kept = address.socket.with_name(PORT_FILE)
         try:
-            return _listen(address.host, int(kept.read_text(encoding="ascii")))
+            return _listen(address.host, int(kept.read_text(encoding="ascii"))), ""
         except (FileNotFoundError, ValueError):
             log.debug("no port is kept in %s", kept)
         except WorldError as error:
+            moved = str(error).removesuffix("; choose another address")
             log.warning("%s (it was that of last time)", error)
-    return _listen(address.host, address.port)
+    sock = _listen(address.host, address.port)
+    if moved:
+        moved = (
+            f"the API has moved to port {sock.getsockname()[1]}: {moved}, where it was last time; who uses "
+            "the old address does not find it: free that port and start anew, or tell them"
+        )
+    return sock, moved
 
 
 def _keep(path: Path, port: int) -> None:

@@ -101,7 +101,7 @@ def test_round_shorter_than_an_iteration_is_refused():
     """Nothing would ever be done, and the run would never end."""
     trace, cluster, speed = _iterations(5, 0.05)
     whole = replace(ROUNDS, work=Work.WHOLE_STEPS)
-    with pytest.raises(WorldError, match="job A needs 20 s for one iteration"):
+    with pytest.raises(WorldError, match="job A needs 20s for one iteration"):
         play("fifo", trace, cluster, Setting(semantics=whole, speed=speed))
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from play import finishes, play
 from rota.errors import InputError
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.grants import Grant
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.semantics import PRESETS, Semantics, semantics
+from rota.worlds.simulated.semantics import PRESETS, Restart, Semantics, is_restart, semantics
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
@@ -38,3 +41,41 @@ SWITCHES = [
 def test_switches(switches: Semantics, expected: dict[str, float], why: str) -> None:
     record = play("fifo", "A 1x1.5@0.2 B 1x1@0.9", "1x1", Setting(semantics=switches))
     assert finishes(record) == pytest.approx(expected), why
+
+
+WHERE = Cluster.build(
+    [NodeShape(count=2, gpus=4, gpu_type="V100"), NodeShape(count=1, gpus=4, gpu_type="K80")]
+)
+MOVES = [
+    # from     to        restarts: any change, nodes, shape   why
+    ((0, 1), (0, 2), (True, False, False), "another device of the same node"),
+    ((0, 1), (4, 5), (True, True, False), "another node, the same shape"),
+    ((0, 4), (1, 2), (True, True, True), "on one node where it was on two"),
+    ((0, 1), (8, 9), (True, True, True), "another type"),
+    ((0, 1), (0, 1, 2), (True, True, True), "one more"),
+    ((0, 1, 4), (2, 4, 5), (True, True, False), "the nodes have changed roles"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "restarts", "why"), MOVES, ids=[row[-1] for row in MOVES])
+def test_which_moves_restart_a_job(
+    old: tuple[int, ...], new: tuple[int, ...], restarts: tuple[bool, ...], why: str
+) -> None:
+    rules = (Restart.ANY_CHANGE, Restart.NODE_CHANGE, Restart.SHAPE_CHANGE, Restart.NEVER)
+    said = [is_restart(rule, WHERE, Grant(0, old), Grant(0, new)) for rule in rules]
+    assert said == [*restarts, False], why
+
+
+TICKS = [
+    # preset    ends                                                        why
+    ("pollux", {"A": 90.0 + 82.0, "B": 210.0 + 22.0}, "A comes at 5, starts at 60 and pays 30 s"),
+    ("sia", {"A": 90.0 + 82.0, "B": 210.0 + 22.0}, "the first start alike"),
+]
+
+
+@pytest.mark.parametrize(("preset", "ends", "why"), TICKS, ids=[row[0] for row in TICKS])
+def test_the_ticks_of_pollux_and_sia(preset: str, ends: dict[str, float], why: str) -> None:
+    """A's 81.6 s end at the nearest second; what it held is free for B at the next minute, at 180."""
+    setting = Setting(semantics=semantics(preset), costs=parse_costs("start=30s,restore=30s"))
+    record = play("fifo", "A 1x81.6@5 B 1x22.4@70", "1x1", setting)
+    assert finishes(record) == ends, why

@@ -11,8 +11,16 @@ import pytest
 
 from play import finishes, play, trace_of
 from rota.errors import InputError
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
-from rota.knowledge.needs import Knowledge
+from rota.knowledge.goodput import (
+    BatchLimits,
+    GoodputProfile,
+    GoodputTable,
+    Noise,
+    Phase,
+    StepFit,
+    profiles_of,
+)
+from rota.knowledge.needs import Knowledge, Table
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
@@ -21,7 +29,7 @@ from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.pace import At
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.semantics import PRESETS, Semantics
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
 
 # Pollux, worked examples; the second profile has 1,000 examples at high efficiency, then the rest at low
@@ -97,7 +105,38 @@ def test_a_rate_changes_with_the_epoch() -> None:
     assert finishes(play("fifo", trace, CLUSTER, Setting(speed=speed)))["A"] == pytest.approx(end)
     assert speed.knowledge[Knowledge.DURATION].known().tolist() == [pytest.approx(end)]
     whole = Setting(speed=speed, semantics=Semantics(epoch_clock_s=1.0))
-    assert finishes(play("fifo", trace, CLUSTER, whole)) == {"A": round(1 + 2000 / then.rate)}
+    rounded = {"A": round(1 + 2000 / then.rate)}
+    assert finishes(play("fifo", trace, CLUSTER, whole)) == rounded
+    ticks = play("fifo", trace, CLUSTER, Setting(speed=speed, semantics=PRESETS["pollux"]))
+    assert finishes(ticks) == rounded, "in rounds as well"
+
+
+def test_policies_are_told_the_profiles() -> None:
+    trace = trace_of("A 4x1 B 1x1 C 2x1", workload=[1, 0, 1], workload_names=("one", "two"))
+    told = GoodputSpeed(trace, CLUSTER, TABLE).knowledge[Knowledge.GOODPUT].known()
+    assert isinstance(told, Table)
+    profiles = profiles_of(told, CLUSTER.type_names)
+    classes = told.by_row["class"].tolist()
+    assert classes[0] == classes[2] != classes[1]
+    for row, name in enumerate(("two", "one", "two")):
+        mine, true = profiles[classes[row]], TABLE.profiles[name]
+        assert (mine.limits, mine.phases) == (true.limits, true.phases)
+        assert [mine.fit_on(kind) for kind in CLUSTER.type_names] == [
+            true.fit_on(kind) for kind in CLUSTER.type_names
+        ]
+
+
+def test_what_is_seen_of_its_steps() -> None:
+    """A step of the batch it chose, its noise in samples, with an error of which nothing else hears."""
+    trace = jobs("A 4x1", "one")
+    speed = GoodputSpeed(trace, CLUSTER, TABLE)
+    speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(0.0, 0.0, 0.0))
+    profile = TABLE.profiles["one"]
+    noise, best = profile.phases[0].noise, profile.best(FIT, profile.phases[0].noise, 1, 4)
+    assert best is not None
+    seen = speed.sight(0)
+    assert seen.step_s == FIT.step_s(1, 4, best[0])
+    assert (seen.batch_size, seen.noise) == (best[0].total(4), noise.var / noise.sqr * LIMITS.initial)
 
 
 def test_seconds_count_at_the_present_rate() -> None:

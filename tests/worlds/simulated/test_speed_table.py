@@ -79,6 +79,33 @@ def test_pairs(devices, role, rates, why):
     assert (speed.pace(0, one, [other], START).rate, speed.pace(1, other, [one], START).rate) == rates, why
 
 
+def test_policies_are_told_of_pairs() -> None:
+    """By class of workload and size, on each type of the cluster; NaN where nobody measured."""
+    trace = trace_of("A 1x100 B 1x70 C 1x10", workload=[0, 1, 0], workload_names=("w", "x"))
+    truth = Truth.build(np.full(3, np.nan), iterations=trace.truth.duration_s)
+    trace = replace(trace, truth=truth)
+    told = ThroughputSpeed(trace, MIXED, PAIRS).knowledge[Knowledge.PAIRS].known()
+    classes, rates = told.by_row["class"].tolist(), told.shared["rates"]
+    for row, other in ((0, 1), (1, 0)):
+        for kind, name in enumerate(MIXED.type_names):
+            sized = [(trace.jobs.name_of("workload", one), 1) for one in (row, other)]
+            measured = PAIRS.pairs.rate(name, *sized)
+            expected = np.nan if measured is None else measured
+            np.testing.assert_equal(rates[classes[row], classes[other], kind], expected)
+            assert told.shared["alone"][classes[row], kind] == PAIRS.of_jobs(trace.jobs, MIXED)[row, kind]
+    assert np.nan_to_num(rates[:, :, 0]).tolist() == [[0.0, 8.0, 0.0], [7.0, 0.0, 0.0], [0.0] * 3]
+
+
+def test_who_was_measured_beside_nobody_has_a_class_without_rates() -> None:
+    """Two GPUs of `w` were: no pair says so."""
+    trace = _trace("A 2x100 B 1x70")
+    told = ThroughputSpeed(trace, MIXED, PAIRS).knowledge[Knowledge.PAIRS].known()
+    lonely, paired = told.by_row["class"].tolist()
+    assert lonely != paired
+    assert np.isnan(told.shared["rates"][lonely]).all()
+    assert np.isnan(told.shared["rates"][:, lonely]).all()
+
+
 def test_run_takes_the_iterations_of_the_trace():
     """Best fit gives A and B the single K80s (1 a second), C a V100 (4 a second)."""
     trace = _trace("A 1x100 B 1x100 C 1x100")

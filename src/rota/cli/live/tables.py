@@ -81,7 +81,12 @@ def pairs_text(pairs: Iterable[tuple[str, str]], sentences: Container[str] = ())
     kept = [(key, value) for key, value in pairs if value]
     size = max((len(key) for key, _ in kept), default=0) + GAP
     return "".join(
-        (wrapped(value, f"{key:<{size}}", " " * size) if key in sentences else f"{key:<{size}}{value}") + "\n"
+        (
+            wrapped(value, f"{key:<{size}}", " " * size)
+            if key in sentences
+            else f"{key:<{size}}{one_line(value)}"
+        )
+        + "\n"
         for key, value in kept
     )
 

@@ -46,7 +46,7 @@ def join(info: NodeInfo, agents: AskedAgents, who: Anybody) -> Response:
     return answer(agents.join(who, info))
 
 
-@router.post("/{node}/sync", response_model=SyncReply, responses=refusals(404))
+@router.post("/{node:path}/sync", response_model=SyncReply, responses=refusals(404))
 async def sync(
     http: Request, node: NodeName, request: SyncRequest, agents: AskedAgents, who: Anybody
 ) -> Response:
@@ -57,7 +57,7 @@ async def sync(
     return answer(await wait_for(http, agents.sync(node, request)))
 
 
-@router.post("/{node}/kept", response_model=KeptReply)
+@router.post("/{node:path}/kept", response_model=KeptReply)
 def kept(node: NodeName, said: Kept, agents: AskedAgents, who: Anybody) -> Response:
     """Say what lies on the node's disk of ended jobs, and learn what of it may go."""
     if not who.node or who.node != node:

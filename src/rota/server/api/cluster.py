@@ -40,7 +40,7 @@ def nodes(nodes: AskedNodes, who: Person) -> Response:
     return answer(nodes.nodes())
 
 
-@router.post("/nodes/{node}/{verb}", response_model=NodeView, responses=refusals(404, 409))
+@router.post("/nodes/{node:path}/{verb}", response_model=NodeView, responses=refusals(404, 409))
 def act_on_node(
     node: NodeName, verb: NodeVerb, nodes: AskedNodes, who: Admin, body: ReasonBody = NO_REASON
 ) -> Response:

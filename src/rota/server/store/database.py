@@ -49,7 +49,9 @@ class Database:
     begins IMMEDIATE and readers hold no snapshot unasked.
     """
 
-    def __init__(self, url: str | None, home: Path, faults: Faults | None, busy_s: float) -> None:
+    def __init__(
+        self, url: str | None, home: Path, faults: Faults | None, busy_s: float, lock_s: float = 0.0
+    ) -> None:
         try:
             parsed = make_url(url or f"sqlite:///{home / 'rota.db'}")
             self.dialect = parsed.get_backend_name()
@@ -66,7 +68,7 @@ class Database:
             if not parsed.database or parsed.database == ":memory:":
                 raise _bad_url(url, "a database in memory is lost with the controller")
             self.where = f"the database {parsed.database}"
-            self._file_lock = _lock_file(Path(parsed.database), self.where)
+            self._file_lock = _lock_file(Path(parsed.database), self.where, lock_s)
             self._engines = self._sqlite(parsed)
         else:
             self.where = f"the database {parsed.render_as_string(hide_password=True)}"
@@ -235,11 +237,11 @@ def _setting(pragmas: Sequence[str]) -> Callable[[Any, Any], None]:
     return connected
 
 
-def _lock_file(path: Path, where: str) -> FileLock:
+def _lock_file(path: Path, where: str, wait_s: float) -> FileLock:
     """The lock of the database at `path`, which is made first if need be, for its owner alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = FileLock(path.with_name(f"{path.name}.lock"), where)
+        lock = FileLock(path.with_name(f"{path.name}.lock"), where, wait_s)
     except OSError as error:
         raise StoreError(f"{where} cannot be locked: {error.strerror} ({error.filename})") from None
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import time
 import weakref
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from sqlalchemy import Connection
 
 from rota.server.store.failures import StoreError
 
+log = logging.getLogger(__name__)
+LOOK_S = 0.05
 _ADVISORY = int.from_bytes(b"rota-db", "big")
 """Number of the lock in PostgreSQL; other programs that lock the same database choose others."""
 _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
@@ -21,17 +25,29 @@ _TAKEN = "{where} is in use by another controller{who}; stop that one, or give t
 class FileLock:
     """A file beside a SQLite database, locked as long as this process lives, however it dies."""
 
-    def __init__(self, path: Path, where: str) -> None:
+    def __init__(self, path: Path, where: str, wait_s: float = 0.0) -> None:
+        """Waits `wait_s` for one who is just leaving; StoreError that names who has it after that."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        until_s, is_told = time.monotonic() + wait_s, False
+        while not self._taken():
             pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
-            self.release()
-            raise StoreError(_TAKEN.format(where=where, who=f" (process {pid})" if pid else "")) from None
+            if time.monotonic() >= until_s:
+                self.release()
+                raise StoreError(_TAKEN.format(where=where, who=f" (process {pid})" if pid else ""))
+            if not is_told:
+                log.info("waits for process %s, which still has the lock of %s", pid or "?", where)
+                is_told = True
+            time.sleep(LOOK_S)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         _held.add(self)
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def release(self) -> None:
         """Let the next one in.  The file stays: removing it would let two of them in."""

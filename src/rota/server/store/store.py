@@ -88,13 +88,22 @@ class Store:
         """Unix time from which the cluster counts, given when the store was made."""
 
     @classmethod
-    def open(cls, url: str | None, home: Path, *, faults: Faults | None = None, busy_s: float = 5.0) -> Self:
+    def open(
+        cls,
+        url: str | None,
+        home: Path,
+        *,
+        faults: Faults | None = None,
+        busy_s: float = 5.0,
+        lock_s: float = 0.0,
+    ) -> Self:
         """The store at `url` (`sqlite:///…`, `postgresql+psycopg://…`; None: `home/rota.db`), migrated.
 
-        `busy_s` is how long a call waits for a database that somebody else keeps locked.  StoreError if it
+        `busy_s` is how long a call waits for a database that somebody else keeps locked, `lock_s` how long
+        this one does for a controller that is just leaving.  StoreError if it
         cannot be reached or written, another controller uses it, or a newer rota has written it.
         """
-        database = Database(url, home, faults, busy_s)
+        database = Database(url, home, faults, busy_s, lock_s)
         try:
             return cls(database)
         except BaseException:

@@ -36,6 +36,14 @@ class Abilities:
 
     def __init__(self, jobs: JobTable, progress: Progress, can: Mapping[str, Can]) -> None:
         """`can` is by workload, `*` for all others; all of it for those that nobody names."""
+        unknown = next((name for name in can if name not in ("*", *jobs.workload_names)), None)
+        if unknown is not None:
+            few = ", ".join(jobs.workload_names[:5])
+            raise InputError.at(
+                f"{unknown} is a workload that no job runs",
+                field="--can",
+                expected=f"among {few}" if few else "no names: the trace has no workloads",
+            )
         rest = can.get("*", Can.ALL)
         of_workload = np.array([*(int(can.get(name, rest)) for name in jobs.workload_names), int(rest)])
         progress.can[:] = of_workload[jobs.workload]

@@ -157,6 +157,8 @@ class RoundWorld(SimulatedWorld):
                 rows.item(place), since.item(place), begin + length
             )
             finishes[place] = done[place] >= left[place] - 1e-9 * max(target[place], 1.0)
+        if self.semantics.epoch_clock_s:
+            stops = np.where(finishes, self._at_ticks(stops, begin, begin + length), stops)
         self._end = self._end_of(stops[done > 0.0], begin + length)
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
@@ -179,10 +181,15 @@ class RoundWorld(SimulatedWorld):
             work, until_s = min(goal, until_work), min(end, until_s)
             reached = now + (work - done) / rate if rate > 0.0 else math.inf
             if reached <= until_s:
-                done, now = work, reached
+                done, now = work, float(self._at_ticks(np.array([reached]), now, until_s)[0])
             else:
                 done, now = done + rate * (until_s - now), until_s
         return done, now
+
+    def _at_ticks(self, moments: Floats, begin: float, end: float) -> Floats:
+        """The ticks of the epochs' clock that are nearest to `moments`, between `begin` and `end`."""
+        clock = self.semantics.epoch_clock_s
+        return np.clip(np.round(moments / clock) * clock, begin, end) if clock else moments
 
     def _length(self, begin: float) -> float:
         """Seconds after which the round that opens at `begin` ends at the latest."""

@@ -6,10 +6,13 @@ counts, how long a round is and what a restart costs.  A new simulator is a new 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rota.errors import InputError
+from rota.model.cluster import Cluster
+from rota.model.grants import Grant
 from rota.model.options import parse_options
 from rota.model.units import parse_duration
 
@@ -48,7 +51,8 @@ class Charge(StrEnum):
 
 class Restart(StrEnum):
     ANY_CHANGE = "on any change"  # of the devices a job holds
-    SHAPE_CHANGE = "on a change of shape"  # of how many, or of which type
+    NODE_CHANGE = "on a change of nodes"  # of how many devices on which of them
+    SHAPE_CHANGE = "on a change of shape"  # of how many devices a node, or of which type
     NEVER = "never"
 
 
@@ -81,6 +85,15 @@ _ELASTICFLOW = Semantics(
     round_s=60.0,
     round_ends=RoundEnds.MERGED,
     restart=Restart.NEVER,
+)
+
+_POLLUX = Semantics(
+    "pollux",
+    arrivals=Arrivals.ROUND,
+    finish=Finish.EPOCH,
+    round_s=60.0,
+    restart=Restart.NODE_CHANGE,
+    epoch_clock_s=1.0,
 )
 
 PRESETS: dict[str, Semantics] = {
@@ -117,6 +130,11 @@ PRESETS: dict[str, Semantics] = {
             restart=Restart.NEVER,
             clock_s=1.0,
         ),
+        # Pollux's ticks by the minute: jobs wait for the next tick, what comes free in it for the end of it;
+        # epochs, and jobs, end at whole seconds.  Restarts are costs: start=30s,restore=30s.
+        _POLLUX,
+        # Sia's is the same, but a job that keeps its shape on one type moves for nothing.
+        replace(_POLLUX, name="sia", restart=Restart.SHAPE_CHANGE),
         # ElasticFlow's merges what happens within a slot; its policies pay for decisions in different ways.
         _ELASTICFLOW,
         replace(_ELASTICFLOW, name="elasticflow-tiresias", charge=Charge.STARTED),
@@ -128,6 +146,22 @@ PRESETS: dict[str, Semantics] = {
         ),
     )
 }
+
+
+def is_restart(restart: Restart, cluster: Cluster, old: Grant, new: Grant) -> bool:
+    """True if a job that moves from `old` to `new` has to begin again."""
+    if restart is Restart.NEVER or restart is Restart.ANY_CHANGE:
+        return restart is Restart.ANY_CHANGE
+    before, after = _per_node(cluster, old), _per_node(cluster, new)
+    if restart is Restart.NODE_CHANGE:
+        return before != after
+    kinds = [{cluster.device_type.item(device) for device in grant.devices} for grant in (old, new)]
+    return sorted(before.values()) != sorted(after.values()) or kinds[0] != kinds[1]
+
+
+def _per_node(cluster: Cluster, grant: Grant) -> Counter[int]:
+    """Devices of a grant by node."""
+    return Counter(cluster.device_node[list(grant.devices)].tolist())
 
 
 def semantics(text: str) -> Semantics:

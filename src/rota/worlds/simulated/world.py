@@ -31,7 +31,7 @@ from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import RecordedHolds
 from rota.worlds.simulated.pace import At, Pace
-from rota.worlds.simulated.semantics import Restart, Semantics
+from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
 
@@ -423,10 +423,8 @@ class SimulatedWorld:
         workload = self.jobs.name_of("workload", row)
         takes_over = self._take_over(change.new)
         if change.old is not None:
-            restart = self.semantics.restart
-            same_shape = len(change.old.devices) == gpus
-            if restart is Restart.NEVER or (restart is Restart.SHAPE_CHANGE and same_shape):
-                return 0.0
+            if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
+                return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
             return self.costs.move(workload, gpus)
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:

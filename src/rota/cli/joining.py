@@ -1,0 +1,70 @@
+"""`rota agent`: this machine takes part in a cluster, in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rota.cli.live.connect import home
+from rota.errors import InputError
+
+Text = str | None
+
+
+def _token_in(file: Path) -> str:
+    """A join token; InputError if there is none."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise InputError.at(
+            f"cannot be read ({error.strerror})", file=file, expected="a join token"
+        ) from None
+    if not text.strip():
+        raise InputError.at("is empty", file=file, expected="a join token")
+    return text.strip()
+
+
+def agent(
+    join: Annotated[str, typer.Option("--join", metavar="URL", help="The controller.")],
+    token: Annotated[
+        Text, typer.Option("--token", envvar="ROTA_JOIN_TOKEN", metavar="TOKEN", help="A join token.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with it, which shows in no list of processes; - is stdin."),
+    ] = None,
+    devices: Annotated[str, typer.Option(metavar="SPEC", help="auto, nvidia or cpu:4.")] = "auto",
+    node: Annotated[str, typer.Option(metavar="NAME", help="Name of this node.")] = "",
+    address: Annotated[str, typer.Option(metavar="ADDRESS", help="Where other nodes reach its jobs.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option("--home", metavar="DIR", help="The agent's folder; $ROTA_HOME/agent.")
+    ] = None,
+    checkpoints: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for checkpoints that all machines see.")
+    ] = None,
+) -> None:
+    """Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.
+
+    `rota user join-token`, on the controller's machine, makes the token.
+    """
+    from rota.agent.main import Options, run
+
+    if token_file is not None:
+        token = _token_in(token_file)
+    elif token and token != os.environ.get("ROTA_JOIN_TOKEN"):
+        typer.echo("rota: everybody on this machine sees --token in `ps`; use --token-file", err=True)
+    options = Options(
+        home=(folder or home() / "agent").absolute(),
+        controller=join,
+        join_token=token or "",
+        devices=devices,
+        node=node,
+        address=address,
+        checkpoints=checkpoints,
+        on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
+    )
+    raise typer.Exit(run(options))
