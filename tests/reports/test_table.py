@@ -129,6 +129,17 @@ def test_changes_of_amounts_are_less_or_more() -> None:
     assert (change_words(0.01, "gpu_s"), factor_words(3.0, "times")) == ("100x less", "3x more")
 
 
+def test_nothing_is_a_multiple_of_residue() -> None:
+    """A wait of a nanosecond is none; whatever it is compared with."""
+    tiny, much = (
+        record([{"submit_s": 0.0, "start_s": 0.0, "finish_s": 9.0, "waiting_s": s, "gpus": 1}], policy=name)
+        for name, s in (("tiny", 1e-9), ("much", 60.0))
+    )
+    text = comparison_text(compare([summarise(much), summarise(tiny)]), 150)
+    assert "0s −100%" in text
+    assert "x longer" not in comparison_text(compare([summarise(tiny), summarise(much)]), 150)
+
+
 def test_an_unknown_baseline_is_named() -> None:
     with pytest.raises(InputError, match=r"'nosuch'.*expected one of fifo"):
         compare([summarise(runs()[0])], "nosuch")

@@ -14,7 +14,7 @@ from rota.traces.registry import trace_format
 from rota.traces.source import load
 
 NAMES = (
-    *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "philly-json"),
+    *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "pbs", "philly-json"),
     *("philly-list", "plain", "pollux", "sacct", "shockwave", "swf", "tiresias"),
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rota.model.jobs import Outcome
+from rota.traces.capacity import auto_cluster
 
 # job submit wait run procs cpu mem asked time mem status user group exe queue part before think
 LOG = """; Version: 2.2
@@ -55,3 +56,42 @@ def test_what_is_odd_about_it(read_text: Any) -> None:
         "no run time recorded": (1, ("row 9 (job 5)",)),
         "no processors recorded": (1, ("row 10 (job 6)",)),
     }
+
+
+JOB = "{id} 0 10 600 4 -1 -1 4 3600 -1 1 3 1 -1 {queue} {partition} -1 -1\n"
+
+
+# queue and partition of two jobs, and their node sets
+@pytest.mark.parametrize(
+    ("one", "other", "node_sets"),
+    [
+        ((1, 1), (1, 2), ["partition 1", "partition 2"]),
+        ((1, 1), (2, 1), ["queue 1", "queue 2"]),
+        ((1, -1), (2, -1), ["queue 1", "queue 2"]),
+        ((1, 1), (1, 1), ["", ""]),
+        ((-1, -1), (3, -1), ["", ""]),
+        ((0, 1), (1, -1), ["queue 0", "queue 1"]),
+    ],
+)
+def test_several_partitions_or_queues_are_node_sets(
+    read_text: Any, one: tuple[int, int], other: tuple[int, int], node_sets: list[str]
+) -> None:
+    lines = [JOB.format(id=i, queue=q, partition=p) for i, (q, p) in enumerate((one, other), 1)]
+    jobs = read_text("".join(lines)).jobs
+    assert [jobs.name_of("node_set", row) for row in range(2)] == node_sets
+
+
+# head of the log, and the cluster that it makes
+@pytest.mark.parametrize(
+    ("head", "cluster"),
+    [
+        ("; MaxProcs: 64\n; MaxNodes: 16\n", "16x4 (64 GPUs in 16 nodes)"),
+        ("; MaxProcs: 430 (of 512)\n; MaxNodes: 100\n", "53x8,1x6 (430 GPUs in 54 nodes)"),
+        ("; MaxProcs: 64\n", "8x8 (64 GPUs in 8 nodes)"),
+        ("; MaxProcs: -1\n", "1x8 (8 GPUs in 1 node)"),
+        ("", "1x8 (8 GPUs in 1 node)"),
+    ],
+)
+def test_the_cluster_that_a_log_states(read_text: Any, head: str, cluster: str) -> None:
+    trace = read_text(head + JOB.format(id=1, queue=1, partition=1))
+    assert auto_cluster(trace).describe() == cluster

@@ -49,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 SITE_POLICY = "fifo:skip=yes"
 """What a site is taken to have run when nobody says."""
-SITE_POLICY_OF = {"sacct": "fifo:backfill=easy", "swf": "fifo:backfill=easy"}
+SITE_POLICY_OF = dict.fromkeys(("pbs", "sacct", "swf"), "fifo:backfill=easy")
 """The same by format: batch schedulers backfill, on the limits that users state."""
 
 

@@ -63,7 +63,7 @@ def format_duration(seconds: float) -> str:
         return "-"
     sign, left = ("-", -seconds) if seconds < 0 else ("", seconds)
     whole = round(left)
-    if round(left, 1) < 10 and left != whole:
+    if left >= 0.05 and round(left, 1) < 10 and left != whole:
         return f"{sign}{left:.1f}s"
     for unit, size, small, small_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if whole >= size:

@@ -125,6 +125,10 @@ def compare(
     return Comparison(lines, chosen, tuple(summaries), site)
 
 
+_LEAST = 1e-3
+"""A millisecond, or as little of anything else, is residue of arithmetic: nothing is a multiple of it."""
+
+
 def _mean(of: Spread | None) -> float | None:
     return of.mean if of else None
 
@@ -132,7 +136,14 @@ def _mean(of: Spread | None) -> float | None:
 def _ratio(metric: Metric, of: Spread | None, base: Spread | None) -> float | None:
     """Only times, work and ratios are compared by division; shares and counts speak for themselves."""
     comparable = metric.unit in ("s", "times", "gpu_s") and metric.better != "neither"
-    return of.mean / base.mean if comparable and of and base and base.mean > 0 else None
+    return ratio(of.mean, base.mean) if comparable and of and base else None
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """`value` / `base`, both 0 or more; None where that means nothing."""
+    if value is None or base is None or base < _LEAST:
+        return None
+    return value / base if value >= _LEAST else 0.0
 
 
 def _best(metric: Metric, of: dict[str, Spread | None]) -> frozenset[str]:

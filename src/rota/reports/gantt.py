@@ -86,7 +86,7 @@ def gantt(record: Record, span: Span, shown: float = 1.0) -> Gantt:
     bins = min(round(_HEAT_BINS / max(shown, 0.01)), _HEAT_BINS_MAX)
     capacity = np.bincount(rows.row_of_node, weights=size, minlength=len(rows))
     shares = occupancy_grid(record, span, rows.row_of_node, bins) / np.maximum(capacity, 1)[:, None]
-    height_px = int(np.clip(len(rows) * 14, 96, 420))
+    height_px = int(np.clip(max(len(rows) * 14, min(int(size.sum()) * 6, 240)), 96, 420))
     caption = (
         f"Each row is {_row_words(rows, len(size))}, each column {format_duration(span.length_s / bins)}; "
         "the deeper the colour, the more of its GPUs are held."

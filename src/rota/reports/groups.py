@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from rota.reports.compare import Comparison
+from rota.reports.compare import Comparison, ratio
 from rota.reports.metrics import METRICS, Value
 from rota.reports.summary import Summary
 from rota.reports.wording import change_words, words
@@ -124,8 +124,8 @@ def _row(group: _Group, by: str, key: str, runs: Mapping[str, list[Summary]], ba
     reference, unit = means[baseline], METRICS[key].unit
     cells = []
     for policy, value in means.items():
-        ratio = value / reference if value is not None and reference and policy != baseline else None
-        change = "" if ratio is None else change_words(ratio, unit)
+        against = None if policy == baseline else ratio(value, reference)
+        change = "" if against is None else change_words(against, unit)
         cells.append(GroupCell(words(value, unit), change, value))
     jobs = (group.values(runs[baseline][0], by) or {}).get("jobs") or 0
     return GroupRow(group.name or "(none)", int(jobs), tuple(cells), group.parent, group.children)

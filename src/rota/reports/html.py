@@ -124,6 +124,7 @@ def render(
         epoch=clock.at(span.start_s).timestamp() if clock else "",
         gantts=[gantt(run, span, shown) for run in runs],
         drawn=drawn(runs, span, shown, duels),
+        base=[line.policy for line in comparison.lines].index(comparison.baseline),
         duels=_against_baseline(duels, [run.policy for run in runs], comparison.baseline),
         sizes=group_tables(comparison, "sizes"),
         tenants=group_tables(comparison, "tenants"),

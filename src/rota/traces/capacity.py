@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,9 @@ def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
     recorded = recorded_nodes(trace)
     if any(shape.gpus for shape in recorded):
         return Cluster.build(recorded)
+    stated = _stated_nodes(trace, gpus_per_node)
+    if stated:
+        return Cluster.build(stated)
     peak = peak_demand(trace)
     if not peak.gpus_by_type:
         raise InputError(f"{trace.source} has no job with GPUs; give a cluster instead of auto")
@@ -105,6 +109,28 @@ def auto_cluster(trace: Trace, gpus_per_node: int = 8) -> Cluster:
             for name, gpus in peak.gpus_by_type.items()
         ]
     )
+
+
+def _stated_nodes(trace: Trace, gpus_per_node: int) -> list[NodeShape]:
+    """The nodes that the head of a log in Standard Workload Format states; none if it does not.
+
+    Where processors do not divide among the nodes, or nodes are not stated, they are nodes of `gpus_per_node`
+    and one of the rest.
+    """
+    if trace.format != "swf":
+        return []
+    processors, nodes = (_leading_number(trace.facts.get(name)) for name in ("MaxProcs", "MaxNodes"))
+    if nodes and processors and processors % nodes == 0:
+        return [NodeShape(count=nodes, gpus=processors // nodes)]
+    whole, rest = divmod(processors, gpus_per_node)
+    shapes = [(whole, gpus_per_node), (int(rest > 0), rest)]
+    return [NodeShape(count=count, gpus=gpus) for count, gpus in shapes if count]
+
+
+def _leading_number(said: object) -> int:
+    """The number that a header line begins with; 0 if there is none."""
+    match = re.match(r"\s*(\d+)", str(said))
+    return int(match[1]) if match else 0
 
 
 def cluster_from(text: str, trace: Trace | None = None) -> Cluster:

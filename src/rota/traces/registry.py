@@ -30,6 +30,13 @@ class TraceFormat:
     """What to type at the site to get such a file, if one command gives it."""
 
 
+_LSF = ('"JOB_FINISH"', '"JOB_NEW"', '"JOB_START"', "Job <", "Summary of time in seconds")
+"""How files of LSF begin: `lsb.acct`, `lsb.events`, `bhist -l` and `bhist`."""
+_FROM_LSF = (
+    "a CSV with submit_s, gpus and duration_s, made of what `bjobs -u all -a -json -o 'jobid user queue stat "
+    "submit_time start_time finish_time run_time gpu_num'` prints"
+)
+
 _FORMATS: dict[str, TraceFormat] = {}
 
 
@@ -78,6 +85,8 @@ def find(source: TraceSource, name: str | None) -> TraceFormat:
         if format.matches(source):
             return format
     start = source.opening[0][:60] if source.opening else ""
+    if start.startswith(_LSF):
+        raise InputError.at("is written by LSF, which is not read", file=source.file, expected=_FROM_LSF)
     raise InputError.at(
         f"the format is not recognised (the file begins with {start!r})",
         file=source.file,

@@ -13,7 +13,9 @@ Odd       parts; cancelled while waiting; run time unknown; processors only aske
 Handling  parts dropped; cancelled while waiting: kept with duration 0; other run times of -1 dropped;
           processors asked for are used (else those allocated; neither: dropped); the time asked for is
           `limit_s`; the tenant is `gGROUP/uUSER`, the group the executable; `after` is the preceding
-          job, without its think time
+          job, without its think time.  Where there are several partitions, a job's node set is its
+          `partition N`, else where there are several queues its `queue N`.  `MaxProcs` and `MaxNodes` are the
+          size of the cluster `auto`
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ def read(source: TraceSource) -> Trace:
     gpus = _gpus(table, odd)
     tenant, tenant_names = _tenants(table)
     group, group_names = _numbered_names(table, "executable", "executable ")
+    node_set, node_set_names = _node_sets(table)
     return finish(
         "swf",
         odd,
@@ -83,6 +86,8 @@ def read(source: TraceSource) -> Trace:
             "tenant_names": tenant_names,
             "group": group,
             "group_names": group_names,
+            "node_set": node_set,
+            "node_set_names": node_set_names,
             "after": _after(table, odd),
         },
         truth=Truth.build(run_s, outcome=[OUTCOMES.get(code, Outcome.COMPLETED) for code in status.tolist()]),
@@ -137,6 +142,15 @@ def _tenants(table: Table) -> tuple[Any, tuple[str, ...]]:
 def _numbered_names(table: Table, column: str, prefix: str) -> tuple[Any, tuple[str, ...]]:
     numbers = table.whole(column, low=-1).tolist()
     return encode(pl.Series(column, [f"{prefix}{n}" if n >= 0 else "" for n in numbers]))
+
+
+def _node_sets(table: Table) -> tuple[Any, tuple[str, ...]]:
+    """Partitions, or else queues, if there are several: one alone tells no nodes apart."""
+    for column in ("partition", "queue"):
+        numbers = table.whole(column, low=-1)
+        if len(np.unique(numbers[numbers >= 0])) > 1:
+            return _numbered_names(table, column, f"{column} ")
+    return np.full(len(table), -1), ()
 
 
 def _after(table: Table, odd: Oddities) -> dict[int, tuple[int, ...]]:

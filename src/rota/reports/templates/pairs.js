@@ -73,10 +73,8 @@
       data.policies.forEach((name, number) => menu.append(element("option", { value: String(number), textContent: name })));
       menu.addEventListener("change", show);
     }
-    const base = document.querySelector("tr[data-policy] small");
-    const names = data.policies, start = base ? +base.closest("tr").dataset.policy : 0;
-    from.value = String(Math.min(start, names.length - 1));
-    to.value = String(names.findIndex((_, number) => number !== +from.value));
+    from.value = section.dataset.base;
+    to.value = String(data.policies.findIndex((_, number) => number !== +section.dataset.base));
     section.querySelector(".tools").hidden = false;
     show();
   }

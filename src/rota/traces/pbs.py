@@ -1,0 +1,302 @@
+"""PBS and Torque: accounting logs (`server_priv/accounting/20240301`), and `qstat -xf -F json` of PBS Pro.
+
+From      any site with PBS Pro, OpenPBS or Torque
+Log       lines `03/01/2024 10:05:00;E;11.server;user=ann queue=gpu qtime=... start=... end=...`; E is a job
+          that ended, R an attempt that was put back, D and A a job that was deleted or aborted, Q and S its
+          submission and start
+JSON      an object `Jobs` of jobs by id, with `qtime`, `etime`, `stime`, `Resource_List`, `resources_used`
+Units     seconds since 1970 in logs; JSON has local stamps (`Fri Mar  1 09:00:00 2024`) without zone
+Times     shifted: the first submission is at 0
+GPUs      ngpus of `exec_vnode`, else `exec_gpus`, else of `Resource_List` (ngpus, select, Torque's nodes)
+Eligible  `etime`; what passed since `qtime` is `held_s`
+Odd       jobs without an end; cancelled while waiting; several attempts; killed jobs
+Handling  no end: dropped; cancelled while waiting: kept with duration 0; earlier attempts fail; an exit
+          status of 0 is COMPLETED, of 256 + 9 or + 15 (qdel) CANCELLED, others FAILED.  The tenant is
+          `account or group/user`, the group the job name, the node set the queue
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from rota.errors import InputError
+from rota.model.jobs import Outcome, RecordedRun, Truth
+from rota.model.trace import Trace
+from rota.traces.build import Oddities, finish
+from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
+from rota.traces.registry import trace_format
+from rota.traces.source import TraceSource
+from rota.traces.table import Table, encode
+
+NAN = float("nan")
+_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]+);(.*)")
+_PAIR = re.compile(r"([A-Za-z_][\w.]*)=")
+_KILLED = (256 + 9, 256 + 15)
+_STAMP = "%a %b %d %H:%M:%S %Y"
+
+
+class _Job(NamedTuple):
+    """One record, with everything as text."""
+
+    row: int
+    id: str
+    kind: str
+    """The letter of a log's record; E for a job in JSON that ran."""
+    said: Mapping[str, str]
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """What stands under `Resource_List.` or `resources_used.`"""
+        return {
+            key[len(prefix) + 1 :]: value for key, value in self.said.items() if key.startswith(prefix + ".")
+        }
+
+
+def _matches(source: TraceSource) -> bool:
+    opening = source.opening
+    return bool(opening) and (bool(_LINE.match(opening[0])) or _is_json(source))
+
+
+def _is_json(source: TraceSource) -> bool:
+    start = " ".join(source.opening)
+    return start.lstrip().startswith("{") and '"Jobs"' in start and '"pbs_' in start
+
+
+@trace_format(
+    "pbs",
+    description="PBS and Torque: accounting logs, and qstat -xf -F json of PBS Pro",
+    recognised="lines of a date, a letter and a job id split by ;, or JSON with pbs_version and Jobs",
+    matches=_matches,
+    example="03/01/2024 10:05:00;E;11.srv;user=ann group=vision jobname=train queue=gpu ctime=1709283600 "
+    "qtime=1709283600 etime=1709283600 start=1709283900 exec_host=n1/0*8 "
+    "exec_vnode=(n1:ncpus=8:ngpus=2) Resource_List.ncpus=8 Resource_List.ngpus=2 Resource_List.mem=64gb "
+    "Resource_List.walltime=02:00:00 end=1709287500 Exit_status=0 resources_used.walltime=01:00:00\n",
+    command="cat $PBS_HOME/server_priv/accounting/202403* > pbs.txt   (or: qstat -xf -F json > pbs.json)",
+)
+def read(source: TraceSource) -> Trace:
+    records = list(_from_json(source) if _is_json(source) else _from_log(source))
+    jobs = _by_job(records)
+    odd = _oddities(source, jobs)
+    ends = [attempts[-1] for attempts in jobs]
+    submit_s = np.array([_moment(source, attempts[0], "qtime", "ctime") for attempts in jobs])
+    eligible_s = np.array([_moment(source, attempts[0], "etime") for attempts in jobs])
+    start_s = np.array([_moment(source, attempts[0], "start", "stime") for attempts in jobs])
+    run_s = np.array([_run_s(source, job) for job in ends])
+    waiting = np.isnan(start_s) & np.array([job.kind in "DA" for job in ends])
+    odd.note("cancelled while waiting", "kept with duration 0", waiting)
+    run_s[waiting] = 0.0
+    odd.drop("no end recorded", "how long it runs is not known", np.isnan(run_s) | np.isnan(submit_s))
+    failures = {
+        row: tuple(_run_s(source, job) for job in attempts[:-1])
+        for row, attempts in enumerate(jobs)
+        if len(attempts) > 1
+    }
+    failures = {row: tuple(t for t in runs if t == t) for row, runs in failures.items()}
+    several = np.isin(np.arange(len(jobs)), list(failures)) & ~odd.dropped
+    odd.note("several attempts", "kept as one job, whose earlier attempts fail", several)
+    end_s = np.array([_moment(source, job, "end") for job in ends])
+    last_start_s = np.array([_moment(source, job, "start", "stime") for job in ends])
+    return finish(
+        "pbs",
+        odd,
+        jobs={"submit_s": np.nan_to_num(submit_s), **_asked(source, ends)},
+        truth=Truth.build(
+            run_s,
+            outcome=[_outcome(job, bool(waits)) for job, waits in zip(ends, waiting, strict=True)],
+            held_s=np.maximum(eligible_s - submit_s, 0.0),
+            failures=failures,
+        ),
+        observed=RecordedRun(
+            start_s,
+            np.where(np.isnan(end_s), last_start_s + run_s, end_s),
+            {row: names for row, job in enumerate(ends) if (names := _nodes(job))},
+        ),
+        facts={"duration": "seconds of running as recorded"},
+        zone="UTC" if not _is_json(source) else "local time of the site, zone not recorded",
+    )
+
+
+# --- records
+
+
+def _from_log(source: TraceSource) -> Iterator[_Job]:
+    for row, line in enumerate(source.data.decode().split("\n"), 1):
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line.rstrip())
+        if not match:
+            raise InputError.at(
+                f"{line[:40]!r} is no accounting record",
+                file=source.file,
+                row=row,
+                expected="MM/DD/YYYY HH:MM:SS;LETTER;ID;key=value ...",
+            )
+        if match[1] in "QSERDA":
+            yield _Job(row, match[2], match[1], _pairs(match[3]))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`key=value key=value`, where values may hold blanks."""
+    if not text.strip():
+        return {}
+    places = [match for match in _PAIR.finditer(text) if match.start() == 0 or text[match.start() - 1] == " "]
+    ends = [match.start() for match in places[1:]] + [len(text)]
+    return {match[1]: text[match.end() : end].strip() for match, end in zip(places, ends, strict=True)}
+
+
+def _from_json(source: TraceSource) -> Iterator[_Job]:
+    try:
+        given = json.loads(source.data)
+        jobs = given["Jobs"].items()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        row = getattr(error, "lineno", None)
+        problem = f"not valid JSON ({error})" if row else "has no object Jobs"
+        raise InputError.at(
+            problem, file=source.file, row=row, expected="what qstat -xf -F json prints"
+        ) from None
+    for number, (id, said) in enumerate(jobs, 1):
+        if not isinstance(said, dict):
+            raise InputError.at(f"job {id}: {said!r} is not an object", file=source.file, expected="a job")
+        flat = {key: str(value) for key, value in said.items() if not isinstance(value, dict)}
+        for key in ("Resource_List", "resources_used"):
+            inner = said.get(key, {})
+            flat |= (
+                {f"{key}.{name}": str(value) for name, value in inner.items()}
+                if isinstance(inner, dict)
+                else {}
+            )
+        flat["user"] = flat.get("Job_Owner", "").partition("@")[0]
+        flat["jobname"] = flat.get("Job_Name", "")
+        over = flat.get("job_state") in ("F", "X", "C", "E")
+        yield _Job(number, str(id), ("E" if "stime" in flat else "D") if over else "S", flat)
+
+
+def _by_job(records: list[_Job]) -> list[list[_Job]]:
+    """The attempts of each job, in order; one that has not ended has its latest record.
+
+    What earlier records said of a job is added to the later ones.
+    """
+    known: dict[str, dict[str, str]] = {}
+    attempts: dict[str, list[_Job]] = {}
+    latest: dict[str, _Job] = {}
+    for record in records:
+        said = known.setdefault(record.id, {})
+        said.update(record.said)
+        latest[record.id] = record._replace(said=dict(said))
+        own = attempts.setdefault(record.id, [])
+        if record.kind in "ERDA":
+            own.append(latest[record.id])
+        if record.kind == "R":
+            for key in ("start", "stime", "end", "exec_host", "exec_vnode", "exec_gpus"):
+                said.pop(key, None)
+    return [_ended(own) or [latest[id]] for id, own in attempts.items()]
+
+
+def _ended(own: list[_Job]) -> list[_Job]:
+    """Without the notice of a deletion, if the job's end has a record of its own."""
+    return [job for job in own if job.kind in "ER"] if any(job.kind == "E" for job in own) else own[-1:]
+
+
+# --- what a record says
+
+
+def _moment(source: TraceSource, job: _Job, *names: str) -> float:
+    """The first of `names` that the record has, in seconds; NaN if it has none."""
+    text = next((job.said[name] for name in names if job.said.get(name)), "")
+    if not text:
+        return NAN
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    try:
+        return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        expected = "seconds since 1970, or a stamp such as Fri Mar  1 09:00:00 2024"
+        raise InputError.at(
+            f"job {job.id}: {text!r} is no moment",
+            file=source.file,
+            row=job.row,
+            field=names[0],
+            expected=expected,
+        ) from None
+
+
+def _run_s(source: TraceSource, job: _Job) -> float:
+    """Seconds that the attempt ran: from start to end, else the wall time used; NaN if it has not ended."""
+    if job.kind in "QS":
+        return NAN
+    start_s, end_s = _moment(source, job, "start", "stime"), _moment(source, job, "end")
+    if end_s < start_s:
+        raise InputError.at(
+            f"job {job.id} ends before it starts",
+            file=source.file,
+            row=job.row,
+            field="end",
+            expected="a later time",
+        )
+    used_s = seconds(job.under("resources_used").get("walltime", ""))
+    return end_s - start_s if end_s >= start_s else used_s if start_s == start_s else NAN
+
+
+def _outcome(job: _Job, waits: bool) -> Outcome:
+    status = job.said.get("Exit_status", "")
+    if waits or job.kind in "DA" or status in map(str, _KILLED):
+        return Outcome.CANCELLED
+    return Outcome.COMPLETED if status in ("0", "") else Outcome.FAILED
+
+
+def _nodes(job: _Job) -> tuple[str, ...]:
+    return nodes_of(job.said.get("exec_vnode", ""), job.said.get("exec_host", ""))
+
+
+def _asked(source: TraceSource, jobs: list[_Job]) -> dict[str, Any]:
+    """The columns that do not depend on time."""
+    lists = [job.under("Resource_List") for job in jobs]
+    memory = [memory_gib(asked.get("mem", "")) for asked in lists]
+    bad = next((job for job, gib in zip(jobs, memory, strict=True) if gib != gib), None)
+    if bad is not None:
+        text = bad.under("Resource_List")["mem"]
+        raise InputError.at(
+            f"job {bad.id}: {text!r} is no amount of memory",
+            file=source.file,
+            row=bad.row,
+            field="mem",
+            expected="64gb, 512mb",
+        )
+    names: dict[str, Any] = {}
+    for column, texts in (
+        ("tenant", [_tenant(job) for job in jobs]),
+        ("group", [job.said.get("jobname", "") for job in jobs]),
+        ("node_set", [job.said.get("queue", "") for job in jobs]),
+    ):
+        names[column], names[f"{column}_names"] = encode(pl.Series(column, texts, dtype=pl.String))
+    pairs = list(zip(jobs, lists, strict=True))
+    return {
+        "gpus": [gpus_of(a, j.said.get("exec_vnode", ""), j.said.get("exec_gpus", "")) for j, a in pairs],
+        "cpus": [cpus_of(asked) for asked in lists],
+        "memory_gib": memory,
+        "limit_s": [seconds(asked.get("walltime", "")) for asked in lists],
+        **names,
+    }
+
+
+def _tenant(job: _Job) -> str:
+    said = job.said
+    widest = said.get("account", said.get("Account_Name", "")).strip('"') or said.get(
+        "group", said.get("egroup", "")
+    )
+    return "/".join(part for part in (widest, said.get("user", "")) if part) or "default"
+
+
+def _oddities(source: TraceSource, jobs: list[list[_Job]]) -> Oddities:
+    """Counts what is odd, by the rows of the jobs' last records."""
+    if not jobs:
+        raise InputError.at("there is no job in it", file=source.file, expected="records of type E")
+    ids = [attempts[-1].id for attempts in jobs]
+    rows = np.array([attempts[-1].row for attempts in jobs], dtype=np.int64)
+    return Oddities(Table(source.file, pl.DataFrame({"id": ids}), rows), ids)
