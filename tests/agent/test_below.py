@@ -152,7 +152,10 @@ def test_a_log_that_is_another_file_is_not_handed_over(tmp_path: Path, precious:
         supervisor.close()
 
 
-@pytest.mark.parametrize("name", [protocol.PAGE, f"{protocol.DIRECTIVE}.{os.getpid()}.new"])
+@pytest.mark.parametrize(
+    "name",
+    [protocol.PAGE, pytest.param(f"{protocol.DIRECTIVE}.{os.getpid()}.new", id="new directive")],
+)
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_directives_are_written_through_no_link(
     tmp_path: Path, precious: Path, name: str, link: object

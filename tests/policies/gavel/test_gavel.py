@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from play import finishes, play, trace_of
 from rota.api.fidelity import run_case
+from rota.errors import RotaError
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
@@ -106,3 +108,20 @@ def test_every_tie_rule_is_as_close(tie, tmp_path):
     result = run_case(case, reference(""))
     assert (result.jobs, result.unfinished) == (96, 0)
     assert result.holds, f"{result.ours_s:.0f} s against {result.theirs_s:.0f}"
+
+
+@pytest.mark.parametrize(
+    ("prices", "message"),
+    [
+        ({}, None),
+        ({"v100": {"spot": 0.74}, "k80": {"spot": 0.135}}, None),
+        ({"v100": {"spot": 0.74}}, "k80 has no price.*expected prices for v100, k80, or for none of them"),
+    ],
+)
+def test_prices_are_stated_for_all_types_or_none(prices, message):
+    cluster = replace(CLUSTER, prices=prices)
+    if message is None:
+        assert len(finishes(play("gavel:objective=cost", "A 1x720 B 1x720", cluster))) == 2
+    else:
+        with pytest.raises(RotaError, match=message):
+            play("gavel:objective=cost", "A 1x720 B 1x720", cluster)

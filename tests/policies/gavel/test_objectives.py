@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.errors import InputError
 from rota.model.tenants import Tenant, Tenants
 from rota.policies.gavel import entries as entries_module
 from rota.policies.gavel.entries import entries
@@ -225,9 +224,10 @@ def test_allox_begins_the_best_order(times):
     assert ran in firsts
 
 
-def test_allox_refuses_gangs():
-    with pytest.raises(InputError, match=r"job 1 asks for 2.*expected 1 for every job"):
-        answer("allox", [[1], [1]], gpus=[1, 2], capacity=[2], work_left=[1, 1], age_s=[0, 0])
+def test_allox_gives_gangs_no_fraction():
+    """They run on what is idle."""
+    shares = answer("allox", [[1], [1]], gpus=[1, 2], capacity=[2], work_left=[1, 1], age_s=[0, 0])
+    assert shares.fractions.ravel().tolist() == [1, 0]
 
 
 # -- pairs -----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from rota.errors import InputError
 from rota.model.columns import Floats
 from rota.policies.gavel.problem import Problem
 from rota.scheduler.stages.round_books import Shares
@@ -21,8 +20,7 @@ _NEVER = 1e-10
 
 
 def allox(problem: Problem) -> Shares:
-    """The types on which jobs run to their end; InputError for a job of several GPUs."""
-    _refuse_gangs(problem)
+    """The types on which jobs run to their end; jobs of several GPUs get none."""
     own = problem.own
     here = {row: place for place, row in enumerate(problem.rows.tolist())}
     kind_of = {row: kind for row, kind in own.get("kinds", {}).items() if row in here}
@@ -31,24 +29,12 @@ def allox(problem: Problem) -> Shares:
     for row, kind in kind_of.items():
         left[kind] -= 1.0
         fractions[here[row], kind] = 1.0
-    waiting = [place for row, place in here.items() if row not in kind_of]
+    waiting = [job for row, job in here.items() if row not in kind_of and problem.gpus[job] == 1.0]
     for job, kind in _matched(problem, waiting, left):
         fractions[job, kind] = 1.0
         kind_of[int(problem.rows[job])] = kind
     own["kinds"] = kind_of
     return problem.by_job(fractions)
-
-
-def _refuse_gangs(problem: Problem) -> None:
-    gangs = np.flatnonzero(problem.gpus != 1.0)
-    if len(gangs):
-        row = int(problem.rows[gangs[0]])
-        raise InputError.at(
-            f"objective=allox matches jobs of one GPU to GPUs, and job "
-            f"{problem.snapshot.jobs.table.ids[row]} asks for {problem.gpus[gangs[0]]:g}",
-            field="gpus",
-            expected="1 for every job",
-        )
 
 
 def _matched(problem: Problem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:

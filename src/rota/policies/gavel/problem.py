@@ -80,16 +80,22 @@ class Problem:
 
     @cached_property
     def prices(self) -> Floats:
-        """Price of a GPU-hour on each type; InputError if the cluster states none."""
+        """Price of a GPU-hour on each type; 1 for all if the cluster states none.
+
+        InputError if it states one for some types only.
+        """
         cluster = self.snapshot.cluster
-        missing = [name for name in cluster.type_names if not cluster.prices.get(name)]
+        stated = [cluster.prices.get(name) for name in cluster.type_names]
+        if not any(stated):
+            return np.ones(len(stated))
+        missing = next((name for name in cluster.type_names if not cluster.prices.get(name)), "")
         if missing:
             raise InputError.at(
-                f"objective=cost needs what a GPU-hour costs, and {missing[0]} has no price",
+                f"{missing} has no price, and objective=cost weighs types by it",
                 field="prices",
-                expected="a cluster file with prices for " + ", ".join(cluster.type_names),
+                expected="prices for " + ", ".join(cluster.type_names) + ", or for none of them",
             )
-        return np.array([next(iter(cluster.prices[name].values())) for name in cluster.type_names])
+        return np.array([next(iter(classes.values())) for classes in stated if classes])
 
     @cached_property
     def tenants(self) -> list[str]:

@@ -21,6 +21,7 @@ Departs   Jobs that arrive run at once where GPUs are idle, and fractions are re
           found by linear programs too, not by their cone program.  Water filling finds who is saturated by
           linear programs instead of one with integers; it ends when everybody is.  Jobs are fair or in order
           of arrival inside all tenants alike.  Beyond 100 jobs pairs are looked at by class of job.
+          `allox` gives jobs of several GPUs what is idle; `cost` takes types without prices for equally dear.
           Throughputs come from a table, users or measurement; estimating them from reference jobs is not
           implemented.
 Checked   systems/gavel.md, worked examples 1 to 6.  Authors' simulator: isolated, fifo, makespan and AlloX
