@@ -128,7 +128,7 @@ def test_prices_are_stated_for_all_types_or_none(prices, message):
 
 
 def test_two_that_share_end_sooner_than_by_turns():
-    """Alone 10 iterations a second, together 8 and 7: sharing one GPU, 72,000 take 9,000 s instead of 14,400."""
+    """Alone 10 a second, together 8 and 7: 72,000 iterations each take 9,000 s instead of 14,400."""
     table = ThroughputTable.build(
         {("a", "v100", 1): 10.0, ("b", "v100", 1): 10.0},
         pairs={("v100", ("a", 1), ("b", 1)): (8.0, 7.0)},
