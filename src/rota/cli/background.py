@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,8 +43,16 @@ def make_home(where: Path) -> None:
 class Started:
     """A process that outlives this one, its output at the end of `log`."""
 
-    def __init__(self, what: str, module: str, log: Path, arguments: list[str], said: str = "") -> None:
-        """`said` is its standard input: what nobody shall see in `ps`."""
+    def __init__(
+        self,
+        what: str,
+        module: str,
+        log: Path,
+        arguments: list[str],
+        said: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`said` is its standard input: what nobody shall see in `ps`; our environment if none is given."""
         self.what, self.log = what, log
         with open(log, "ab") as out:
             self._offset = out.tell()
@@ -55,6 +63,7 @@ class Started:
                 stderr=out,
                 start_new_session=True,
                 close_fds=True,
+                env=environment,
             )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError), self.process.stdin as stream:  # if it ends at once, it says why

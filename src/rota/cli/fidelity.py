@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import JsonFlag, console, progress_bars
+from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
 WIDE = 140
@@ -34,6 +35,7 @@ def fidelity(
     Example:
       rota fidelity benchmarks/fidelity/*.yaml --data ../shared/reference
     """
+    use_one_thread()
     from rota.api.fidelity import run_case
     from rota.model.atomic import replacing
     from rota.reports.fidelity import as_json as json_of

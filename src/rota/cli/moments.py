@@ -17,6 +17,7 @@ from rota.cli.shell import (
     print_json,
 )
 from rota.errors import InputError
+from rota.model.one_thread import use_one_thread
 from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def snapshot(
     if out.is_dir():
         raise InputError.at(f"{out} is a folder", field="--out", expected="the name of a file")
     at_s = parse_duration(at, field="--at")
+    use_one_thread()
     from rota.api import snapshot as take
     from rota.cli.measured_costs import costs_of
 
@@ -109,6 +111,7 @@ def replay(
       rota replay monday.rota
       rota replay monday.rota --policy fifo --json | jq .start
     """
+    use_one_thread()
     from rota.api import replay as decide
 
     replayed = decide(file, policy)

@@ -29,6 +29,7 @@ from rota.cli.live.tables import warn
 from rota.cli.shell import JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
 from rota.knowledge.registry import Where, help_text
+from rota.model.one_thread import one_thread
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def _ensure_controller(where: Path, arguments: list[str], flags: str) -> bool:
     """True if it had to be started."""
     if controller_pid(where) is not None and answers(where):
         return False
-    started = Started("the controller", "rota.server.main", where / CONTROLLER_LOG, arguments, flags)
+    log = where / CONTROLLER_LOG
+    started = Started("the controller", "rota.server.main", log, arguments, flags, one_thread())
     started.wait_for(lambda: answers(where))
     return True
 

@@ -18,6 +18,7 @@ from rota.cli.shell import (
     print_json,
     progress_bars,
 )
+from rota.model.one_thread import use_one_thread
 from rota.model.units import plural
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def simulate(
     """
     if out is not None:
         check_folder(out)
+    use_one_thread()
     from rota.api import simulate as run
     from rota.cli.measured_costs import costs_of
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socketpair
 from typing import Any, BinaryIO
 
+from rota.model.one_thread import one_thread
 from rota.server.policy.messages import PipeError, receive, send
 
 _log = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ def _start(fd: int, log: Path | None, module: str) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             pass_fds=[fd],
+            env=one_thread(),
             start_new_session=True,
         )
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from rota.errors import WorldError
 from rota.model.cluster import Cluster
+from rota.model.one_thread import one_thread
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import Policy, PolicySpec, system
@@ -154,7 +155,7 @@ def _processes(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Workers, which are gone when the block ends, however it ends."""
     command = [sys.executable, "-m", "rota.worlds.simulated.worker"]
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
-    environment = {**os.environ, "PYTHONPATH": paths}
+    environment = {**one_thread(), "PYTHONPATH": paths}
     started: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(count):
