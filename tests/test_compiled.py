@@ -17,8 +17,12 @@ SCRIPT = """
 import hashlib, json, sys
 import rota.table.free
 from rota.model.cluster import parse_cluster
+from rota.model.grants import Grant
+from rota.scheduler.decision import Decision
+from rota.scheduler.guard.check import is_plainly_sound
+from rota.scheduler.policy import parse_policy
 from rota.traces.generate import generate
-from rota.worlds.simulated.run import run
+from rota.worlds.simulated.run import Setting, prepare, run
 
 cluster = parse_cluster("6x8")
 trace = generate(1500, seed=3, load=1.1, cluster=cluster)
@@ -28,7 +32,17 @@ for policy in policies:
     record = run(policy, trace, cluster)
     tables = record.jobs["finish_s"].to_numpy().tobytes() + record.intervals["start_s"].to_numpy().tobytes()
     sums[policy] = hashlib.sha256(tables).hexdigest()
-print(json.dumps({"file": rota.table.free.__file__, "sums": sums}))
+loop, _ = prepare(parse_policy("fifo").make(), trace, cluster, Setting())
+for row in range(len(trace)):
+    if trace.jobs.gpus[row] == 1:
+        break
+    loop.state.submit(row)
+loop.state.submit(row)
+first = Grant(row, (0,))
+plain = is_plainly_sound(loop.state, Decision({}, [first]))
+loop.state.start(first)
+counts = loop.state.occupancy.counts_hosts
+print(json.dumps({"file": rota.table.free.__file__, "sums": sums, "plain": plain, "counts": counts}))
 """
 
 
@@ -38,8 +52,8 @@ def checksums(path: Path) -> dict[str, object]:
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, cwd=path, capture_output=True, text=True, check=True
     )
-    found: dict[str, object] = json.loads(run.stdout)
-    return found
+    printed: dict[str, object] = json.loads(run.stdout)
+    return printed
 
 
 @pytest.mark.soak
@@ -59,3 +73,5 @@ def test_compiled_modules_give_the_same_answers(tmp_path: Path) -> None:
     assert not str(compiled["file"]).endswith(".py"), "the hot modules were not compiled"
     assert str(interpreted["file"]).endswith(".py")
     assert compiled["sums"] == interpreted["sums"]
+    for build in (compiled, interpreted):  # where the quick ways are missed, nothing but time is lost
+        assert (build["plain"], build["counts"]) == (True, False)

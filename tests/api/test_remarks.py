@@ -53,3 +53,15 @@ CLUSTER = Cluster.build(
 def test_remarks(policy: str, jobs: str, columns: dict[str, list[float]], remarks: list[str]) -> None:
     results = rota.simulate(trace_of(jobs, **columns), cluster=CLUSTER, policies=policy)
     assert [one for one in results.remarks if "No job ever waited" not in one] == remarks
+
+
+@pytest.mark.parametrize(
+    ("long_s", "compiled", "says"), [(0.0, False, True), (0.0, True, False), (1e9, False, False)]
+)
+def test_a_slow_engine_is_named(
+    monkeypatch: pytest.MonkeyPatch, long_s: float, compiled: bool, says: bool
+) -> None:
+    monkeypatch.setattr("rota.api.remarks.LONG_S", long_s)
+    monkeypatch.setattr("rota.api.remarks.is_compiled", lambda: compiled)
+    remarks = rota.simulate(trace_of("A 1x10"), cluster="1x1", policies=["fifo"]).remarks
+    assert any("interpreted; compiled it takes about half" in remark for remark in remarks) is says

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -29,8 +30,10 @@ def test_help(command: str) -> None:
         assert "Example" in done.out
 
 
-def test_version() -> None:
-    assert rota("--version").out == f"rota {__version__}\n"
+@pytest.mark.parametrize(("file", "engine"), [("free.py", "interpreted"), ("free.so", "compiled")])
+def test_version(monkeypatch: pytest.MonkeyPatch, file: str, engine: str) -> None:
+    monkeypatch.setattr("rota.table.compiled.find_spec", lambda _: SimpleNamespace(origin=f"/x/{file}"))
+    assert rota("--version").out == f"rota {__version__}, engine {engine}\n"
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from rota.api.remarks import refused_remarks, stuck_remarks
+from rota.api.remarks import refused_remarks, slow_engine_remarks, stuck_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -163,6 +163,7 @@ def simulate(
             *refused_remarks(history, where),
             *speed_remarks(speed),
             *stuck_remarks(records),
+            *slow_engine_remarks(records),
             *_remarks(whole, where, shows_observed),
             *elsewhere,
             *_idle_remark(records, cluster),

@@ -1,4 +1,4 @@
-"""Sentences beside a comparison about jobs that did not run: refused at once, or left waiting for ever."""
+"""Sentences beside a comparison: about jobs that did not run, and about an engine that took its time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from rota.model.feasible import feasible_rows, need_of, never_fits
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import number, plural
+from rota.table.compiled import is_compiled
 
 MOST_KINDS = 3
 """So many different reasons are spelled out."""
+LONG_S = 30.0
+"""CPU seconds of the engine from which on somebody may want it compiled."""
 
 
 def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
@@ -40,6 +43,16 @@ def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
         yield (
             f"{record.policy}: {plural(stuck.height, 'job')} {verb} left for ever, first job "
             f"{first['job_id']}{_why(first)}."
+        )
+
+
+def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
+    """What it cost that the engine is not compiled, if that is worth a word."""
+    spent_s = sum(record.engine_seconds for record in records if record.ranked)
+    if spent_s >= LONG_S and not is_compiled():
+        yield (
+            f"The engine took {spent_s:.0f} s of CPU, interpreted; compiled it takes about half: "
+            "`pip install .` where there is a C compiler (docs/performance.md)."
         )
 
 

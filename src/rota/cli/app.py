@@ -77,8 +77,9 @@ def _complain(sentence: str) -> None:
 def _version(asked: bool) -> None:
     if asked:
         from rota import __version__
+        from rota.table.compiled import is_compiled
 
-        typer.echo(f"rota {__version__}")
+        typer.echo(f"rota {__version__}, engine {'compiled' if is_compiled() else 'interpreted'}")
         raise typer.Exit
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Bools, Floats, Ints
+from rota.model.columns import Floats, Ints
 from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.table.occupancy import Occupancy
+from rota.table.plain import plain_rows, whole_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
 
@@ -83,6 +84,8 @@ class State:
         self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
         self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
+        self._whole: list[bool] = whole_rows(self.jobs, cluster).tolist()
+        self._accepting: dict[int, list[bool]] = {}
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
         """True for each row that the empty cluster could hold."""
 
@@ -140,6 +143,7 @@ class State:
         one = self.jobs.take(np.array([row]))
         self.gpus_of[row] = one.gpus.item(0)
         self._plain[row] = bool(plain_rows(one, self.cluster)[0])
+        self._whole[row] = bool(whole_rows(one, self.cluster)[0])
         self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
         self.occupancy.enter(row)
         self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
@@ -387,34 +391,26 @@ class State:
     @property
     def uniform(self) -> bool:
         """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
-        return (
-            not self.special
-            and not self._has_tenants
-            and not self.occupancy.sharers
-            and not self.occupancy.down
-        )
+        return not self.special and self.is_bare
 
+    @property
+    def is_bare(self) -> bool:
+        """True if nobody has a quota, no device is shared and none is down."""
+        occupancy = self.occupancy
+        return not self._has_tenants and not occupancy.sharers and not occupancy.down
 
-def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
-    plain: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang & (jobs.node_set < 0)
-    if len(cluster.type_names) > 1:
-        plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
-    elif cluster.type_names and jobs.type_names:
-        plain &= (jobs.gpu_types == 0) | np.isin(jobs.gpu_types, _masks_with(jobs, cluster))
-    if cluster.node_cpus.any():
-        plain &= jobs.cpus == 0
-    if cluster.node_memory_gib.any():
-        plain &= jobs.memory_gib == 0
-    if cluster.device_memory_gib.any():
-        plain &= jobs.gpu_memory_gib == 0
-    plain[list(jobs.parts)] = False
-    return plain
+    def asks_whole(self, row: int) -> bool:
+        """True if `row` asks for whole GPUs, of whatever type, and for nothing else."""
+        return self._whole[row]
 
-
-def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:
-    """The type masks among the jobs that accept the one type of this cluster."""
-    accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == cluster.type_names[0])
-    masks = np.unique(jobs.gpu_types)
-    accepting: Ints = masks[(masks & accepted) != 0]
-    return accepting
+    def accepts(self, row: int, devices: tuple[int, ...]) -> bool:
+        """True if `row` takes GPUs of the types that `devices` have."""
+        wanted = self.jobs.gpu_types.item(row)
+        if not wanted:
+            return True
+        accepting = self._accepting.get(wanted)
+        if accepting is None:
+            names = self.jobs.types_in(wanted)
+            accepting = self._accepting[wanted] = [name in names for name in self.cluster.type_names]
+        type_of = self.cluster.device_type
+        return all(accepting[type_of.item(device)] for device in devices)

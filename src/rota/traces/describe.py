@@ -65,7 +65,7 @@ class Description:
     span_s: float
     """Last less first submission."""
     mean_demand_gpus: float | None
-    """GPU-seconds of all attempts over the span: the GPUs that would be busy if nothing waited.
+    """GPU-seconds of all attempts, those after the last submission as well, over the span.
     None where nothing lasts, or no duration is known."""
     gap_mean_s: float | None
     gap_cv: float | None

@@ -30,7 +30,7 @@ from rota.traces.philly_figures import (
     RUNTIME_TAIL_MIN,
     TAIL_PERCENTS,
 )
-from rota.traces.population import draw_population
+from rota.traces.population import Population, draw_population
 
 # Choices of ours: the published figures do not settle them.
 WORKLOADS = {
@@ -61,7 +61,8 @@ def generate(
     """A trace of `jobs` jobs with Philly's mix, runtimes, bursts and failures.
 
     The span between first and last submission is `days`, or the one that offers `load` to `cluster`
-    (a cluster or its number of GPUs): GPU-seconds of all attempts / (GPUs x span) = `load`.
+    (a cluster or its number of GPUs): that part of it would be busy within the span if nothing waited.
+    Work that lies after the last submission loads nobody, which matters where jobs are long beside the span.
     Without either it follows the paper's rate, 96,260 jobs in 75 days.  Given a cluster, no job
     asks for more than it has.
 
@@ -77,7 +78,10 @@ def generate(
     attempts_s = _draw_attempts(rng, runtime_s, outcome)
     limit_s = _draw_limits(rng, runtime_s, people.series)
     workload = rng.choice(len(WORKLOADS), size=len(people.series_names), p=list(WORKLOADS.values()))
-    span_s = _span_s(jobs, float(runtime_s @ gpus), load, gpus_in_all, days)
+    if load is not None and gpus_in_all is not None:
+        span_s = _span_of_load(people, runtime_s, gpus, load, gpus_in_all)
+    else:
+        span_s = 86400.0 * (days if days is not None else jobs * PAPER_DAYS / PAPER_JOBS)
     submit_s = np.round(place_in_span(people.head, people.lag_s, span_s), 3)
     order = np.argsort(submit_s, kind="stable")
     series = people.series[order]
@@ -122,13 +126,25 @@ def _check(jobs: int, seed: int, load: float | None, gpus: int | None, days: flo
             raise InputError(f"the {name} of a generated trace is {value}; expected a number above 0")
 
 
-def _span_s(
-    jobs: int, demand_gpu_s: float, load: float | None, gpus: int | None, days: float | None
-) -> float:
-    """Seconds between the first and the last submission."""
-    if load is not None and gpus is not None:
-        return demand_gpu_s / (gpus * load)
-    return 86400.0 * (days if days is not None else jobs * PAPER_DAYS / PAPER_JOBS)
+def _span_of_load(people: Population, runtime_s: Floats, gpus: Ints, load: float, gpus_in_all: int) -> float:
+    """Seconds between the first and the last submission in which `load` of the GPUs would be busy."""
+    from scipy.optimize import brentq
+
+    if gpus.sum() <= load * gpus_in_all:
+        few = f"{plural(len(gpus), 'job')} with {int(gpus.sum()):,} GPUs"
+        raise InputError(
+            f"{few} cannot load {gpus_in_all:,} GPUs to {load:g}, even at once; expected more jobs"
+        )
+
+    def excess(span_s: float) -> float:
+        left_s = span_s - place_in_span(people.head, people.lag_s, span_s)
+        return float(np.minimum(runtime_s, left_s) @ gpus) / (gpus_in_all * span_s) - load
+
+    longest_s = float(runtime_s @ gpus) / (gpus_in_all * load)  # if all the work fell within the span
+    shortest_s = longest_s
+    while excess(shortest_s) < 0:
+        shortest_s /= 2
+    return float(brentq(excess, shortest_s, longest_s)) if shortest_s < longest_s else longest_s
 
 
 def bucket_of(gpus: Ints) -> Ints:

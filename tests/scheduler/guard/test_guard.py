@@ -236,15 +236,18 @@ def test_in_a_simulation_a_breach_stops_the_run() -> None:
     assert error.value.rule == "oversubscribed"
 
 
-def test_the_quick_check_agrees_with_the_full_one() -> None:
+@pytest.mark.parametrize("cluster", ["2x4", "1x4:A,1x4:B"])
+def test_the_quick_check_agrees_with_the_full_one(cluster: str) -> None:
     """Random plain decisions: the one-pass check accepts only what every rule accepts."""
     from rota.scheduler.guard import check as guard
 
     rng = np.random.default_rng(5)
     accepted = 0
     for _ in range(400):
-        trace = trace_of(" ".join(f"J{i} {int(rng.integers(1, 4))}x9" for i in range(5)))
-        state = state_of(trace, "2x4")
+        jobs = " ".join(f"J{i} {int(rng.integers(1, 4))}x9" for i in range(5))
+        types = {"type_names": ("A", "B"), "gpu_types": rng.integers(0, 3, 5)} if ":" in cluster else {}
+        trace = trace_of(jobs, **types)
+        state = state_of(trace, cluster)
         first = rng.permutation(8)[: int(trace.jobs.gpus[0])]
         state.start(Grant(0, tuple(sorted(first.tolist()))))
         count = rng.integers(0, 3)

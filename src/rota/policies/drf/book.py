@@ -34,6 +34,10 @@ class TenantBook:
         """Per tenant and kind of request its waiting rows, in order."""
         self.held: list[list[int]] = []
         """Per tenant what its running jobs hold."""
+        self.all_held = 0
+        """What all of them hold of the first."""
+        self.queued: dict[int, int] = {}
+        """Tenants of which jobs wait, and how many."""
         self._cursor = Cursor()
         self._where: dict[int, SortedItems] = {}
         self._since: dict[int, int] = {}
@@ -62,6 +66,8 @@ class TenantBook:
     def _clear(self) -> None:
         self.waiting = [{} for _ in range(self.tenants)]
         self.held = [[0] * self.amounts.shape[1] for _ in range(self.tenants)]
+        self.all_held = 0
+        self.queued.clear()
         self._settled, self._rate, self._offset = ([0] * self.tenants for _ in range(3))
         for counted in (self._where, self._since, self._served_ms):
             counted.clear()
@@ -72,6 +78,9 @@ class TenantBook:
         items = self._where.pop(row, None)
         if items is not None:
             items.remove((0, row))
+            self.queued[tenant] -= 1
+            if not self.queued[tenant]:
+                del self.queued[tenant]
         if row in self._since:
             self._hold(row, tenant, -1, self._since.pop(row))
         ran_ms = round(columns.run_s.item(row) * _MS)
@@ -83,6 +92,7 @@ class TenantBook:
         if phase == _PENDING:
             items = self._where[row] = self.waiting[tenant].setdefault(self.kinds[row], SortedItems())
             items.add((0, row))
+            self.queued[tenant] = self.queued.get(tenant, 0) + 1
         elif phase == _RUNNING:
             since = self._since[row] = round(columns.since_s.item(row) * _MS)
             self._hold(row, tenant, 1, since)
@@ -90,6 +100,7 @@ class TenantBook:
     def _hold(self, row: int, tenant: int, sign: int, since_ms: int) -> None:
         amounts: list[int] = self.amounts[row].tolist()
         self.held[tenant] = [a + sign * b for a, b in zip(self.held[tenant], amounts, strict=True)]
+        self.all_held += sign * amounts[0]
         self._rate[tenant] += sign * amounts[0]
         self._offset[tenant] += sign * amounts[0] * since_ms
 

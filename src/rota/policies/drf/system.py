@@ -193,6 +193,8 @@ class _Facts:
     """Of tenants that hold nothing."""
     service: DominantShare
     """The same of what they have received."""
+    preempts: bool
+    """True if tenants of which no job waits are looked at as well."""
     most: int
     """Thousandths of slots that there are; what is handed out is not limited otherwise."""
 
@@ -214,6 +216,7 @@ class _Facts:
             arrival=_first_of_each(jobs.tenant, np.arange(len(jobs)), len(jobs.tenant_names)),
             shares=DominantShare(capacity, weights, combine),
             service=DominantShare([1], weights),
+            preempts=p.preempt,
             most=capacity[0] if p.share is Share.SLOTS else sys.maxsize,
         )
 
@@ -267,10 +270,10 @@ class _Filling:
         self.service = facts.service.emptied()
         self.grants: list[Grant] = []
         self.stopped: set[int] = set()
-        for tenant, amounts in enumerate(book.held):
-            self.shares.charge(tenant, amounts)
+        for tenant in range(len(book.held)) if facts.preempts else book.queued:
+            self.shares.charge(tenant, book.held[tenant])
             self.service.charge(tenant, [book.service(tenant, snapshot.now)])
-        self.room = facts.most - sum(amounts[0] for amounts in book.held)
+        self.room = facts.most - book.all_held
         """Thousandths of slots that are left."""
 
     def key(self, tenant: int) -> tuple[int, int, int]:
@@ -280,7 +283,7 @@ class _Filling:
     def fill(self) -> None:
         """Start jobs, lowest share first, until none fits."""
         started = {grant.job for grant in self.grants}
-        turns = {tenant: Turns(kinds, started) for tenant, kinds in enumerate(self.book.waiting) if kinds}
+        turns = {tenant: Turns(self.book.waiting[tenant], started) for tenant in sorted(self.book.queued)}
         order = [(self.key(tenant), tenant) for tenant in turns]
         heapify(order)
         hopeless: set[int] = set()

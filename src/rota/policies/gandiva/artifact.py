@@ -30,7 +30,8 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate
 from rota.table.free import mask_of
-from rota.table.state import Phase, plain_rows
+from rota.table.plain import plain_rows
+from rota.table.state import Phase
 
 STEP_S = 10.0
 TURN_S = 60.0

@@ -37,7 +37,9 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
 
     Says True only if nothing else is involved; anything unusual gets the full `check`.
     """
-    if decision.reject or decision.cancel or decision.reservations is not None or not state.plain:
+    if decision.reject or decision.cancel or decision.reservations is not None:
+        return False
+    if state.reservations or not state.is_bare:
         return False
     freed: set[int] = set()
     for row in decision.preempt:
@@ -57,13 +59,15 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
         row, devices = grant.job, grant.devices
         if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
             return False
-        if not is_whole(grant):
+        if not is_whole(grant) or not state.asks_whole(row):
             return False
         jobs.add(row)
         for device in devices:
             if device in taken or not 0 <= device <= last or (claimed[device] and device not in freed):
                 return False
             taken.add(device)
+        if not state.accepts(row, devices):
+            return False
     return True
 
 

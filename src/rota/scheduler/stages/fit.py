@@ -6,6 +6,8 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence, Set
 
+from mypy_extensions import mypyc_attr
+
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
@@ -19,6 +21,7 @@ Room = Sequence[tuple[int, int]]
 _NONE: Set[int] = frozenset()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Fitter:
     """Tries to place jobs of one snapshot on a scratch occupancy, by one placement rule.
 

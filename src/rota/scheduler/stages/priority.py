@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,9 @@ class ByPriority:
         self.order_by_kind = JobOrder(key, tracks_running=tracks, running_key=finish, by_kind=True)
         self._judged: JobTable | None = None  # the table that `_is_alike` is of
         self._is_alike: list[bool] = []
+        self._ever: dict[int, bool] = {}  # what `_blocks` was told of the jobs and the cluster below
+        self._asked_of: JobTable | None = None
+        self._asked_on: Cluster | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -188,13 +192,14 @@ class ByPriority:
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         fit = self.fitter(snapshot)
         scratch = fit.scratch(snapshot)
-        key, blocks = self.key, fit.ever if self.strict else None
+        key = self.key
         if not self.preemptive and not snapshot.reservations:
             self.order_by_kind.sync(snapshot)
+            blocks = partial(self._blocks, fit) if self.strict else None
             return admit_in_order(self.order_by_kind, scratch, fit, blocks), []
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
-            return admit_placed(order, scratch, fit, blocks), []
+            return admit_placed(order, scratch, fit, fit.ever if self.strict else None), []
         by_kind = self.order_by_kind
         by_kind.sync(snapshot)
         alike = self._alike(snapshot, fit)
@@ -204,6 +209,16 @@ class ByPriority:
         rows = snapshot.running_unsorted
         running = last_items(key(snapshot, rows), rows, len(rows))
         return running_set_placed(by_kind, running, snapshot.grants, scratch, fit, alike)
+
+    def _blocks(self, fit: Fitter, row: int) -> bool:
+        """`fit.ever`, which the same first job is asked at every event as long as it waits."""
+        if fit.jobs is not self._asked_of or fit.cluster is not self._asked_on:
+            self._asked_of, self._asked_on = fit.jobs, fit.cluster
+            self._ever = {}
+        ever = self._ever.get(row)
+        if ever is None:
+            ever = self._ever[row] = fit.ever(row)
+        return ever
 
     def _alike(self, snapshot: Snapshot, fit: Fitter) -> list[bool]:
         """By row: nobody of its kind finds a place where it found none.  Empty if none is so."""

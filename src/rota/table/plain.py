@@ -1,0 +1,40 @@
+"""Which jobs ask for so little that counting GPUs, or looking at single devices, decides whether they fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Bools, Ints
+from rota.model.jobs import JobTable
+
+
+def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
+    """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
+    plain = whole_rows(jobs, cluster)
+    if len(cluster.type_names) > 1:
+        plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
+    elif cluster.type_names and jobs.type_names:
+        plain &= (jobs.gpu_types == 0) | np.isin(jobs.gpu_types, _masks_with(jobs, cluster))
+    return plain
+
+
+def whole_rows(jobs: JobTable, cluster: Cluster) -> Bools:
+    """Rows that ask for nothing but whole GPUs, of whatever types, in a gang of fixed size."""
+    whole: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang & (jobs.node_set < 0)
+    if cluster.node_cpus.any():
+        whole &= jobs.cpus == 0
+    if cluster.node_memory_gib.any():
+        whole &= jobs.memory_gib == 0
+    if cluster.device_memory_gib.any():
+        whole &= jobs.gpu_memory_gib == 0
+    whole[list(jobs.parts)] = False
+    return whole
+
+
+def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:
+    """The type masks among the jobs that accept the one type of this cluster."""
+    accepted = sum(1 << i for i, name in enumerate(jobs.type_names) if name == cluster.type_names[0])
+    masks = np.unique(jobs.gpu_types)
+    accepting: Ints = masks[(masks & accepted) != 0]
+    return accepting
