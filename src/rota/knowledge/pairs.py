@@ -67,4 +67,5 @@ def assumed_pairs(setup: Setup) -> Provider:
     """So that nobody shares because of it."""
     rates = np.full((1, 1, max(1, len(setup.cluster.type_names))), np.nan)
     classes = np.zeros(len(setup.jobs), dtype=np.int64)
-    return Given(Knowledge.PAIRS, Table({"class": classes}, {"rates": rates, "alone": rates[0]}), Provenance.ASSUMED)
+    table = Table({"class": classes}, {"rates": rates, "alone": rates[0]})
+    return Given(Knowledge.PAIRS, table, Provenance.ASSUMED)
