@@ -60,7 +60,7 @@ def test_agent_may_only_speak_of_its_node(stage: Stage, method: str, path: str) 
     body = (
         {**NODE, "name": "n2"}
         if path.endswith("join")
-        else {"incarnation": "i", "seen": -1, "controller": ""}
+        else {"incarnation": "i", "seen": 0, "controller": ""}
     )
     if path == "/health":
         return
@@ -159,7 +159,7 @@ def test_join(stage: Stage) -> None:
     joining = Client(stage.serving.url, made["token"])
     joined = joining.call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
     agent = Client(stage.serving.url, joined["token"])
-    report = {"incarnation": "i", "seen": -1, "controller": ""}
+    report = {"incarnation": "i", "seen": 0, "controller": ""}
     assert agent.call("POST", "/v1/agents/n7/sync", report)["controller"] == "c"
     with pytest.raises(Refused, match="a join token may not") as caught:
         joining.call("GET", "/v1/nodes")
