@@ -1,8 +1,9 @@
 """How fast the live world is: each figure on a fresh cluster of CPU slots in a temporary folder.
 
-python benchmarks/live.py [start] [burst] [queue] [suspend] [idle] [reads]        all of them without names
+python benchmarks/live.py [start] [beside] [burst] [queue] [suspend] [idle] [reads]   all without names
 
     start    submit -> first line of the program, on an idle device; through the API and with `rota submit`
+    beside   the same and 300 short programs, with HyperQueue and task-spooler in the same run
     burst    1,000 submissions one after the other, and what other calls meanwhile wait
     queue    decisions with 10,000 jobs waiting, under fifo and tiresias
     suspend  a torch job with 100 MB of state: suspend -> device free, resume -> next step
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from beside import beside
 from live_common import (
     ROTA,
     Cluster,
@@ -233,7 +235,7 @@ def reads(jobs: int = 1000, rounds: int = 20) -> None:
 
 
 FIGURES: dict[str, Callable[[], None]] = {
-    one.__name__: one for one in (start, burst, queue, suspend, idle, reads)
+    one.__name__: one for one in (start, beside, burst, queue, suspend, idle, reads)
 }
 
 

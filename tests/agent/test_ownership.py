@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from attempts import gone, shell
-from rota.agent.folder import AgentFolder
+from rota.agent.folder import AgentFolder, spread
 from rota.agent.ownership import OWNER, claim
 from rota.agent.supervisor import Supervisor
 from rota.wire.sync import PartStatus
@@ -81,3 +82,13 @@ def test_folders_that_name_nobody_are_the_jobs_own(supervisor: Supervisor, said:
             (root / "0" / OWNER).write_text(said)
     assert run(supervisor, LOOK, submit_s=2000.0) == "one\n", "it has run already"
     assert run(supervisor, LOOK, submit_s=3000.0) == "two\n", "now its folders name it"
+
+
+def test_folders_of_jobs_are_spread(tmp_path: Path) -> None:
+    """A hint to the file system, where it takes one; a folder that takes none is as good."""
+    spread(tmp_path)
+    spread(Path("/proc/self"))
+    said = subprocess.run(["lsattr", "-d", str(tmp_path)], capture_output=True, text=True, check=False)
+    if said.returncode:
+        pytest.skip(f"this file system has no such flags: {said.stderr.strip()}")
+    assert "T" in said.stdout.split()[0]

@@ -71,6 +71,23 @@ def test_times_in_minutes(tmp_path: Path) -> None:
     assert run_case(write(tmp_path, CASE | {"results": results}, times), tmp_path / "data").verdict == "exact"
 
 
+PLAIN = "job_id,submit_s,gpus,duration_s,limit_s\n7,0,4,10,100\n8,1,4,9,50\n9,1,4,8,60\n"
+
+
+@pytest.mark.parametrize(
+    ("knowledge", "ends"), [({"duration": "user"}, (10, 19, 27)), ({}, (10, 27, 18)), (None, (10, 27, 18))]
+)
+def test_a_case_states_what_policies_are_told(
+    knowledge: dict[str, str] | None, ends: tuple[int, ...], tmp_path: Path
+) -> None:
+    """By what users say 8 is shorter than 9; in truth it is the other way round."""
+    times = "id,sub,end\n" + "".join(f"{7 + i},{min(i, 1)},{end}\n" for i, end in enumerate(ends))
+    case = CASE | {"policy": "sjf", "format": "plain"}
+    path = write(tmp_path, case if knowledge is None else case | {"knowledge": knowledge}, times)
+    (tmp_path / "data" / "jobs.csv").write_text(PLAIN)
+    assert run_case(path, tmp_path / "data").verdict == "exact"
+
+
 def test_service_history_is_handed_to_the_policy(tmp_path: Path) -> None:
     """A policy that needs past services gets those of the file."""
     case = CASE | {"policy": "tiresias:order=gittins", "service_history": {"file": "past.csv"}}
@@ -97,6 +114,7 @@ assert isinstance(RESULTS, dict)
         (CASE | {"costs": "start=9"}, "case.yaml"),
         (CASE | {"arrivals": {"jobs": 0, "every_s": 60.0}}, "case.yaml: arrivals.jobs is 0"),
         (CASE | {"policy": "fifi"}, "case.yaml: there is no policy 'fifi'; did you mean 'fifo'?"),
+        (CASE | {"knowledge": {"duration": "usr"}}, "case.yaml: .*duration=usr"),
         (CASE | {"semantics": "tirsias"}, "case.yaml: .*'tirsias' is no preset"),
         (CASE | {"format": "tirsias"}, "'tirsias' is not a trace format"),
         (CASE | {"trace": "none.csv"}, "none.csv: no such file"),

@@ -16,7 +16,7 @@ from shell_play import rota
 
 from rota.cli.demo import plan
 from rota.cli.demo.cluster import processes_of
-from rota.cli.demo.incidents import Alive, Crash, WhatIfAnswer
+from rota.cli.demo.incidents import Alive, Crash, WhatIfAnswer, _became
 from rota.cli.demo.plan import JOBS, DemoPlan, Planned
 from rota.cli.demo.tables import forecast_text, means, rounds_text
 from rota.cli.demo.watch import Round, _change
@@ -175,3 +175,23 @@ def test_interrupted_while_there_is_no_controller(tmp_path: Path) -> None:
 
 def test_means_are_of_all_jobs() -> None:
     assert means(played("fifo", 4.0, 6.0)) == (0.5, 5.0)
+
+
+def test_what_did_not_go_on_says_why() -> None:
+    """A demo that fails on a slow machine tells its reader what happened."""
+
+    class Cluster:
+        def attempt(self, id: str) -> dict[str, int]:
+            return {"number": 2 if id == "1" else 1}
+
+    was = Alive("job", 1, (5,), 3)
+    views = {
+        "1": {"name": "vision", "state": "RUNNING", "cause": "its shim was killed"},
+        "2": {"name": "speech", "state": "COMPLETED", "cause": ""},
+        "3": {"name": "whole", "state": "FAILED", "cause": "rank 0 exited with code 1"},
+    }
+    assert [_became(Cluster(), id, view, was) for id, view in views.items()] == [  # type: ignore[arg-type]
+        "vision was started again as attempt 2 (its shim was killed)",
+        "speech had come to its end before it was looked at again",
+        "whole is failed (rank 0 exited with code 1)",
+    ]

@@ -11,7 +11,17 @@ from rota.reports.against import pairs
 from rota.reports.compare import compare
 from rota.reports.sample import Sample
 from rota.reports.summary import summarise
-from rota.reports.waits import AGAIN, FIRST, HELD, hour_chart, parts_named, size_bars, split, split_bars
+from rota.reports.waits import (
+    AGAIN,
+    FIRST,
+    HELD,
+    causes,
+    hour_chart,
+    parts_named,
+    size_bars,
+    split,
+    split_bars,
+)
 
 SPLITS = [
     # submit eligible start waiting    held  first again   why
@@ -29,6 +39,18 @@ def test_split(submit, eligible, start, waiting, held, first, again, why) -> Non
     row = {"submit_s": submit, "eligible_s": eligible, "start_s": start, "finish_s": 100.0, "gpus": 1}
     sample = Sample.of(record([row | {"waiting_s": waiting}]))
     assert split(sample) == {HELD: held, FIRST: first, AGAIN: again}, why
+
+
+def test_causes_of_the_first_wait() -> None:
+    """Shares of the time to the first start, the largest first; who never waited has no cause."""
+    waits = [("Priority", 30.0), ("Resources", 10.0), ("Priority", 50.0), ("", 0.0)]
+    rows: list[Row] = [
+        {"submit_s": 0.0, "start_s": s, "finish_s": 99.0, "waiting_s": s, "gpus": 1, "wait_code": code}
+        for code, s in waits
+    ]
+    told, silent = record(rows), record([row | {"wait_code": ""} for row in rows])
+    assert causes([told, silent]) == [("Priority", [80 / 90, None]), ("Resources", [10 / 90, None])]
+    assert causes([silent]) == []
 
 
 def _run(policy: str, *waits_s: float, submit_s: tuple[float, ...] | None = None) -> Record:

@@ -55,6 +55,7 @@ def typed(draw: st.DrawFn, epoch_s: int = 0) -> Typed:
         "gpu_memory": (f"{low + more}GiB", {"gpu_memory_gib": low + more}),
         "gpu_persistent": (f"{low}GiB", {"gpu_persistent_gib": low}),
         "gpu_type": ("A100,H100", {"gpu_types": ("A100", "H100")}),
+        "node": ("n1, !n2", {"node_set": "n1|!n2"}),
         "cpus": (f"{more}.5", {"cpus": more + 0.5}),
         "mem": (f"{last}GiB", {"memory_gib": last}),
         "priority": (f"-{more}", {"priority": -more}),

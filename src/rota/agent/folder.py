@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Any
 
 from rota.model.atomic import sync_folder, write_durably
 
+GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
+"""`FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS` and `FS_TOPDIR_FL` of linux/fs.h: what `chattr +T` does."""
 LAUNCH = "launch.json"
 LOCK = "lock"
 SHIM = "shim.json"
@@ -124,6 +128,24 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def write_json(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
     """Write a file that is there whole or not at all, also after a power cut."""
     write_durably(path, json.dumps(value), mode=mode)  # ASCII: an environment may hold bytes that are no text
+
+
+def spread(path: Path) -> None:
+    """Tell the file system that the folders in `path` have nothing to do with one another.
+
+    ext4 then looks for the inodes of a new one where there are many, instead of beside its neighbours'.
+    Without a journal it passes over every inode that was freed in the last minutes, one by one: where many
+    short jobs come and go that made each new file ten times as dear.  Others know nothing of this hint.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flags = bytearray(8)
+        fcntl.ioctl(fd, GET_FLAGS, flags)
+        fcntl.ioctl(fd, SET_FLAGS, struct.pack("=Q", struct.unpack("=Q", flags)[0] | TOP_FOLDER))
+    except OSError:
+        return
+    finally:
+        os.close(fd)
 
 
 def open_theirs(path: Path) -> int:

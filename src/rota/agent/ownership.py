@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from rota.agent.below import entered, is_ours, opened, write
-from rota.agent.folder import AgentFolder, open_theirs
+from rota.agent.folder import AgentFolder, open_theirs, spread
 from rota.crash import crash_point
 from rota.wire.sync import Part, are_two
 
@@ -31,7 +31,9 @@ def claim(home: AgentFolder, part: Part) -> None:
     has put there before, is set aside as well.  Raises OSError.
     """
     for root in (home.checkpoints, home.attempts):  # each by itself: machines may share the first
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not root.is_dir():
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            spread(root)
         with opened(root) as top:
             _claim(top, root / str(part.row), part)
 

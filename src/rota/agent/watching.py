@@ -98,7 +98,11 @@ class AttemptWatch:
 
     def event(self, fd: int) -> None:
         """One of them has something to say."""
-        if fd == self._pipe and not os.read(fd, 16):
+        said = os.read(fd, 16) if fd == self._pipe else b""
+        if said == b"L":  # the ranks come next, and it says so
+            self._look_again()
+            return
+        if fd == self._pipe and not said:
             os.close(fd)
             self._pipe = None
         elif fd == self._shim:

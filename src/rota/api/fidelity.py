@@ -10,6 +10,7 @@ semantics: tiresias                              # a preset of timing rules; exa
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
 scaling: inputs/throughputs.csv.gz:v100         # or by number of GPUs alone, on one type
 goodputs: inputs/goodputs.json.gz                # or by profiles of jobs that choose their batch
+knowledge: {duration: user}                      # sources by kind, as `--knowledge`; the truth if left out
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
 arrivals: {jobs: 1000, every_s: 60}              # so many jobs at once, instead of the times of the trace
@@ -35,7 +36,7 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rota.api.setting import make_speed
+from rota.api.setting import make_speed, parse_knowledge
 from rota.errors import InputError
 from rota.knowledge.service import ServiceSamples
 from rota.model.cluster import Cluster, parse_cluster
@@ -93,6 +94,7 @@ class _Case(_Strict):
     throughputs: str | None = None
     scaling: str | None = None
     goodputs: str | None = None
+    knowledge: dict[str, str] = {}
     service_history: _Samples | None = None
     results: _Results
     tolerance: _Tolerance = _Tolerance()
@@ -115,11 +117,12 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     """
     case, data = _load(Path(path)), Path(data_dir)
     try:
-        spec, cluster, rules, costs = (
+        spec, cluster, rules, costs, knowledge = (
             parse_policy(case.policy),
             _cluster(case, data),
             semantics(case.semantics),
             parse_costs(case.costs),
+            parse_knowledge(case.knowledge),
         )
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
@@ -135,9 +138,8 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
         speed = make_speed(trace, cluster, throughputs, goodputs, scaling=scaling)
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
-    record = run(
-        spec, trace, cluster, Setting(semantics=rules, costs=costs, providers=providers, speed=speed)
-    )
+    setting = Setting(semantics=rules, costs=costs, knowledge=knowledge, providers=providers, speed=speed)
+    record = run(spec, trace, cluster, setting)
     times = compare_times(_our_times(record), theirs, str(data / case.results.file))
     return CaseResult(
         name=case.name,

@@ -6,6 +6,7 @@ Options of the command line, keys of a job file and `#ROTA` lines in a script ha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -207,6 +208,23 @@ def _gpu_types(text: str, field: str) -> Fields:
     return {"gpu_types": types}
 
 
+def _nodes(text: str, field: str) -> Fields:
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(_NODE.fullmatch(name) for name in names) or not names:
+        raise InputError.at(f"{text!r} names no nodes", field=field, expected="n1,n2 or !n3")
+    return {"node_set": "|".join(names)}
+
+
+def _excluded(text: str, field: str) -> Fields:
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(_NODE.fullmatch(f"!{name}") for name in names) or not names:
+        raise InputError.at(f"{text!r} names no nodes", field=field, expected="n1,n2")
+    return {"exclude_nodes": names}
+
+
+_NODE = re.compile(r"!?[A-Za-z0-9_.@:+/-]+")
+
+
 def after(text: str, field: str) -> list[dict[str, str]]:
     """`17`, `17:any`, `17:ok,18_3:failed`, as `After` takes it."""
     parents = []
@@ -251,6 +269,7 @@ _SPECIAL: dict[str, Parser] = {
     "batch range": _batch_range,
     "types": _gpu_types,
     "deadlines": _deadlines,
+    "nodes": _nodes,
 }
 _FORMS: dict[str, Callable[[str], Parser]] = {
     "text": _text,
@@ -266,6 +285,7 @@ PARSERS: dict[str, Parser] = {
     "begin": _moment("begin_s"),
     "after": lambda text, field: {"after": after(text, field)},
     "array": _text("array"),
+    "exclude_node": _excluded,
     "ranks": _choice("ranks", "gpu", "node"),
     "workdir": _text("workdir"),
     "grace": _duration("grace_s"),

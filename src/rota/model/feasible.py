@@ -140,7 +140,7 @@ def _lack_of_memory(cluster: Cluster, need: Need, rooms: Rooms) -> tuple[Rooms, 
     }
     if roomy:
         return roomy, []
-    largest = float(memory_gib[_suitable(cluster, need)].max(initial=0.0))
+    largest = round(float(memory_gib[_suitable(cluster, need)].max(initial=0.0)), 3)
     return rooms, [Constraint(Code.MEMORY_TOO_LARGE, need.gpu_memory_gib, largest)]
 
 

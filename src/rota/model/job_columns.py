@@ -46,7 +46,7 @@ class Deadline(NamedTuple):
 
 Form = Literal[
     "text", "whole", "number", "moment", "duration", "memory", "choice",
-    "gpus", "gpus range", "batch range", "types", "deadlines",
+    "gpus", "gpus range", "batch range", "types", "deadlines", "nodes",
 ]  # fmt: skip
 """How a value is written by people; `rota.client.fields` reads each."""
 
@@ -271,6 +271,10 @@ COLUMNS: tuple[JobColumn, ...] = (
     JobColumn(
         "node_set", "int32", -1,
         "nodes that will do, by their name or label: `gpu|n7`; `!n3` is not to be used", "any",
+        option=Option(
+            "node", "nodes", "NAMES", "Only on these nodes: n1,n2 or a label; !n3 is none of them.", DEVICES,
+            "n1,n2", "only on these nodes, by name or label; `!n3` is none of them", "any",
+        ),
     ),
     JobColumn("after", "", (), "jobs it starts after, ids joined by `;`", "none"),
     JobColumn(

@@ -37,7 +37,7 @@ from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.summary import summarise
-from rota.reports.waits import hour_chart, parts_named, size_bars, split_bars
+from rota.reports.waits import causes, hour_chart, parts_named, size_bars, split_bars
 from rota.reports.window import Window
 from rota.reports.wording import NOTHING, change_words, words
 
@@ -118,6 +118,7 @@ def render(
         hours=hour_chart(runs, window),
         split=bars,
         split_parts=parts_named(bars),
+        causes=causes(runs, window),
         size_bars=size_bars(comparison),
         time=time,
         shown=shown,

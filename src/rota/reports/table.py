@@ -63,7 +63,7 @@ def print_comparison(
     for sentence in footnotes(comparison):
         console.print(sentence, style="dim", highlight=False)
     if calibration:
-        style = "dim" if calibration.calibrated else "yellow"
+        style = "" if calibration.calibrated else "yellow"
         console.print(calibration.text, style=style, highlight=False, markup=False)
 
 

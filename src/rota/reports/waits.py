@@ -75,6 +75,31 @@ def parts_named(bars: Sequence[Bar]) -> list[str]:
     return [name for name in (HELD, FIRST, AGAIN) if name in seen]
 
 
+def causes(records: Sequence[Record], window: Window | None = None) -> list[tuple[str, list[float | None]]]:
+    """What kept jobs from their first start: by cause its share of that time under each policy, None if none.
+
+    A cause is the constraint that was dominant when the wait began; the largest comes first.  Empty where no
+    record says.
+    """
+    shares = [_cause_shares(Sample.of(record, window)) for record in records]
+    names = {name for of in shares for name in of}
+    largest = {name: max(of.get(name, 0.0) for of in shares) for name in names}
+    ordered = sorted(names, key=lambda name: (-largest[name], name))
+    return [(name, [of.get(name) for of in shares]) for name in ordered]
+
+
+def _cause_shares(sample: Sample) -> dict[str, float]:
+    done = sample.finished
+    codes = sample.record.jobs["wait_code"].fill_null("").to_numpy()[sample.rows][done]
+    first_s = (sample.column("start_s") - sample.column("submit_s"))[done]
+    total_s = float(first_s[codes != ""].sum())
+    if total_s <= 0:
+        return {}
+    return {
+        str(code): float(first_s[codes == code].sum()) / total_s for code in np.unique(codes[codes != ""])
+    }
+
+
 def size_bars(comparison: Comparison) -> list[tuple[str, str, list[Bar]]]:
     """Mean waiting by size class: name, jobs, and a bar for each policy, all to one scale."""
     first = {line.policy: number for number, line in enumerate(comparison.lines)}

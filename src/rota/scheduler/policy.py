@@ -93,6 +93,7 @@ class System:
     needs_when: Mapping[Knowledge, When]
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
+    heeds_deadlines_when: When
     status: Status
     make: Callable[..., Policy]
     parameters: type[Parameters]
@@ -123,6 +124,10 @@ class System:
     def heeds_priority(self) -> bool:
         """True if some variant puts jobs of a higher priority before others."""
         return bool(self.heeds_priority_when)
+
+    def heeds_deadlines_of(self, parameters: Parameters) -> bool:
+        """True if the variant with these parameters looks at deadlines."""
+        return _holds(self.heeds_deadlines_when, parameters)
 
     def heeds_priority_of(self, parameters: Parameters) -> bool:
         """True if the variant with these parameters puts jobs of a higher priority before others."""
@@ -159,6 +164,7 @@ def register(
     rotates: bool = False,
     work_conserving: bool = True,
     heeds_priority: When = False,
+    heeds_deadlines: When = False,
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
@@ -178,6 +184,7 @@ def register(
             needs_when=_facts(needs),
             levers_when=_facts(levers),
             heeds_priority_when=heeds_priority,
+            heeds_deadlines_when=heeds_deadlines,
             status=status,
             make=cls,
             parameters=parameters,
@@ -255,6 +262,12 @@ class PolicySpec:
         """True if this variant puts jobs of a higher priority before others."""
         entry = system(self.name)
         return entry.heeds_priority_of(parse_parameters(entry, self.options))
+
+    @property
+    def heeds_deadlines(self) -> bool:
+        """True if this variant looks at deadlines."""
+        entry = system(self.name)
+        return entry.heeds_deadlines_of(parse_parameters(entry, self.options))
 
 
 def parse_policy(text: str) -> PolicySpec:

@@ -9,6 +9,7 @@ from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.policy import policy_view
+from rota.server.answering.reasons import Words
 from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
@@ -21,6 +22,7 @@ from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
+from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "SUSPENDED"})
 MOST_REASONS = 50
@@ -56,10 +58,18 @@ class Answers:
         finally:
             self._trials.close()  # it is not needed for a long time
 
-    def ignored(self, spec: JobSpec) -> list[str]:
-        """What of a job that is submitted has no effect under the policy that decides."""
-        policy = self._scheduler.view.policy
-        return [] if policy is None else priorities.of_a_job(policy.spec, spec.priority)
+    def ignored(self, spec: JobSpec, tenant: str) -> list[str]:
+        """What of a job of `tenant` has no effect under the policy in force, and why it could never run."""
+        policy, world = self._scheduler.view.policy, self._scheduler.world
+        said = []
+        if policy is not None:
+            said += priorities.of_a_job(policy.spec, spec.priority)
+            said += priorities.of_a_deadline(policy.spec, bool(spec.deadlines or spec.deadline_s is not None))
+        if world is not None:
+            words = Words.of(world)
+            never = [words.view(hold.constraint()).sentence for hold in lacks(world.cluster, spec, tenant)]
+            said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]
+        return said
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""

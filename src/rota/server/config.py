@@ -21,6 +21,7 @@ from rota.errors import InputError
 from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
+from rota.server.caps import caps_of
 from rota.server.keeping import Keep
 from rota.wire.job import check_tenant
 from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
@@ -80,6 +81,8 @@ class Config:
     """debug, info, warning or error."""
     tenants: Any = field(default_factory=dict)
     """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
+    caps: Any = field(default_factory=dict)
+    """What users may ask for: {priority: 1000, jobs: 100000, no_preempt: true}, tenants; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
@@ -88,7 +91,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER = "forever"
-ONLY_IN_FILE = frozenset({"tenants", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "caps", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -243,6 +246,7 @@ def _check(config: Config) -> None:
         )
     keep_of(config)
     tenants_of(config)
+    caps_of(config.caps)
     rules_of(config)
     knowledge_of(config)
 

@@ -8,6 +8,7 @@ from typing import Any
 from rota.server.answers import Answers
 from rota.server.api.forms import Act, JobChange, Verb
 from rota.server.callers import Caller
+from rota.server.caps import Caps
 from rota.server.commanding import Commands
 from rota.server.records import JobRecords
 from rota.server.refusals import Conflict, Forbidden
@@ -20,14 +21,24 @@ from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 class JobCommands:
     """Implements `rota.server.api.services.JobCommands`."""
 
-    def __init__(self, store: Store, records: JobRecords, commands: Commands, answers: Answers) -> None:
+    def __init__(
+        self,
+        store: Store,
+        records: JobRecords,
+        commands: Commands,
+        answers: Answers,
+        caps: Caps | None = None,
+    ) -> None:
         self._store, self._records, self._commands, self._answers = store, records, commands, answers
+        self._caps = caps or Caps()
 
     def update(self, who: Caller, id: str, change: JobChange) -> Updated:
         """Change what a job asks for."""
         row, changes = self._records.own(who, id), change.changes()
         if is_over(row.now.state):
             raise Conflict(f"job {id} has ended ({row.now.state})")
+        if "priority" in changes and not who.admin:
+            self._caps.check_priority(changes["priority"], row.asked.tenant)
         if changes:
             self._commands.give(who, "update", changes, f"job {id}", row=row.row)
         return Updated(**self._records.view(id).model_dump(), warnings=self._ignored(row, changes))
@@ -37,7 +48,10 @@ class JobCommands:
         spec = self._store.spec(row.row)
         if spec is None or "priority" not in changes:
             return []
-        return self._answers.ignored(spec.model_copy(update={"priority": changes["priority"]}))
+        changed = spec.model_copy(
+            update={"priority": changes["priority"], "deadline_s": None, "deadlines": []}
+        )
+        return self._answers.ignored(changed, row.asked.tenant)
 
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""

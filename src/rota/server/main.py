@@ -35,6 +35,7 @@ from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
+from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
@@ -126,7 +127,8 @@ def start(home: Path, config: Config) -> Running:
     )
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
-    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes)
+    caps = caps_of(config.caps)
+    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps)
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
@@ -159,6 +161,7 @@ def services_of(
     tidier: Tidier,
     notifier: Notifier,
     outcomes: CommandOutcomes,
+    caps: Caps,
 ) -> Services:
     """What the routes ask, over the cluster called `name`."""
     store, inbox, directives, clock, shown = (
@@ -187,9 +190,9 @@ def services_of(
         lost_after_s,
     )
     return Services(
-        submissions=Submissions(store, inbox, clock, answers),
+        submissions=Submissions(store, inbox, clock, answers, caps),
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
-        commands=JobCommands(store, records, commands, answers),
+        commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
         cluster=Overview(name, store, scheduler, tidier, agents.silent, shared.notes),

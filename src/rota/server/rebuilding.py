@@ -38,6 +38,8 @@ from rota.worlds.live.inbox import Arrived
 from rota.worlds.live.machines import LiveNode
 
 LEAST_CAPACITY = 1024
+NO_MEMORY_GIB = 1e-6
+"""Device memory of a CPU slot: less than any job asks for."""
 _ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}
 """What a job asks for that is tried on one device first."""
 
@@ -169,7 +171,7 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
             count=1,
             gpus=len(node.info.devices),
             gpu_type=node.info.devices[0].type if node.info.devices else "GPU",
-            gpu_memory_gib=min((d.memory_gib for d in node.info.devices), default=0.0),
+            gpu_memory_gib=_device_memory_gib(node),
             cpus=node.info.cpus,
             memory_gib=node.info.memory_gib,
             names=(node.name,),
@@ -178,6 +180,13 @@ def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants) -> Cluster:
     ]
     cluster = Cluster.build(shapes or [NodeShape(count=1, gpus=0, names=("none",))], tenants)
     return replace(cluster, gone=tuple(node.position for node in nodes if node.state == "forgotten"))
+
+
+def _device_memory_gib(node: NodeRow) -> float:
+    """Of the device that has least; 0 is unknown, and CPU slots are known to have none to speak of."""
+    if node.info.kind == "cpu":
+        return NO_MEMORY_GIB
+    return min((device.memory_gib for device in node.info.devices), default=0.0)
 
 
 def live_node(row: NodeRow) -> LiveNode:

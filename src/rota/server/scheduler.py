@@ -253,9 +253,9 @@ class Scheduler:
             return {row for row in live.state.grants if row in live and not live[row].spec.preemptible}
 
         rules: list[Rules] = [
+            NoPreemption(fixed),  # first: what passes with time is no reason where nothing will
             LostWork(partial(to_redo, world.live)),
             MinimumRun(self.settings.min_run_s, world.began_s),
-            NoPreemption(fixed),
         ]
         if not self._memory:
             rules.append(Gentle())  # it has never decided: it takes over from another, or begins

@@ -9,6 +9,7 @@ from rota.errors import InputError
 from rota.server.answers import Answers
 from rota.server.api.forms import Submission, Submitted
 from rota.server.callers import Caller
+from rota.server.caps import Caps
 from rota.server.clocks import Clock
 from rota.server.rebuilding import asked_job, live_job
 from rota.server.refusals import Forbidden
@@ -23,23 +24,29 @@ from rota.worlds.live.inbox import Arrived, Inbox
 class Submissions:
     """Implements `rota.server.api.services.Submissions`."""
 
-    def __init__(self, store: Store, inbox: Inbox, clock: Clock, answers: Answers) -> None:
+    def __init__(
+        self, store: Store, inbox: Inbox, clock: Clock, answers: Answers, caps: Caps | None = None
+    ) -> None:
         self._store, self._inbox, self._clock, self._answers = store, inbox, clock, answers
+        self._caps = caps or Caps()
         self._in_order = threading.Lock()
         """Rows arrive at the scheduler in the order in which they were put on record."""
 
     def submit(self, who: Caller, request: Submission) -> Submitted:
         """Put jobs on record; see the protocol."""
         spec = self._admitted(who, request.spec)
+        jobs = jobs_of(spec)
+        if not who.admin:
+            self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), len(jobs))
         accounts = {who.user: who.account}
         with self._in_order:
-            rows = self._store.add_jobs(who.user, _tenant(who), jobs_of(spec), self._clock(), request.key)
+            rows = self._store.add_jobs(who.user, _tenant(who), jobs, self._clock(), request.key)
             arrived = [(live_job(row, spec, (), accounts), asked_job(row, spec)) for row in rows]
             self._inbox.put(Arrived(arrived))
         now, epoch_s = self._clock(), self._clock.epoch_unix_s
         return Submitted(
             jobs=[job_view(row, None, epoch_s, now) for row in rows],
-            warnings=self._answers.ignored(spec),
+            warnings=self._answers.ignored(spec, spec.tenant or _tenant(who)),
         )
 
     def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
@@ -64,6 +71,8 @@ class Submissions:
             raise Forbidden(
                 f"{who.user!r} belongs to tenant {_tenant(who)!r} and may not submit for {tenant!r}"
             )
+        if not who.admin:
+            self._caps.check_spec(spec, tenant or _tenant(who))
         for before in spec.after:
             if not self._store.phases(before.job):
                 raise InputError(

@@ -2,13 +2,14 @@
 
 From      alibaba/clusterdata, `cluster-trace-gpu-v2020/simulator/`, `traces/**/*.csv`
 Columns   job_id, user, group (hash of the recurring job), submit_time (s), duration (s), num_gpu (per
-          instance, may be a fraction), num_cpu (per instance), num_inst; the estimates user_dur,
-          group_dur and group_gpu_dur (s) belong to its policies and are not read
+          instance, may be a fraction), num_cpu (per instance), num_inst; estimates of the duration if
+          there are any: user_dur, group_dur, group_gpu_dur (s), by ever more that jobs have in common
 Times     kept as they are
 Odd       fractions of a GPU; several instances with a fraction each
 Handling  one instance with a fraction: one GPU with that share.  A fraction of more than one GPU, or of
           each of several instances, is rounded up to whole GPUs, counted and kept.  The tenant is the
-          user, the group the group
+          user, the group the group; what is stated of the run time (`limit_s`) is the last of the estimates
+          that the file has
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rota.traces.source import TraceSource
 from rota.traces.table import MOST, read_table
 
 COLUMNS = ("job_id", "user", "group", "submit_time", "duration", "num_gpu", "num_cpu", "num_inst")
+ESTIMATES = ("user_dur", "group_dur", "group_gpu_dur")
 
 
 @trace_format(
@@ -43,6 +45,8 @@ def read(source: TraceSource) -> Trace:
     rounded = gpus * gpu_share != per_instance * instances
     odd.note("fraction of several GPUs", "kept, rounded up to whole GPUs", rounded)
     group, group_names = table.codes("group")
+    estimates = [column for column in ESTIMATES if table.has(column)]
+    stated = {"limit_s": table.floats(estimates[-1], blank=np.nan)} if estimates else {}
     return finish(
         "pai",
         odd,
@@ -53,6 +57,7 @@ def read(source: TraceSource) -> Trace:
             "cpus": table.floats("num_cpu", blank=0.0) * instances,
             "group": group,
             "group_names": group_names,
+            **stated,
             **tenant_paths(table, "user"),
         },
         truth=Truth.build(table.floats("duration")),

@@ -56,6 +56,12 @@ class JobSpec(BaseModel):
     gpus_step: Annotated[int, Field(ge=1, le=MOST_GPUS)] = 1
     """The sizes it can use are the fewest, and so many more each time."""
     gpu_types: Annotated[list[Name], Field(max_length=16)] = []
+    node_set: Annotated[
+        str, Field(max_length=1024, pattern=r"^(!?[A-Za-z0-9_.@:+/-]+(\|!?[A-Za-z0-9_.@:+/-]+)*)?$")
+    ] = ""
+    """Nodes that will do, by name or label: `n1|n2`; `!n3` is none of them; any if empty."""
+    exclude_nodes: Annotated[list[Annotated[Name, Field(min_length=1)]], Field(max_length=1000)] = []
+    """Nodes on which it is not to run, beside what `node_set` says."""
     gpu_memory_gib: Gib = 0.0
     """Device memory needed on each device; 0 if unknown."""
     gpu_persistent_gib: Gib = 0.0
@@ -151,6 +157,13 @@ class JobSpec(BaseModel):
         inside = low if self.batch_size is None else self.batch_size
         if not low <= inside <= high:
             raise ValueError(f"batch_size={inside:g} is outside the range {low:g}:{high:g}")
+
+    @property
+    def nodes(self) -> str:
+        """`node_set` without the nodes in `exclude_nodes`."""
+        return "|".join(
+            [part for part in (self.node_set,) if part] + [f"!{name}" for name in self.exclude_nodes]
+        )
 
     @property
     def range(self) -> tuple[int, int]:

@@ -179,6 +179,17 @@ def test_holdings_are_reservations() -> None:
     assert starts(record)["E"] == 50
 
 
+def test_what_a_reclaim_leaves_goes_by_the_order_of_attempts() -> None:
+    """A takes Q's GPUs back and leaves 2: W, whose attempt is open, is before X, who comes at that moment."""
+    jobs = "P 10x999 Q 6x999@1 W 2x50@5 A 4x50@10 X 2x50@10"
+    trace = trace_of(jobs, tenant=[1, 1, 2, 0, 2], tenant_names=("vc1", "vc2", "vc3"))
+    tenants = Tenants.of(Tenant("vc1", 4), Tenant("vc2", 8), Tenant("vc3", 1))
+    cluster = Cluster.build([NodeShape(1, 16)], tenants)
+    record = play("philly", trace, cluster)
+    assert {job: starts(record)[job] for job in "AW"} == {"A": 10, "W": 10}
+    assert starts(record)["X"] > 10
+
+
 def test_dedicated_nodes_can_be_taken_back() -> None:
     """E may not stand beside anybody, but C, whose node it takes, is gone."""
     trace, cluster = two_vcs("A 8x99 B 8x99@1 C 8x99@2 D 8x99@3 E 8x99@4", "11122")

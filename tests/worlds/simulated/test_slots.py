@@ -97,6 +97,15 @@ def test_all_trainers_restart_every_so_many_decisions() -> None:
     assert finishes(record)["A"] == 2000 + 4 * 4 + 27
 
 
+def test_what_is_left_of_a_restart_at_the_next_decision_is_forgiven() -> None:
+    """The 31 s of the third decision, at 900, meet the fourth 10 s later: A stands still for 10 of them."""
+    rules = replace(EVERYONE, round_s=2.0)
+    jobs = "A 1x2000 B 1x9@500 C 1x9@900 D 1x9@910 E 1x9@5000"
+    record = play("fifo:skip=yes", jobs, "1x4", Setting(semantics=rules))
+    assert finishes(record)["A"] == 2000 + 4 + 4 + 10 + 4
+    assert record.jobs["overhead_s"][0] == 4 + 4 + 10 + 4
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -110,6 +110,8 @@ def _sum_up(rounds: list[Round], forecast: incidents.WhatIfAnswer, crash: incide
         f"{plural(len(crash.before), 'running job')} went on in the same\n"
         f"processes, and {ends.count('COMPLETED')} of {len(ends)} jobs completed, each once."
     )
+    if crash.gone:
+        typer.echo(f"Of the others: {'; '.join(crash.gone.values())}.")
 
 
 def _say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import typer
@@ -70,6 +70,8 @@ class Crash:
     before: dict[str, Alive]
     after: dict[str, Alive]
     """The same jobs, those that ran when it was back."""
+    gone: dict[str, str] = field(default_factory=dict)
+    """What became of those that did not go on in the same processes, as clauses."""
 
     @property
     def kept(self) -> list[str]:
@@ -90,7 +92,21 @@ def crash(cluster: DemoCluster, played: Round) -> Crash:
     cluster.up()
     down_s = time.monotonic() - began
     after = _progressed(cluster, before)
-    return Crash(killed, down_s, before, after)
+    crashed = Crash(killed, down_s, before, after)
+    lost = [id for id in before if id not in crashed.kept]
+    views = cluster.jobs(lost) if lost else {}
+    return replace(crashed, gone={id: _became(cluster, id, view, before[id]) for id, view in views.items()})
+
+
+def _became(cluster: DemoCluster, id: str, view: dict[str, Any], was: Alive) -> str:
+    """What became of a job whose processes are not those from before the crash."""
+    name, number = view["name"] or f"job {id}", int((cluster.attempt(id) or {}).get("number", 0))
+    why = f" ({view['cause']})" if view["cause"] else ""
+    if number != was.attempt:
+        return f"{name} was started again as attempt {number}{why}"
+    if view["state"] == "COMPLETED":
+        return f"{name} had come to its end before it was looked at again"
+    return f"{name} is {view['state'].lower()}{why}"
 
 
 def _progressed(cluster: DemoCluster, before: dict[str, Alive]) -> dict[str, Alive]:

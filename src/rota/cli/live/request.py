@@ -59,6 +59,7 @@ def _ask(
     key: Annotated[
         Text, typer.Option(metavar="KEY", help="Submit nothing if a job was submitted with this key before.")
     ] = None,
+    exclude_node: Annotated[Text, _option("NAMES", "On none of these nodes: n3,n4.", DEVICES)] = None,
     begin: Annotated[Text, _option("MOMENT", "Not before: +10m, 18:00.", _W)] = None,
     after: Annotated[
         list[str] | None, _option("JOB[:ok|any|failed]", "When that job has ended so; may be repeated.", _W)

@@ -150,6 +150,7 @@ def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
     yield "folder", spec.workdir
     yield "gpus", gpus + (elastic if low != high else "")
     yield "types", ",".join(spec.gpu_types)
+    yield "nodes", spec.nodes.replace("|", ", ")
     yield "share", f"{spec.gpu_share:g} of a device" if spec.gpu_share < 1.0 else ""
     yield "gpu memory", f"{gib(spec.gpu_memory_gib)} GiB" if spec.gpu_memory_gib else ""
     yield "kept of it", f"{gib(spec.gpu_persistent_gib)} GiB" if spec.gpu_persistent_gib else ""

@@ -15,6 +15,9 @@ Place = tuple[float, int]
 """A home with what it is sorted by, the home last: ties go to the lowest."""
 
 
+_NOWHERE: Place = (math.inf, -1)
+
+
 class _Entry(NamedTuple):
     """Where a home stands in the lists."""
 
@@ -67,12 +70,11 @@ class ServerIndex:
 
     def least_loaded(self, size: int, able: Able, affinity: int = -1) -> int:
         """The least loaded able home of at least `size` GPUs, of an affinity or of any; -1 if none."""
-        firsts = (
-            next((place for place in places if able(place[1])), None)
-            for (own, gpus), places in self._by_load.items()
-            if gpus >= size and affinity in (-1, own)
-        )
-        return min((place for place in firsts if place is not None), default=(0.0, -1))[1]
+        best = _NOWHERE
+        for (own, gpus), places in self._by_load.items():
+            if gpus >= size and affinity in (-1, own):
+                best = min(best, _first(places, 0, able))
+        return best[1]
 
     def empty(self) -> Iterator[int]:
         """Empty homes, those with most GPUs first, ties by number."""
@@ -82,12 +84,13 @@ class ServerIndex:
     def fullest(self, demand: float, able: Able, below: float = math.inf) -> int:
         """The able home with the fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
         first = bisect_left(self._used, (demand - EPSILON, -1))
-        used = (self._used[place] for place in range(first, len(self._used)))
-        best = [next((place for place in used if able(place[1])), (math.inf, -1))]
+        best = _first(self._used, first, able)
         for (affinity, gpus), places in self._by_load.items():
             if not affinity and gpus >= demand - EPSILON:
-                best.append(next(((float(gpus), key) for _, key in places if able(key)), (math.inf, -1)))
-        room, key = min(best)
+                key = _first(places, 0, able)[1]
+                if key >= 0:
+                    best = min(best, (float(gpus), key))
+        room, key = best
         return key if room < below else -1
 
     def most_room(self) -> float:
@@ -106,6 +109,14 @@ class ServerIndex:
             if key not in but and len(home["nodes"]) == 1 and room >= threshold * home["gpus"] - EPSILON:
                 best = (room, key)  # of several with as much room, the lowest comes last
         return best[1]
+
+
+def _first(places: list[Place], start: int, able: Able) -> Place:
+    """The first place from `start` on of which the home is able."""
+    for at in range(start, len(places)):
+        if able(places[at][1]):
+            return places[at]
+    return _NOWHERE
 
 
 def _entry(key: int, home: ServerGroup) -> _Entry:

@@ -84,6 +84,7 @@ def _shares(parameters: GavelParameters) -> bool:
     levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.SHARE: _shares},
     parameters=GavelParameters,
     rotates=True,
+    heeds_deadlines=lambda p: p.objective is GavelObjective.COST,
 )
 class Gavel:
     """Divides time on GPU types, and carries it out in rounds."""

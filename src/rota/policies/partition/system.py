@@ -50,6 +50,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     levers={lever: lambda p, lever=lever: _pulls(p.inner, lever) for lever in Lever},
     parameters=PartitionParameters,
     heeds_priority=lambda p: p.inner.heeds_priority,
+    heeds_deadlines=lambda p: p.inner.heeds_deadlines,
 )
 class Partitioned:
     """Each virtual cluster scheduled by itself."""

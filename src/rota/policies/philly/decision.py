@@ -46,6 +46,7 @@ class PhillyDecision:
         self.queues = queues
         self.cycle = queues.cycle
         self.attempts = queues.attempts
+        self.latest = queues.calendar.latest.of
         self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
@@ -57,8 +58,6 @@ class PhillyDecision:
         self.grants: dict[int, Grant] = {}
         self.victims: list[int] = []
         self.ended: list[tuple[Class, Attempts]] = []
-        self.is_settled = True
-        """False if GPUs were taken back so late that somebody may still want what is left of them."""
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float) -> None:
         """Serve everybody; `gone` no longer wait, `come` have begun to."""
@@ -72,21 +71,15 @@ class PhillyDecision:
                 self.scratch.free.remove_all(self.held[row])
         opened = self.queues.calendar.opened(min(asleep_until_s, self.now), self.now)
         fresh = [row for row in opened if not self._is_seen(row)]
-        self._serve(fresh, _free_nodes(self.scratch.free) & ~self.queues.unwanted)
-        if self.victims:  # they wait again, and may have left more than was needed
-            taken = len(self.victims)
-            waiting = [row for row in self.victims if row in self.attempts]
-            self._serve(waiting, _free_nodes(self.scratch.free))
-            self.is_settled = len(self.victims) == taken
-        is_kept = self.is_settled and self.sleeps
-        self.queues.unwanted = _free_nodes(self.scratch.free) if is_kept else 0
+        news, taken = _free_nodes(self.scratch.free) & ~self.queues.unwanted, 0
+        while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
+            fresh = [row for row in (*self.fresh, *self.victims[taken:]) if row in self.attempts]
+            news, taken = _free_nodes(self.scratch.free), len(self.victims)
+        self.queues.unwanted = _free_nodes(self.scratch.free) if self.sleeps else 0
 
     def next_opening_s(self) -> float:
         """The next opening of an attempt that may find something, if nothing happens before."""
-        calendar, cycle = self.queues.calendar, self.cycle
-        if not self.is_settled:
-            timeouts = (cycle.until_s(attempts, self.now) for attempts in self.attempts.values())
-            return min([calendar.next_s(self.now), *(s for s in timeouts if s > self.now)])
+        calendar = self.queues.calendar
         if self.scratch.free.total or not self.sleeps:
             return calendar.next_s(self.now)
         may = {of for of in self.queues.classes if not of[1] or self._may_reclaim(of)}
@@ -105,12 +98,13 @@ class PhillyDecision:
 
     # -- order -------------------------------------------------------------------------------------
 
-    def _serve(self, fresh: list[int], news: int) -> None:
+    def _serve(self, fresh: list[int], news: int) -> bool:
         """Jobs whose attempt is `fresh`, and those whose open attempt wants free GPUs on the nodes `news`.
 
-        Virtual clusters with the least use of their quota come first; in each, order of arrival.
+        Virtual clusters with the least use of their quota come first; in each, order of arrival.  False if
+        GPUs were taken back, of which some may be left: everybody is to be asked from the beginning.
         """
-        self.fresh = set(fresh)
+        self.fresh, taken = set(fresh), len(self.victims)
         special = self._by_cluster([*fresh, *self._always()])
         heads = {name: self._next(name, -1, special.get(name, []), news) for name in self.queues.lines}
         heads = {name: row for name, row in heads.items() if row is not None}
@@ -119,9 +113,13 @@ class PhillyDecision:
             row = heads.pop(name)
             assert row is not None
             self._try(row)
+            self.fresh.discard(row)
+            if len(self.victims) > taken:
+                return False
             following = self._next(name, row, special.get(name, []), news)
             if following is not None:
                 heads[name] = following
+        return True
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
@@ -147,8 +145,7 @@ class PhillyDecision:
 
     def _reaches(self, row: int, nodes: int) -> bool:
         """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
-        attempts = self.attempts[row]
-        opened_s = self.cycle.opened_s(attempts, self.now)
+        attempts, opened_s = self.attempts[row], self.latest(row, self.now).opened_s
         if self.now >= opened_s + self.cycle.timeout_s:
             return False
         if attempts["opened_s"] == opened_s:
@@ -156,8 +153,7 @@ class PhillyDecision:
         return opened_s < self.now and bool(self._offered_when_full(row) & nodes)
 
     def _is_seen(self, row: int) -> bool:
-        attempts = self.attempts[row]
-        return attempts["opened_s"] == self.cycle.opened_s(attempts, self.now)
+        return self.attempts[row]["opened_s"] == self.latest(row, self.now).opened_s
 
     def _open(self, row: int, nodes: int, opened_s: float) -> None:
         self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = opened_s, nodes
@@ -165,7 +161,7 @@ class PhillyDecision:
     # -- one attempt -------------------------------------------------------------------------------
 
     def _try(self, row: int) -> None:
-        opened_s, of = self.cycle.opened_s(self.attempts[row], self.now), self.queues.class_of[row]
+        opened_s, of = self.latest(row, self.now).opened_s, self.queues.class_of[row]
         if row not in self.fresh:
             if self.attempts[row]["opened_s"] != opened_s:
                 self._open(row, self._offered_when_full(row), opened_s)
@@ -181,7 +177,7 @@ class PhillyDecision:
     def _offered_when_full(self, row: int) -> int:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
         jobs = self.snapshot.jobs.table
-        level = self.cycle.level(self.attempts[row], self.now)
+        level = self.latest(row, self.now).level
         asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
         kind = (level, self.gpus_of[row], *asked)
         if kind not in self.queues.offered:
@@ -190,7 +186,7 @@ class PhillyDecision:
 
     def _candidates(self, row: int) -> int:
         """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
-        level = self.cycle.level(self.attempts[row], self.now)
+        level = self.latest(row, self.now).level
         return self._candidates_among(self.scratch.free, row, level)
 
     def _candidates_among(self, free: Free, row: int, level: Locality) -> int:

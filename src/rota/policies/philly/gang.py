@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -70,6 +70,13 @@ class Cycle:
         relaxed = attempts["level"] + self._count(attempts, now) // attempts["per_level"]
         return Locality(min(relaxed, Locality.ANYWHERE))
 
+    def latest(self, attempts: Attempts, now: float) -> Attempt:
+        """All of this at once."""
+        count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
+        relaxed = attempts["level"] + count // attempts["per_level"]
+        level = Locality(min(relaxed, Locality.ANYWHERE))
+        return Attempt(since + count * period, since + (count + 1) * period, level)
+
     def _count(self, attempts: Attempts, now: float) -> int:
         """Attempts that failed before the latest one; consistent with the moments above to the last bit."""
         since, period = attempts["since_s"], self.period_s
@@ -86,21 +93,54 @@ class Cycle:
         return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
 
 
+class Attempt(NamedTuple):
+    """The latest attempt of a job."""
+
+    opened_s: float
+    next_s: float
+    """When the one after it opens."""
+    level: Locality
+    """What it asks for."""
+
+
+class Latest:
+    """The latest attempt of each waiting job: a cache, good until the next one of the job opens."""
+
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
+        self._attempts = attempts
+        self._cycle = cycle
+        self._of: dict[int, Attempt] = {}
+
+    def of(self, row: int, now: float) -> Attempt:
+        """The latest attempt of `row`, which has an entry in `attempts`."""
+        latest = self._of.get(row)
+        if latest is None or not latest.opened_s <= now < latest.next_s:
+            latest = self._of[row] = self._cycle.latest(self._attempts[row], now)
+        return latest
+
+    def forget(self, row: int) -> None:
+        """The entry of `row` is about to go, or is new."""
+        self._of.pop(row, None)
+
+
 class Calendar:
     """Waiting jobs by the part of the cycle in which their attempts open; holds the rows that are added."""
 
     def __init__(self, attempts: dict[int, Attempts], cycle: Cycle, slots: int = 256) -> None:
         self.attempts = attempts
         self.cycle = cycle
+        self.latest = Latest(attempts, cycle)
         self._slots: list[set[int]] = [set() for _ in range(slots)]
         self._width_s = cycle.period_s / slots
 
     def add(self, row: int) -> None:
         """`row` has an entry in `attempts`."""
+        self.latest.forget(row)
         self._slots[self._slot(self.attempts[row]["since_s"])].add(row)
 
     def drop(self, row: int) -> None:
         """The entry of `row` is about to go."""
+        self.latest.forget(row)
         self._slots[self._slot(self.attempts[row]["since_s"])].discard(row)
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
@@ -108,8 +148,8 @@ class Calendar:
         steps = min(int((to_s - from_s) / self._width_s) + 3, len(self._slots))
         first = self._slot(from_s) - 1  # rounding may put a moment into a slot beside its own
         rows = [row for step in range(steps) for row in self._slots[(first + step) % len(self._slots)]]
-        cycle, attempts = self.cycle, self.attempts
-        return sorted(row for row in rows if cycle.opened_s(attempts[row], to_s) >= from_s)
+        latest = self.latest.of
+        return sorted([row for row in rows if latest(row, to_s).opened_s >= from_s])
 
     def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
         """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""
@@ -117,7 +157,7 @@ class Calendar:
         for step in range(len(self._slots) + 2):
             for row in self._slots[(first + step) % len(self._slots)]:
                 if wanted is None or wanted(row):
-                    best = min(best, self.cycle.next_s(self.attempts[row], now))
+                    best = min(best, self.latest.of(row, now).next_s)
             if best <= now + (step - 2) * self._width_s:
                 break  # slots further on open later
         return best

@@ -25,7 +25,7 @@ class Shares:
         self.tenants = snapshot.cluster.tenants
         self._of: dict[int, str] = {}
         occupancy, cluster = snapshot.occupancy, snapshot.cluster
-        self.granted: float = cluster.gpus - len(occupancy.down) - occupancy.free.total
+        self.granted = float(cluster.gpus - len(occupancy.down) - occupancy.free.total)
         """GPUs granted to anybody."""
         tops = [t for t in self.tenants.by_path.values() if len(self.tenants.lineage(t.path)) == 1]
         self.quota = {t.path: t.quota_gpus for t in tops}

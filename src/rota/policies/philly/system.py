@@ -15,6 +15,10 @@ Departs   A job starts at the strictest level that the empty cluster could meet.
           not to be needed is spared.  Retries are the world's (`retries`); of the guidelines, waiting longer
           for locality (`patience_per_h`) and dedicated nodes (`dedicated`) are here, the pre-run pool is not.
           The policy sleeps through attempts that can find nothing: no GPU is free and nobody may take any.
+          Jobs submitted together pause together, so that GPUs idle in front of a queue, as by the card.  A
+          fraction has a GPU to itself.  Failed attempts are retried at once, by a fixed budget: no back-off,
+          no classes of failures, no stop after the same failure thrice.  Dedicated nodes are not cleared by
+          moving small jobs away.
 Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated month (docs/philly.md):
           strict locality raises the 90th percentile wait of jobs above 8 GPUs from 0.35 to 18.7 h, shortens
           their runs by 2.7 %; fragmentation is 0 to 11 % of waiting time where the study has 80 % of delays

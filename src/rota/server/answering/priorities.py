@@ -1,4 +1,4 @@
-"""Priorities that have no effect, since the policy does not look at them: said to whoever gives one."""
+"""Priorities and deadlines that the policy does not look at: said to whoever gives one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def of_a_job(policy: str, priority: int) -> list[str]:
     return [f"{_ignores(policy)}: priority {priority} has no effect under it"]
 
 
+def of_a_deadline(policy: str, deadlines: bool) -> list[str]:
+    """What to tell who gives a job a deadline under `policy`, as typed; nothing if it counts."""
+    if not deadlines or _heeds_deadlines(policy):
+        return []
+    name = parse_policy(policy).name
+    return [f"{name} orders jobs without looking at deadlines: this one has no effect under it"]
+
+
 def of_waiting_jobs(policy: str, ids: Sequence[str]) -> list[str]:
     """What to tell who lets `policy` decide while the jobs `ids`, which have priorities, wait."""
     if not ids or _heeds(policy):
@@ -33,6 +41,15 @@ def _heeds(policy: str) -> bool:
     """Also true of one that is unknown here: nobody can say that it does not, and `rota policy` says more."""
     try:
         return parse_policy(policy).heeds_priority
+    except InputError:
+        return True
+
+
+@lru_cache(maxsize=64)
+def _heeds_deadlines(policy: str) -> bool:
+    """Also true of one that is unknown here, as above."""
+    try:
+        return parse_policy(policy).heeds_deadlines
     except InputError:
         return True
 

@@ -114,9 +114,9 @@ def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
     frozen = load(BytesIO(moment.frozen))
     durations = Durations(parse_source(looking.source), past_of(moment), _given(frozen, moment))
     rules = together(
+        NoPreemption(partial(frozenset, moment.fixed)),
         LostWork(_redo(frozen, moment)),
         MinimumRun(moment.min_run_s),
-        NoPreemption(partial(frozenset, moment.fixed)),
     )
     return frozen, ForecastRequest(
         durations=durations,

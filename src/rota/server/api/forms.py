@@ -20,6 +20,10 @@ Account = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.@+-]*$")]
 UserName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$")]
 
 
+MOST_MORE_GPUS = 16_384
+"""Devices by which a question may change the cluster: with more it would not be answered in time."""
+
+
 class RequestForm(BaseModel):
     """Base of what callers send."""
 
@@ -111,7 +115,7 @@ class Question(RequestForm):
     """What if these policies ran from now on, on as many more devices."""
 
     policies: Annotated[list[PolicyText], Field(min_length=1, max_length=8)]
-    gpus: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
+    gpus: Annotated[int, Field(ge=-MOST_MORE_GPUS, le=MOST_MORE_GPUS)] = 0
     """More devices than now, or fewer."""
     duration: Literal["user", "predicted", "history"] = "user"
     """Who says how long jobs run; those it does not know are sampled from their tenant's history."""

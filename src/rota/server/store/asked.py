@@ -17,6 +17,7 @@ def asked(spec: JobSpec, user: str, tenant: str, epoch_s: float) -> JobAsked:
     said["tenant"] = spec.tenant or tenant
     said["group"] = spec.group or (f"{user}/{spec.name}" if spec.name else user)
     said["workload"] = spec.workload or said["group"]
+    said["node_set"] = spec.nodes
     said["gpu_types"] = tuple(spec.gpu_types)
     said["deadlines"] = tuple(Deadline(due.at_s - epoch_s, due.value) for due in spec.deadlines)
     due_s = spec.deadlines[0].at_s if spec.deadline_s is None and spec.deadlines else spec.deadline_s

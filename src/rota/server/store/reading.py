@@ -43,6 +43,13 @@ def jobs(connection: Connection, which: JobQuery) -> list[JobRow]:
     return [job_row(values) for values in connection.execute(newest)][::-1]
 
 
+def count_jobs(connection: Connection, which: JobQuery) -> int:
+    """See `Store.count_jobs`."""
+    counted = select(func.count()).select_from(t.jobs).where(*_conditions(which))
+    number: int = connection.execute(counted).scalar_one()
+    return number
+
+
 def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     c = t.jobs.c
     wanted: list[ColumnElement[bool]] = []

@@ -72,6 +72,7 @@ class JobAsked:
     tenant: str
     group: str
     workload: str
+    node_set: str
     gpus: int
     gpus_min: int
     gpus_max: int

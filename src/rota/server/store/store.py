@@ -248,6 +248,11 @@ class Store:
         with self._db.reading() as connection:
             return reading.jobs(connection, which or JobQuery())
 
+    def count_jobs(self, which: JobQuery) -> int:
+        """How many jobs `which` lists, whatever its limit."""
+        with self._db.reading() as connection:
+            return reading.count_jobs(connection, which)
+
     def phases(self, name: str) -> Mapping[int, int]:
         """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
         with self._db.reading() as connection:

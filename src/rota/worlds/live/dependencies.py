@@ -98,6 +98,7 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
         spec.gpu_share,
         spec.gpu_memory_gib,
         tenant,
+        spec.nodes,
     )
     for code, requested, provided, detail in never_fits(cluster, need):
         yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code)

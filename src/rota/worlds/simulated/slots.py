@@ -165,3 +165,14 @@ class SlotWorld(RoundWorld):
                     self._stalled[row] += (done - left) / rate
         self._late = {}
         super()._close(now)
+        if self.semantics.charge is not Charge.COSTS:
+            self._forgive(now)
+
+    def _forgive(self, now: float) -> None:
+        """What is left of a standstill at the end of a round is forgotten.
+
+        ElasticFlow's simulator takes the overhead off the seconds of the round, down to none, and clears it.
+        """
+        running = self.state.running.sorted()
+        for row in running[self.progress.since[running] > now].tolist():
+            self._stall(row, now)

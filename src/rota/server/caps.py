@@ -1,0 +1,104 @@
+"""How much one user, or one tenant, may ask for: an operator's `caps`, which admins are not held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rota.errors import InputError
+from rota.server.refusals import Forbidden
+from rota.server.store.rows import JobQuery
+from rota.server.store.store import Store
+from rota.wire.job import JobSpec
+
+
+@dataclass(frozen=True)
+class Cap:
+    """What users may ask for; those of a tenant may be allowed more, or less."""
+
+    priority: int = 1000
+    """Highest priority."""
+    jobs: int = 100_000
+    """Jobs of one user, and of one tenant, that are not over."""
+    no_preempt: bool = True
+    """Whether jobs may keep their devices from others."""
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Of everybody, and of tenants by path: the nearest one upwards counts."""
+
+    everybody: Cap = field(default_factory=Cap)
+    tenants: Mapping[str, Cap] = field(default_factory=dict)
+
+    def of(self, tenant: str) -> Cap:
+        """What counts for a tenant."""
+        path = tenant
+        while path:
+            if path in self.tenants:
+                return self.tenants[path]
+            path = path.rpartition("/")[0]
+        return self.everybody
+
+    def check_spec(self, spec: JobSpec, tenant: str) -> None:
+        """Raise Forbidden if users of `tenant` may not ask for that."""
+        self.check_priority(spec.priority, tenant)
+        if not spec.preemptible and not self.of(tenant).no_preempt:
+            raise Forbidden(
+                f"jobs of tenant {tenant!r} may not be submitted with --no-preempt; an operator's caps say so"
+            )
+
+    def check_priority(self, priority: int, tenant: str) -> None:
+        """Raise Forbidden for a priority above the highest that users of `tenant` may give."""
+        most = self.of(tenant).priority
+        if priority > most:
+            raise Forbidden(
+                f"priority {priority} is above {most}, the highest that users of tenant {tenant!r} may give; "
+                "ask an admin for more"
+            )
+
+    def check_jobs(self, store: Store, user: str, tenant: str, more: int) -> None:
+        """Raise Forbidden if the user, or the tenant, would have too many jobs that are not over."""
+        most = self.of(tenant).jobs
+        queries = {
+            f"user {user!r}": JobQuery(user=user, live=True),
+            f"tenant {tenant!r}": JobQuery(tenant=tenant, live=True),
+        }
+        for whose, query in queries.items():
+            has = store.count_jobs(query)
+            if has + more > most:
+                raise Forbidden(
+                    f"{whose} has {has:,} jobs that are not over and may have {most:,}: "
+                    f"{more:,} more are too many"
+                )
+
+
+def caps_of(said: Any) -> Caps:
+    """The setting `caps`, such as `{priority: 100, jobs: 5000, tenants: {vision: {priority: 500}}}`.
+
+    InputError names what is wrong with it.
+    """
+    if not isinstance(said, Mapping):
+        raise InputError(f"caps: {said!r} is no mapping; expected lines such as `priority: 100`")
+    own = {name: value for name, value in said.items() if name != "tenants"}
+    everybody = _cap(own, Cap(), "caps")
+    tenants = said.get("tenants") or {}
+    if not isinstance(tenants, Mapping):
+        raise InputError(f"caps: tenants is {tenants!r}; expected caps by tenant")
+    return Caps(
+        everybody, {str(path): _cap(of, everybody, f"caps of {path}") for path, of in tenants.items()}
+    )
+
+
+def _cap(said: Any, base: Cap, where: str) -> Cap:
+    known = {one.name: type(getattr(base, one.name)) for one in fields(Cap)}
+    values = {name: getattr(base, name) for name in known}
+    for name, value in (said if isinstance(said, Mapping) else {"": said}).items():
+        if name not in known:
+            raise InputError(f"{where}: there is no {name!r}; expected {', '.join(known)}")
+        if type(value) is not known[name] or (known[name] is int and value < 0):
+            expected = "a whole number, 0 or more" if known[name] is int else "yes or no"
+            raise InputError(f"{where}: {name} is {value!r}; expected {expected}")
+        values[name] = value
+    return Cap(**values)

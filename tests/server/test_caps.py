@@ -1,0 +1,100 @@
+"""What users may ask for, and what they are told at once of what they ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from site_play import Site
+
+from rota.errors import InputError
+from rota.scheduler.policy import parse_policy
+from rota.server.answering import priorities
+from rota.server.answers import Answers
+from rota.server.caps import caps_of
+from rota.server.refusals import Forbidden
+from rota.server.store.rows import NewJob
+from rota.wire.job import JobSpec
+
+SAID = {"priority": 100, "jobs": 3, "no_preempt": False, "tenants": {"vision": {"priority": 500}}}
+
+
+@pytest.mark.parametrize(
+    ("tenant", "spec", "refused"),
+    [
+        ("nlp", {"priority": 100}, ""),
+        ("nlp", {"priority": 101}, "priority 101 is above 100"),
+        ("vision/alice", {"priority": 500}, ""),
+        ("vision/alice", {"priority": 501}, "priority 501 is above 500"),
+        ("visionary", {"priority": 101}, "above 100"),
+        ("nlp", {"preemptible": False}, "may not be submitted with --no-preempt"),
+        ("nlp", {}, ""),
+    ],
+)
+def test_what_a_user_may_ask_for(tenant: str, spec: dict[str, Any], refused: str) -> None:
+    caps, job = caps_of(SAID), JobSpec(command=["x"], **spec)
+    if not refused:
+        caps.check_spec(job, tenant)
+        return
+    with pytest.raises(Forbidden, match=refused):
+        caps.check_spec(job, tenant)
+
+
+def test_jobs_that_are_not_over_are_counted(tmp_path: Path) -> None:
+    site = Site(tmp_path, {"n0": 1})
+    site.store.add_jobs("ann", "nlp", [NewJob(JobSpec(command=["x"]))] * 2, 0.0)
+    site.store.add_jobs("bob", "nlp", [NewJob(JobSpec(command=["x"]))], 0.0)
+    caps = caps_of(SAID)
+    caps.check_jobs(site.store, "cy", "vision", 3)
+    with pytest.raises(Forbidden, match="user 'cy' has 0 jobs that are not over and may have 3: 4 more"):
+        caps.check_jobs(site.store, "cy", "vision", 4)
+    with pytest.raises(Forbidden, match="tenant 'nlp' has 3 jobs"):
+        caps.check_jobs(site.store, "ann", "nlp", 1)
+
+
+@pytest.mark.parametrize(
+    "said", [[], {"prio": 1}, {"priority": "high"}, {"jobs": -1}, {"no_preempt": 1}, {"tenants": {"a": 3}}]
+)
+def test_caps_that_are_none(said: object) -> None:
+    with pytest.raises(InputError, match="caps"):
+        caps_of(said)
+
+
+@pytest.mark.parametrize(
+    ("policy", "heeds"),
+    [("fifo", False), ("srtf", False), ("gavel", False), ("gavel:objective=cost", True)],
+)
+def test_a_deadline_that_nobody_reads_is_told(policy: str, heeds: bool) -> None:
+    assert parse_policy(policy).heeds_deadlines is heeds
+    assert bool(priorities.of_a_deadline(policy, True)) is not heeds
+    assert priorities.of_a_deadline(policy, False) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"gpus": 9}, "could never run it: it needs 9 devices at once; the cluster has 8 it could use"),
+        ({"gpu_memory_gib": 16.0}, "could never run it: it needs 16 GiB"),
+        ({"deadline_s": 1e10}, "fifo orders jobs without looking at deadlines"),
+        ({"gpus": 8}, ""),
+    ],
+)
+def test_what_can_never_be_is_told_when_it_is_submitted(
+    tmp_path: Path, spec: dict[str, Any], said: str
+) -> None:
+    site = Site(tmp_path, {"n0": 8})
+    site.turn()
+    answers = Answers(site.scheduler, site.store)
+    warnings = answers.ignored(JobSpec(command=["x"], **spec), "t")
+    assert bool(warnings) is bool(said)
+    assert said in "; ".join(warnings)
+
+
+def test_memory_of_devices_that_slots_have_not_is_waited_for(tmp_path: Path) -> None:
+    site = Site(tmp_path, {"n0": 2})
+    wants, plain = site.submit(2.0, gpu_memory_gib=16.0), site.submit(2.0)
+    for _ in range(50):
+        site.turn()
+    states = [site.store.job(row).now.state for row in (wants, plain)]  # type: ignore[union-attr]
+    assert states == ["PENDING", "COMPLETED"]
