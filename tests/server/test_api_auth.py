@@ -58,9 +58,7 @@ def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
 def test_agent_may_only_speak_of_its_node(stage: Stage, method: str, path: str) -> None:
     """Its own node, that is; to /health anybody may come, and joining again as itself is its right."""
     body = (
-        {**NODE, "name": "n2"}
-        if path.endswith("join")
-        else {"incarnation": "i", "seen": 0, "controller": ""}
+        {**NODE, "name": "n2"} if path.endswith("join") else {"incarnation": "i", "seen": 0, "controller": ""}
     )
     if path == "/health":
         return
