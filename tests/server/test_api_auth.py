@@ -58,9 +58,7 @@ def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
 def test_agent_may_only_speak_of_its_node(stage: Stage, method: str, path: str) -> None:
     """Its own node, that is; to /health anybody may come, and joining again as itself is its right."""
     body = (
-        {**NODE, "name": "n2"}
-        if path.endswith("join")
-        else {"incarnation": "i", "seen": -1, "controller": ""}
+        {**NODE, "name": "n2"} if path.endswith("join") else {"incarnation": "i", "seen": 0, "controller": ""}
     )
     if path == "/health":
         return
@@ -159,7 +157,7 @@ def test_join(stage: Stage) -> None:
     joining = Client(stage.serving.url, made["token"])
     joined = joining.call("POST", "/v1/agents/join", {**NODE, "name": "n7"})
     agent = Client(stage.serving.url, joined["token"])
-    report = {"incarnation": "i", "seen": -1, "controller": ""}
+    report = {"incarnation": "i", "seen": 0, "controller": ""}
     assert agent.call("POST", "/v1/agents/n7/sync", report)["controller"] == "c"
     with pytest.raises(Refused, match="a join token may not") as caught:
         joining.call("GET", "/v1/nodes")
