@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 LONG = {
     "gavel-cs300-hierarchy-perf",
     "gavel-cs300-makespan-perf",
+    "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
     "elasticflow-pollux-gandiva",
     "tiresias-itp06-dlas-gpu-1",

@@ -87,6 +87,9 @@ def test_an_array(cluster: Canned) -> None:
         ("--gpus 2 --gpus-range 1:4", {"gpus": 2, "gpus_min": 1, "gpus_max": 4}),
         ("--gpus-range none", {"gpus_min": None, "gpus_max": None}),
         ("--deadline 1795341600", {"deadline_s": NOW_S}),
+        ("--weight 2.5 --batch-range 64:512", {"weight": 2.5, "batch_min": 64.0, "batch_max": 512.0}),
+        ("--deadlines none --batch-range none", {"deadlines": [], "batch_min": None, "batch_max": None}),
+        ("--deadlines 1795341600=4", {"deadlines": [{"at_s": NOW_S, "value": 4.0}]}),
     ],
 )
 def test_update(options: str, changes: object, cluster: Canned) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from site_play import Site
 
+from rota.server.api.forms import JobChange
 from rota.server.turning import TurnChanges
 
 
@@ -18,6 +20,11 @@ from rota.server.turning import TurnChanges
         ({"time_s": 5400.0, "deadline_s": None}, "time 1h 30m, deadline none"),
         ({"begin_s": 1_900_000_000.0}, "begin 2030-03-17 17:46:40 UTC"),
         ({"gpus": 2, "gpus_min": None, "gpus_max": 4}, "gpus 2, gpus_min none, gpus_max 4"),
+        ({"weight": 2.5, "deadlines": []}, "weight 2.5, deadlines none"),
+        (
+            {"deadlines": [{"at_s": 1_900_000_000.0, "value": 4.0}]},
+            "deadlines 2030-03-17 17:46:40 UTC = 4",
+        ),
     ],
 )
 def test_an_update_is_on_record_in_words(tmp_path: Path, args: dict[str, Any], text: str) -> None:
@@ -38,6 +45,7 @@ def test_an_update_is_on_record_in_words(tmp_path: Path, args: dict[str, Any], t
         ("shadow", {"policy": ""}, ""),
         ("update", {"priority": 3}, ""),
         ("update", {"gpus": -1}, "greater than or equal to 0"),
+        ("update", {"batch_min": 8.0}, "batch_min and batch_max go together"),
     ],
 )
 def test_changes_are_answered(tmp_path: Path, kind: str, args: dict[str, Any], error: str) -> None:
@@ -59,3 +67,25 @@ def test_changes_are_answered(tmp_path: Path, kind: str, args: dict[str, Any], e
     assert len(outcomes) == 1
     assert error in outcomes[0].get("error", "")
     assert bool(error) == ("error" in outcomes[0])
+
+
+def test_policies_see_what_an_update_changes(tmp_path: Path) -> None:
+    """Weight, batch range and deadlines reach the columns of the table that the loop is built upon."""
+    site = Site(tmp_path, {"n0": 4}, "fifo:skip=yes")
+    row = site.submit(50.0)
+    site.turn()
+    due = [{"at_s": 1_900_000_000.0, "value": 7.0}, {"at_s": 1_900_000_100.0, "value": 3.0}]
+    site.command("update", row, weight=2.5, batch_min=8.0, batch_max=64.0, deadlines=due)
+    for _ in range(3):
+        site.turn()
+    loop = site.scheduler.loop
+    assert loop is not None
+    jobs = loop.snapshot().jobs
+    assert [jobs.weight[row], jobs.batch_min[row], jobs.batch_max[row]] == [2.5, 8.0, 64.0]
+    first, second = jobs.deadlines(row)
+    assert (second.at_s - first.at_s, first.value, second.value) == (100.0, 7.0, 3.0)
+
+
+def test_what_cannot_be_changed_is_told_in_a_sentence() -> None:
+    with pytest.raises(ValidationError, match="tenant cannot be changed; cancel the job and submit it anew"):
+        JobChange.model_validate({"priority": 1, "tenant": "other"})

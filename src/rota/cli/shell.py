@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KNOWLEDGE_HELP = (
     "duration=oracle (default), predicted or user; service history=predicted (default) or measured[:FILE]; "
     "throughput=oracle (default) or assumed; scaling=oracle (default), assumed or measured; "
-    "utilisation=oracle (default) or assumed."
+    "pairs=oracle (default) or assumed; utilisation=oracle (default) or assumed."
 )
 """What the registry of knowledge says of simulations; written out, since to ask it loads NumPy.  A test
 holds it to the registry."""

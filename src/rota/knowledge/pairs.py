@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rota.knowledge.needs import Table
+from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.registry import Setup, provides
 from rota.model.columns import Floats, Ints
 
 Sized = tuple[str, int]
@@ -58,3 +60,12 @@ def pairs_table(pairs: PairTable, jobs: Sequence[Sized], alone: Floats, types: S
     by_itself = np.full((others + 1, len(types)), np.nan)
     by_itself[of_row[of_row < others]] = alone[of_row < others]
     return Table({"class": of_row}, {"rates": rates, "alone": by_itself})
+
+
+@provides(Knowledge.PAIRS, Provenance.ASSUMED, "nobody has measured two jobs beside each other")
+def assumed_pairs(setup: Setup) -> Provider:
+    """So that nobody shares because of it."""
+    rates = np.full((1, 1, max(1, len(setup.cluster.type_names))), np.nan)
+    classes = np.zeros(len(setup.jobs), dtype=np.int64)
+    table = Table({"class": classes}, {"rates": rates, "alone": rates[0]})
+    return Given(Knowledge.PAIRS, table, Provenance.ASSUMED)

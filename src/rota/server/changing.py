@@ -107,8 +107,14 @@ def _in_words(name: str, value: Any) -> str:
     if name == "time_s" and value is not None:
         told = format_duration(value)
     elif name in ("begin_s", "deadline_s") and value is not None:
-        told = datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        told = _moment(value)
+    elif name == "deadlines":
+        told = ", ".join(f"{_moment(due['at_s'])} = {due['value']:g}" for due in value) or "none"
     return f"{name.removesuffix('_s')} {told}"
+
+
+def _moment(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:

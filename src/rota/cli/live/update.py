@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 Text = str | None
 NO_LIMIT = "none"
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "time": {"time_s": None},
+    "deadline": {"deadline_s": None},
+    "begin": {"begin_s": None},
+    "gpus_range": {"gpus_min": None, "gpus_max": None},
+    "deadlines": {"deadlines": []},
+    "batch_range": {"batch_min": None, "batch_max": None},
+}
+"""What is changed by `none`, by option."""
 
 
 @live
@@ -28,6 +37,13 @@ def update(
     begin: Annotated[Text, typer.Option(metavar="MOMENT|none", help="Not before.")] = None,
     gpus: Annotated[Text, typer.Option(metavar="N", help="How many devices.")] = None,
     gpus_range: Annotated[Text, typer.Option(metavar="MIN:MAX|none", help="Fewest and most devices.")] = None,
+    weight: Annotated[Text, typer.Option(metavar="W", help="Its share relative to other jobs.")] = None,
+    deadlines: Annotated[
+        Text, typer.Option(metavar="MOMENT=VALUE,...|none", help="What it is worth by then.")
+    ] = None,
+    batch_range: Annotated[
+        Text, typer.Option(metavar="MIN:MAX|none", help="Fewest and most samples of a step.")
+    ] = None,
     name: Annotated[Text, typer.Option(metavar="NAME", help="What it is called.")] = None,
     comment: Annotated[Text, typer.Option(metavar="TEXT", help="For the record.")] = None,
     as_json: JsonFlag = False,
@@ -39,9 +55,11 @@ def update(
       rota update 17 --priority 10 --deadline +6h
       rota update 17 --time none
       rota update 17 --gpus 4
+      rota update 17 --deadlines +2h=10,+6h=4 --weight 2
 
     With another number of devices a running job leaves by its checkpoint and starts again when it gets
-    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.
+    them.  It is refused if its program saves nothing: `rota requeue` lets such a job begin anew.  What is
+    no option here cannot be changed: cancel the job and submit it anew.
     """
     from rota.cli.live.listing import jobs_text
     from rota.client import route
@@ -52,10 +70,11 @@ def update(
     if gpus is not None:
         changes |= {"gpus_min": None, "gpus_max": None, **read_fields("gpus", gpus, "--gpus")}
     limits = {"time": time, "deadline": deadline, "begin": begin, "gpus_range": gpus_range}
-    plain = {"priority": priority, "name": name, "comment": comment}
+    limits |= {"deadlines": deadlines, "batch_range": batch_range}
+    plain = {"priority": priority, "weight": weight, "name": name, "comment": comment}
     for key, text in {**limits, **plain}.items():
         if text == NO_LIMIT and key in limits:
-            changes |= dict.fromkeys(("gpus_min", "gpus_max") if key == "gpus_range" else (f"{key}_s",))
+            changes |= _WITHOUT[key]
         elif text is not None:
             changes |= read_fields(key, text, "--" + key.replace("_", "-"))
     if not changes:

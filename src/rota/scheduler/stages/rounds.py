@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.knowledge.needs import Knowledge, Table
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Grant, Role
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
@@ -186,17 +186,14 @@ class Rounds:
         priority = books.priority()
         left = demand.capacity.tolist()
         place = np.searchsorted(demand.rows, books.later)
-        mate = np.searchsorted(demand.rows, books.earlier)
+        runs = _runs(books, demand, place)
         gpus, later, earlier = demand.gpus[place].tolist(), books.later.tolist(), books.earlier.tolist()
         is_new = books.is_new.tolist()
         taken: set[int] = set()
         picks: list[Pick] = []
         for kind in self._types(snapshot, books.round):
             keys = (-books.fraction[:, kind], -books.deficit_s[:, kind], -priority[:, kind])
-            able = demand.rates[place, kind] > 0.0
-            able &= (books.earlier == ALONE) | (demand.rates[mate, kind] > 0.0)
-            if not self.turns.fill:
-                able &= priority[:, kind] > 0.0
+            able = runs[:, kind] if self.turns.fill else runs[:, kind] & (priority[:, kind] > 0.0)
             for i in np.lexsort(keys).tolist():
                 if left[kind] <= EPSILON:
                     break
@@ -250,6 +247,19 @@ class Pick(NamedTuple):
     @property
     def members(self) -> tuple[int, ...]:
         return (self.later,) if self.earlier == ALONE else (self.earlier, self.later)
+
+
+def _runs(books: Books, demand: RoundDemand, place: Ints) -> Bools:
+    """On which types each entry runs, [entry, type]: a pair where both were measured beside each other."""
+    runs: Bools = demand.rates[place] > 0.0
+    both = np.flatnonzero(books.earlier != ALONE)
+    if len(both) and demand.pairs is not None:
+        later, earlier = books.later[both], books.earlier[both]
+        runs[both] &= demand.rates[np.searchsorted(demand.rows, earlier)] > 0.0
+        runs[both] &= (demand.pairs.of_rows(later, earlier) > 0.0) & (
+            demand.pairs.of_rows(earlier, later) > 0.0
+        )
+    return runs
 
 
 def _demand(snapshot: Snapshot, rows: Ints, shares: bool) -> RoundDemand:

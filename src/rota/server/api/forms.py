@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rota.wire.job import Gpus, JobSpec, Name, Seconds
-from rota.wire.numbers import Unix
+from rota.wire.job import Due, Gpus, JobSpec, Name, Seconds
+from rota.wire.numbers import Batch, Unix
 from rota.wire.views import JobView, UserView
 
 Plain = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
@@ -79,6 +79,20 @@ class JobChange(RequestForm):
     gpus_min: Gpus | None = None
     gpus_max: Gpus | None = None
     begin_s: Unix | None = None
+    weight: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    deadlines: Annotated[list[Due], Field(max_length=100)] = []
+    batch_min: Batch | None = None
+    batch_max: Batch | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_fixed(cls, said: Any) -> Any:
+        """What was asked for once and for all, in a sentence that says so."""
+        fixed = JobSpec.model_fields.keys() - cls.model_fields.keys()
+        named = sorted(fixed & said.keys()) if isinstance(said, dict) else []
+        if named:
+            raise ValueError(f"{named[0]} cannot be changed; cancel the job and submit it anew")
+        return said
 
     def changes(self) -> dict[str, Any]:
         """Only what the caller named."""
