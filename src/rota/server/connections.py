@@ -22,8 +22,8 @@ RESERVED = 320
 """Descriptors that connections to the port leave: the store, the policy, files, the UNIX socket."""
 MOST_DESCRIPTORS = 65_536
 MOST, LEAST = 8192, 16
-MOST_OF_ONE = 256
-"""Connections of one address; of one account at the UNIX socket."""
+MOST_OF_ONE = 1024
+"""Connections of one address, of one account at the UNIX socket; and never more than three quarters of all."""
 _FULL = b'{"error": "too many connections are open from here; try again in a second"}'
 _LATE = b'{"error": "the request did not come in time"}'
 
@@ -39,8 +39,9 @@ class Connection(Protocol):
 class Connections:
     """Those that are open, by who is at the other end; oldest first, those that wait for an answer apart."""
 
-    def __init__(self, most: int, most_of_one: int = MOST_OF_ONE) -> None:
-        self.most, self.most_of_one = most, most_of_one
+    def __init__(self, most: int, most_of_one: int | None = None) -> None:
+        self.most = most
+        self.most_of_one = most_of_one or min(MOST_OF_ONE, max(1, most * 3 // 4))
         self.count = 0
         self._idle: dict[str, dict[Connection, None]] = {}
         self._busy: dict[str, set[Connection]] = {}
