@@ -23,7 +23,7 @@ RESERVED = 320
 MOST_DESCRIPTORS = 65_536
 MOST, LEAST = 8192, 16
 MOST_OF_ONE = 1024
-"""Connections of one address, of one account at the UNIX socket; and never more than three quarters of all."""
+"""Connections of one address, or one account at the UNIX socket; never more than three quarters of all."""
 _FULL = b'{"error": "too many connections are open from here; try again in a second"}'
 _LATE = b'{"error": "the request did not come in time"}'
 
