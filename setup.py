@@ -68,16 +68,16 @@ class BuildAll(build_ext):
     """Hot modules, translated only when they are to be built (setup.py is run for more), and the program."""
 
     def finalize_options(self) -> None:
-        in_place = self.editable_mode or self.inplace
-        if WISH == "1" or not (in_place or WISH == "0"):
-            try:
-                self.distribution.ext_modules = [SHIM, *translated()]
-            except (Exception, SystemExit) as error:  # mypyc exits
-                self._go_without(error)
+        self.distribution.ext_modules = [SHIM]
         super().finalize_options()
 
     def run(self) -> None:
+        """What is to be built is asked here: that an install is editable is said after the options are final."""
+        in_place = self.editable_mode or self.inplace
         try:
+            if WISH == "1" or not (in_place or WISH == "0"):
+                self.distribution.ext_modules = [SHIM, *translated()]
+                super().finalize_options()
             super().run()
         except (Exception, SystemExit) as error:
             self._go_without(error)
