@@ -72,7 +72,7 @@ class BuildAll(build_ext):
         super().finalize_options()
 
     def run(self) -> None:
-        """What is to be built is asked here: that an install is editable is said after the options are final."""
+        """What is to be built is asked here: only now is it known whether an install is editable."""
         in_place = self.editable_mode or self.inplace
         try:
             if WISH == "1" or not (in_place or WISH == "0"):
