@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 from rota.agent.folder import AgentFolder
 from rota.agent.logs import decoded, fetch
 from rota.engine import board as board_module
-from rota.engine.board import Board
+from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.reconcile import Silence
 from rota.engine.silence import Contact
 from rota.wire.sync import Exit, Fetch, Part, PartStatus, Piece, ProgressReport, Report, SyncReply, Wanted
 from strategies import seconds  # noqa: F401  (loads the profile)
 
+HANGS_S = 10.0
 NEW, OLD = QuestionBasis("", 0), "one"
 
 
@@ -115,15 +117,28 @@ def report(row: int, status: PartStatus = PartStatus.RUNNING, **more: object) ->
     return Report.model_validate({"row": row, "attempt": 1, "status": status, "since_s": 1.0, **more})
 
 
+def told(board: Board) -> Parcel:
+    """What it has to tell now; where that is nothing the test fails instead of hanging."""
+    guard = threading.Timer(HANGS_S, board.close)
+    guard.start()
+    try:
+        parcel = board.wait()
+    finally:
+        guard.cancel()
+    assert not parcel.empty, "nothing was due"
+    return parcel
+
+
 def rows(board: Board) -> list[int]:
-    """Rows told now; the board must have something to tell."""
-    return sorted(report.row for report in board.wait().reports)
+    """Rows told now."""
+    return sorted(report.row for report in told(board).reports)
 
 
 def test_news_is_told_once_and_small_news_rides_along() -> None:
     clock = Clock()
     board = Board(clock)
     board.post([report(0), report(1)])
+    clock.now += board_module.SOON_S
     assert rows(board) == [0, 1]
     board.post([report(0, progress=ProgressReport(steps=5)), report(1)])
     board.post([report(0, progress=ProgressReport(steps=6)), report(1, PartStatus.LEAVING)])
@@ -133,14 +148,21 @@ def test_news_is_told_once_and_small_news_rides_along() -> None:
     assert rows(board) == [0]
 
 
+def test_of_a_short_part_the_end_is_told_with_its_beginning() -> None:
+    board = Board(Clock())
+    board.post([report(0)])
+    board.post([report(0, PartStatus.ENDED)])
+    assert [one.status for one in told(board).reports] == [PartStatus.ENDED]
+
+
 def test_what_did_not_arrive_is_told_again() -> None:
     board = Board(Clock())
     board.post([report(0), report(1)])
     board.pieces([Piece(id="a", offset=0, text="", size=0)])
-    parcel = board.wait()
+    parcel = told(board)
     board.post([report(0, PartStatus.ENDED, end=Exit(ended_s=2.0, code=0))])
     board.untold(parcel)
-    again = board.wait()
+    again = told(board)
     assert [(one.row, one.status) for one in again.reports] == [(0, PartStatus.ENDED)], "1 is forgotten"
     assert [piece.id for piece in again.pieces] == ["a"]
 
@@ -149,25 +171,27 @@ def test_ends_are_repeated_soon_and_the_rest_now_and_then() -> None:
     clock = Clock()
     board = Board(clock)
     board.post([report(0, PartStatus.ENDED), report(1)])
-    told = []
-    rows(board)
+    assert rows(board) == [0, 1], "what begins goes with what ends"
+    repeated = []
     for _ in range(10):
         clock.now += board_module.REPEAT_END_S
-        told.append(rows(board))
-    assert told[:9] == [[0]] * 9 or told[8] == [0, 1]
-    assert any(1 in one for one in told)
+        repeated.append(rows(board))
+    assert repeated[:9] == [[0]] * 9 or repeated[8] == [0, 1]
+    assert any(1 in one for one in repeated)
     board.post([report(1)])
     assert [one.row for one in board.all().reports] == [1]
 
 
 def test_a_parcel_is_never_too_large_for_a_controller() -> None:
-    board = Board(Clock())
+    clock = Clock()
+    board = Board(clock)
     board.post([report(row) for row in range(board_module.MOST_REPORTS + 5)])
-    assert len(board.wait().reports) == board_module.MOST_REPORTS
-    assert len(board.wait().reports) == 5
+    clock.now += board_module.SOON_S
+    assert len(told(board).reports) == board_module.MOST_REPORTS
+    assert len(told(board).reports) == 5
     half = "x" * (board_module.MOST_PIECES_BYTES // 2 + 1)
     board.pieces([Piece(id=name, offset=0, text=half, size=0) for name in "abc"])
-    assert [[piece.id for piece in board.wait().pieces] for _ in "abc"] == [["a"], ["b"], ["c"]]
+    assert [[piece.id for piece in told(board).pieces] for _ in "abc"] == [["a"], ["b"], ["c"]]
 
 
 def test_a_closed_board_says_nothing() -> None:

@@ -314,6 +314,7 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     file = shell.home / "config.yaml"
     written = {
         "tenants": {"vision/ann": {"quota": 32, "hard": True, "by_type": {"A100": 8}}, "speech": None},
+        "caps": {"jobs": 5000, "tenants": {"vision": {"priority": 500}}},
         "failures": [{"name": "licence: gone", "cause": "infrastructure", "codes": [3, 4], "log": "no 'x'"}],
     }
     file.write_text(yaml.safe_dump(written, sort_keys=False))
@@ -328,8 +329,9 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     }
     file.write_text("min_run: 30s\n")
     shown = shell.rota("config")
-    assert [line.split() for line in shown.splitlines()[-2:]] == [
+    assert [line.split() for line in shown.splitlines()[-3:]] == [
         ["tenants", "-", "default"],
+        ["caps", "-", "default"],
         ["failures", "-", "default"],
     ]
 

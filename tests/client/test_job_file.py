@@ -31,6 +31,8 @@ def test_a_whole_job() -> None:
         gpus_range: 1:4
         counts: powers of two
         gpu-type: [A100, H100]
+        node: n1,n2,n3
+        exclude_node: n3
         gpus_step: 1
         gpu_memory: 16GiB
         gpu_persistent: 2GiB
@@ -71,6 +73,7 @@ def test_a_whole_job() -> None:
     assert (spec.gpus, spec.gpus_min, spec.gpus_max, spec.counts) == (2, 1, 4, "powers of two")
     assert (spec.gpu_types, spec.gpu_memory_gib, spec.cpus, spec.memory_gib) == (["A100", "H100"], 16, 8, 64)
     assert (spec.gpus_step, spec.gpu_persistent_gib, spec.weight, spec.group_rule) == (1, 2, 2.5, "first")
+    assert (spec.node_set, spec.exclude_nodes) == ("n1|n2|n3", ["n3"])
     assert [due.value for due in spec.deadlines] == [10, 5]
     assert spec.deadlines[1].at_s - spec.deadlines[0].at_s == pytest.approx(7200, abs=5)
     assert (spec.batch_size, spec.batch_min, spec.batch_max) == (256, 128, 512)
@@ -89,6 +92,8 @@ def _lines_of(fields: dict[str, Any]) -> list[str]:
         "gpu_types": "gpu_type",
         "gpu_memory_gib": "gpu_memory",
         "gpu_persistent_gib": "gpu_persistent",
+        "node_set": "node",
+        "exclude_nodes": "exclude_node",
         "batch_min": "batch_range",
         "memory_gib": "mem",
         "notice_signal": "notice",

@@ -164,12 +164,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_log_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """Logs of programs and of the policy: the job says why it could not start; the cluster works on."""
     with LiveCluster(tmp_path, devices="cpu:1", **FAST) as live:
-        attempts_folder = live.agent_home() / "attempts"
-        attempts_folder.mkdir(exist_ok=True)
-        (attempts_folder / "0").write_text("in the way of the first job's folder")
+        folder = live.agent_home() / "attempts" / "0"
+        folder.mkdir(parents=True)
+        for attempt in ("1", "2"):
+            (folder / attempt).write_text("in the way of the first job's attempts")
         bad = live.submit("true", retries=1)
         job = live.wait(bad)
         assert job["state"] == "NODE_FAIL"
-        assert str(attempts_folder / "0") in job["cause"]
+        assert str(folder) in job["cause"]
         assert "Not a directory" in job["cause"]
         assert live.wait(live.submit("true"))["state"] == "COMPLETED"

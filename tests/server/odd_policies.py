@@ -82,7 +82,7 @@ class Odd:
         memory["seen"] = {1, 2}
 
     def nothing(self, memory: Memory) -> None:
-        self.inner.decide = lambda *_: None  # type: ignore[method-assign, assignment]
+        self.inner = _Nothing()  # type: ignore[assignment]
 
     def swell(self, memory: Memory) -> None:
         """Allocates slowly: busy, growing, never done."""
@@ -93,6 +93,12 @@ class Odd:
 
     def tell_seed(self, memory: Memory) -> None:
         """Behaves well."""
+
+
+class _Nothing:
+    """Decides nothing; a class of its own, since nothing can be set on an instance of a compiled one."""
+
+    def decide(self, *_: object) -> None: ...
 
 
 class _Evil:

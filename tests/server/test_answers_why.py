@@ -174,7 +174,8 @@ def with_command(verb: str, *, running: bool) -> Callable[[AskedSite], int]:
 
 
 def shrunk(s: AskedSite) -> int:
-    row = s.submit(1000.0, gpus=2, gpus_min=1, gpus_max=2, time_s=1000.0)
+    """A job that bears another number of devices; `afs` resizes no other."""
+    row = s.submit(1000.0, gpus=2, gpus_min=1, gpus_max=2, time_s=1000.0, checkpoint="own")
     s.until(row, "RUNNING")
     s.until(s.submit(1000.0, gpus=2, gpus_min=1, gpus_max=2, time_s=1000.0), "RUNNING")
     settle(s, row)

@@ -11,6 +11,7 @@ from postgres import postgres  # noqa: F401
 from store_place import SPEC, Place, contents, jobs_of, lite, node_info, place  # noqa: F401
 
 from rota.errors import InputError
+from rota.model.job_columns import CODED
 from rota.server.policy.messages import seal
 from rota.server.store import loading, reading, stepping
 from rota.server.store.rows import (
@@ -304,7 +305,12 @@ def test_load(store: Store) -> None:
 
 
 def test_columns_are_the_rows(store: Store) -> None:
-    store.add_jobs("ann", "vision", [NewJob(JobSpec(command=["x"], gpus=3, gpu_types=["A"], cpus=1.5))], 1.0)
+    store.add_jobs(
+        "ann",
+        "vision",
+        [NewJob(JobSpec(command=["x"], gpus=3, gpu_types=["A"], cpus=1.5, node_set="n1|n2"))],
+        1.0,
+    )
     store.add_jobs("bob", "nlp", jobs_of(1), 2.0)
     store.commit(Step(jobs={1: replace(RUNNING, service_rate=1.0, progress_since=math.inf)}))
     columns = store.load().columns
@@ -313,7 +319,7 @@ def test_columns_are_the_rows(store: Store) -> None:
             value = getattr(job.asked, name, None) if hasattr(job.asked, name) else getattr(job.now, name)
             assert values[job.row] == value or (value is None and np.isnan(values[job.row])), name
         assert {name: values[job.row] for name, values in columns.names.items()} == {
-            name: getattr(job.asked, name) for name in ("tenant", "group", "workload")
+            name: getattr(job.asked, name) for name in CODED
         }
         assert columns.gpu_types[job.row] == job.asked.gpu_types
         assert columns.submit_s[job.row] == job.submit_s

@@ -335,7 +335,7 @@ def test_one_hold_goes_another_stays() -> None:
     second = stage.submit(after=[{"job": "1"}], hold=True)
     stage.ask("release", second)
     assert stage.holds(second) == [DEPENDENCY]
-    (why,) = explain(stage.loop.snapshot(), Decision(memory=None), second)
+    (why,) = explain(stage.loop.snapshot(), Decision(memory={}), second)
     assert (why.code, why.sentence()) == (Code.DEPENDENCY, "waits for job 1 to end")
     finish(stage, first, "ok")
     stage.wait(1)

@@ -101,7 +101,7 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
         spec.nodes,
     )
     for code, requested, provided, detail in never_fits(cluster, need):
-        yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code)
+        yield Hold(INFEASIBLE, detail, requested=requested, provided=provided, code=code.value)
 
 
 def array_is_full(live: LiveJobs, job: LiveJob) -> bool:
