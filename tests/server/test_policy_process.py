@@ -175,6 +175,7 @@ def test_whatever_it_does_everything_keeps_what_it_has(
     if how == "babble":
         assert "to standard output" in (tmp_path / "policy.log").read_text()
     (tmp_path / "well").touch()
+    host.real._rest_until = 0.0  # its pause is real time, and simulated time does not wait for it
     loop.run()
     assert host.trouble == ""
     assert (bench.state.phase[:3] == 4).all(), "all jobs are completed in the end"
