@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from serving_toys import Stage, served
+from serving_toys import Stage, eventually, served
 
 from rota.client import Client
 from rota.server import serving
@@ -137,6 +137,7 @@ def test_long_questions_are_not_closed_for_others(tmp_path: Path, monkeypatch: p
             target=lambda: answers.append(stage.client("alice").call("GET", path, query={"wait_s": 1.0}))
         )
         asks.start()
+        eventually(lambda: stage.controller.waiting == 1)
         lines = [opened(stage, HALF_HEADERS) for _ in range(50)]
         asks.join(30)
         assert answers
