@@ -141,10 +141,12 @@ def simulate(
     runs = [(spec, setting) for spec in specs]
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
+    each = _seeds(seed, seeds)
+    own_copy = _copy if len(runs) * len(each) > 1 else _as_it_is
     tasks = [
-        Task(_copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
+        Task(own_copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
         for spec, of in runs
-        for one in _seeds(seed, seeds)
+        for one in each
     ]
     records = run_all(
         tasks, history, where, workers=_check_workers(workers), progress=_named(progress, tasks, len(whole))
@@ -172,6 +174,11 @@ def simulate(
     )
 
 
+def _as_it_is(policy: PolicySpec | Policy) -> PolicySpec | Policy:
+    """The only run needs no copy, which a policy with compiled parts would not bear."""
+    return policy
+
+
 def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
     """A copy for one run, since an instance may keep caches of it."""
     try:
@@ -179,7 +186,8 @@ def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
     except TypeError:
         name = type(policy).__name__
         raise PolicyError(
-            f"{name} has compiled parts, which cannot be copied; give the policy by name"
+            f"{name} has compiled parts, which cannot be copied for several runs; give the policy by name, "
+            "or run it alone"
         ) from None
 
 
