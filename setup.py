@@ -77,6 +77,7 @@ class BuildAll(build_ext):
         try:
             if WISH == "1" or not (in_place or WISH == "0"):
                 self.distribution.ext_modules = [SHIM, *translated()]
+                self.swig_opts = None  # the only option that is not made final a second time
                 super().finalize_options()
             super().run()
         except (Exception, SystemExit) as error:
