@@ -177,6 +177,7 @@ LIGHT = {"__future__", "rota", "os", "re", "json", "socket", "math", "copyreg", 
 HEAVY = {"typing", "dataclasses", "inspect", "http", "email", "urllib", "asyncio", "shutil", "pathlib"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["submit", "--time", "1h", "--", "x"], ["ls"]])
 def test_imports_little(words: list[str], desk: Canned) -> None:
     """No library at all, and of the standard one nothing that takes long to load."""
