@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The tests start hundreds of processes; without this each of them would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick test soak lint check fast bench bench-live agree fidelity bless docs clean
+.PHONY: help setup demo quick test soak deep lint check fast bench bench-live agree elastic fidelity headlines bless docs clean
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -59,8 +59,11 @@ quick: setup  ## the tests that start no process and never sleep: under a minute
 test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not soak"
 
-soak: setup $(TORCH)  ## the tests that take minutes: many scenes, kills under load, the compiled build
-	$(BIN)/pytest -q -m soak
+soak: setup $(TORCH)  ## the tests that take minutes: many scenes, long replays, kills under load, the compiled build
+	$(BIN)/pytest -q -n 2 --dist worksteal -m soak
+
+deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a third
+	$(BIN)/pytest -q -n 2 --dist worksteal -m hypothesis --hypothesis-profile=soak
 
 lint: setup  ## ruff, formatting and strict types
 	$(BIN)/ruff check .
@@ -85,6 +88,9 @@ bench: setup fast  ## how fast the engine is, interpreted and compiled
 agree: setup  ## the same jobs live and simulated with measured costs; the tables land in docs/agreement.md
 	$(BIN)/python benchmarks/agreement.py --write docs/agreement.md
 
+elastic: setup $(TORCH)  ## elastic policies beside rigid ones on torch jobs, live and simulated; into docs/elastic.md
+	$(BIN)/python benchmarks/elastic.py --write docs/elastic.md
+
 bench-live: setup $(TORCH)  ## how fast the live world is, and Slurm beside it where it is installed
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/fleet.py
@@ -96,6 +102,9 @@ fidelity: setup  ## ours against the authors' own simulators; DATA names the fol
 	else \
 	  echo "skipped: no reference results at $(DATA); name their folder with DATA="; \
 	fi
+
+headlines: setup  ## what papers claim and public traces show, into docs/headlines.md: half an hour of CPU
+	$(BIN)/python benchmarks/headlines.py --data "$(SHARED)" --write docs/headlines.md
 
 bless: setup  ## accept changed golden files, and show what changed
 	ROTA_BLESS=1 $(BIN)/pytest -q tests/cli tests/reports tests/test_examples.py

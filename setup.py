@@ -36,6 +36,7 @@ HOT = [
     "src/rota/scheduler/stages/priority.py",
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
+    "src/rota/scheduler/stages/grounds.py",
     "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",
     "src/rota/policies/gandiva/server_groups.py",
@@ -43,7 +44,15 @@ HOT = [
     "src/rota/policies/gandiva/standing.py",
     "src/rota/policies/gandiva/turns.py",
     "src/rota/policies/gandiva/swaps.py",
+    "src/rota/policies/gandiva/node_sets.py",
+    "src/rota/policies/gandiva/artifact.py",
     "src/rota/policies/gandiva/decision.py",
+    "src/rota/policies/philly/locality.py",
+    "src/rota/policies/philly/gang.py",
+    "src/rota/policies/philly/queues.py",
+    "src/rota/policies/philly/quota.py",
+    "src/rota/policies/philly/delays.py",
+    "src/rota/policies/philly/decision.py",
     "src/rota/worlds/simulated/world.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
@@ -60,7 +69,12 @@ def translated() -> list[Extension]:
     return list(mypycify([*options, *HOT], opt_level="2", debug_level="0"))
 
 
-SHIM = Extension("rota.agent.rota-shim", ["src/rota/agent/shim.c"], optional=True)
+SHIM = Extension(
+    "rota.agent.rota-shim",
+    ["src/rota/agent/shim.c"],
+    depends=["src/rota/agent/pump.h", "src/rota/agent/terminal.h"],
+    optional=True,
+)
 """No module but a program; without it agents use `shim.py`."""
 
 

@@ -1,7 +1,7 @@
 """For every test that draws examples, alone or with all the others; and what `--quick` leaves out.
 
 Examples are derived from the test's own name (`derandomize`), so that a failure repeats by itself, and none
-has to come within some milliseconds.
+has to come within some milliseconds.  `make deep` draws more of them (`--hypothesis-profile=soak`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("rota", derandomize=True, deadline=None, database=None)
+settings.register_profile("soak", derandomize=True, deadline=None, database=None)
+settings.register_profile("rota", settings.get_profile("soak"), max_examples=30)
 settings.load_profile("rota")
 
 TESTS = Path(__file__).parent

@@ -27,6 +27,7 @@ from rota.worlds.simulated.run import Setting, prepare, run
 cluster = parse_cluster("6x8")
 trace = generate(1500, seed=3, load=1.1, cluster=cluster)
 policies = ["fifo", "fifo:skip=yes", "srtf", "srsf", "las", "tiresias", "tiresias:mode=artifact", "gandiva"]
+policies += ["philly", "pai"]
 sums = {}
 for policy in policies:
     record = run(policy, trace, cluster)

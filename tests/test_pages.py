@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import rota
-from rota.cli import job_pages
-from rota.cli.pages import cli_page, knowledge_page, systems_page, with_table
+from rota.bounds import SUMMARIES
+from rota.cli import job_pages, system_index
+from rota.cli.pages import cli_page, knowledge_page, own, systems_page, with_table
 from rota.cli.rooms import BEGIN, END, printed, rooms, with_files
 from rota.errors import InputError
 
@@ -33,6 +34,10 @@ def test_cli_page() -> None:
 
 def test_systems_page() -> None:
     assert (ROOT / "docs/systems.md").read_text(encoding="utf-8") == systems_page(), STALE
+
+
+def test_index_of_systems() -> None:
+    assert system_index.INDEX.read_text(encoding="utf-8") == system_index.written(own(), SUMMARIES), STALE
 
 
 def test_knowledge_page() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.catalogue import HEAD, Entry, entries
+from rota.cli.catalogue import HEAD, entries
+from rota.cli.system_index import Entry
 
 ROOT = Path(__file__).parents[1]
 OWN = [one for one in entries() if one.module.startswith("rota.policies.")]
@@ -66,7 +67,7 @@ def test_nothing_left_over() -> None:
 
 LONG = {
     "worlds/simulated/world.py": (
-        565,
+        577,
         "rates, their ends, what changes cost, where stretches begin: one heap",
     ),
     "server/store/rows.py": (430, "what is stored, one dataclass for each table, read side by side"),
@@ -76,7 +77,7 @@ LONG = {
         415,
         "every call of the store with what it promises; the work is done elsewhere",
     ),
-    "agent/shim.py": (430, "started alone, by an interpreter without paths: it can import nothing of ours"),
+    "agent/shim.py": (705, "started alone, by an interpreter without paths: it can import nothing of ours"),
 }
 """Files of more than 400 lines below `src/rota`: how long each may be, and why it is one file."""
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "training"
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 """For programs that import it; nobody imports it to find out."""
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 """Gangs load torch several times over and take leave of it, with the share of a core that is left to them."""
 
 

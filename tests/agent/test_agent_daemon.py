@@ -311,10 +311,15 @@ def test_a_full_disk_keeps_no_job_alive(
 def test_a_part_that_fences_itself_is_gone_before_the_controller_gives_up(
     home: Path, controller: StandInController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told to go after two seconds of silence and killed after three, seven before its node is lost."""
-    for name, share in {"WAIT_SHARE": 0.02, "FENCING_AT": 0.2, "FENCED_AT": 0.3, "LATEST_S": 7.0}.items():
+    """Told to go after two seconds of silence and killed after three, long before its node is lost."""
+    for name, share in {
+        "WAIT_SHARE": 0.005,
+        "FENCING_AT": 0.05,
+        "FENCED_AT": 0.075,
+        "LATEST_S": 37.0,
+    }.items():
         monkeypatch.setattr(f"rota.engine.silence.{name}", share)
-    controller.lost_after_s = 10.0
+    controller.lost_after_s = 40.0
     deaf = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)")
     with agent_at(home, controller):
         controller.order(part(0, run=deaf, self_fence=True, grace_s=60.0))

@@ -93,8 +93,27 @@ def test_open_slots(spec: str, count: int) -> None:
     assert len(open_devices(spec, [0, 1, 2]).infos()) == count
 
 
+def test_slots_of_a_type() -> None:
+    assert [info.type for info in open_devices("cpu:2:K80", [0]).infos()] == ["K80", "K80"]
+    assert [info.type for info in open_devices("cpu:1", [0]).infos()] == ["cpu"]
+
+
 @pytest.mark.parametrize(
-    "spec", ["", "cpu:", "cpu:0", "cpu:-1", "cpu:x", "cpu:99999", "gpu", "nvidia:", "nvidia:a"]
+    "spec",
+    [
+        "",
+        "cpu:",
+        "cpu:0",
+        "cpu:-1",
+        "cpu:x",
+        "cpu:99999",
+        "cpu:1:",
+        "cpu:1:a b",
+        "cpu:1:a:b",
+        "gpu",
+        "nvidia:",
+        "nvidia:a",
+    ],
 )
 def test_what_names_no_devices(spec: str) -> None:
     with pytest.raises(InputError, match=r"--devices: .* names no devices; expected auto, cpu"):

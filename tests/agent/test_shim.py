@@ -30,12 +30,12 @@ class Attempt:
         self.path, self.compiled = path, compiled
         (path / "logs").mkdir(parents=True)
 
-    def launch(self, *command: str, ranks: int = 1, **other: Any) -> None:
+    def launch(self, *command: str, ranks: int | list[dict[str, Any]] = 1, **other: Any) -> None:
         form = {
             "command": command,
             "workdir": "/",
             "env": {"PATH": os.environ["PATH"], "OUT": str(self.path)},
-            "ranks": [{"rank": i, "cores": [], "env": {"RANK": str(i)}} for i in range(ranks)],
+            "ranks": files(self, ranks=ranks) if isinstance(ranks, int) else ranks,
             "user": None,
             "grace_s": 10.0,
             "cgroups": [],
@@ -134,6 +134,110 @@ def test_an_end_is_recorded(
     assert [(end["code"], end["signal"]) for end in record["ranks"]] == [(code, number)]
     assert record["first"] == (None if code in (0, 85) else 0)
     assert (record["error"], record["infrastructure"]) == ("", False)
+
+
+def test_what_it_used_is_recorded(attempt: Attempt) -> None:
+    """Also of a program that is over before anybody looks at it: its CPU time and its memory."""
+    record = attempt.run(sys.executable, "-c", "x = bytearray(50 << 20); any(i < 0 for i in range(400_000))")
+    (end,) = record["ranks"]
+    assert 0.005 < end["cpu_s"] < 20.0
+    assert 50 << 20 <= end["peak_bytes"] < 500 << 20
+
+
+def files(attempt: Attempt, output: str = "", error: str = "", ranks: int = 1) -> list[dict[str, Any]]:
+    """Ranks whose output goes to files of their user's choice as well."""
+    return [
+        {"rank": i, "cores": [], "env": {"RANK": str(i)}, "output": output, "error": error}
+        for i in range(ranks)
+    ]
+
+
+def test_output_goes_to_a_file_of_the_users_choice(attempt: Attempt, tmp_path: Path) -> None:
+    """To the log as well; errors to their own file; what was there stays; two ranks may share one."""
+    out, err = tmp_path / "out", tmp_path / "err"
+    out.write_text("before\n")
+    script = sh("echo out $RANK; echo err $RANK >&2")
+    attempt.run(*script, ranks=files(attempt, str(out), str(err), ranks=2))
+    assert sorted(out.read_text().splitlines()) == ["before", "out 0", "out 1"]
+    assert sorted(err.read_text().splitlines()) == ["err 0", "err 1"]
+    assert sorted(attempt.log(1).splitlines()) == ["err 1", "out 1"]
+    assert out.stat().st_mode & 0o777 == 0o644
+
+
+def test_output_and_error_in_one_file_keep_their_order(attempt: Attempt, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    attempt.run(*sh("for i in 1 2 3; do echo $i; echo e$i >&2; done"), ranks=files(attempt, str(out)))
+    assert out.read_text() == "1\ne1\n2\ne2\n3\ne3\n" == attempt.log()
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "missing"])
+def test_a_file_that_will_not_do_is_the_users_error(attempt: Attempt, tmp_path: Path, kind: str) -> None:
+    """Nothing runs, and no link is followed."""
+    path, target = tmp_path / "out", tmp_path / "target"
+    if kind == "link":
+        path.symlink_to(target)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path = tmp_path / "no" / "out"
+    record = attempt.run(*sh(f"touch {tmp_path}/ran"), ranks=files(attempt, str(path)))
+    assert f"the output file '{path}' cannot be written on this machine: " in record["error"]
+    assert (record["ranks"][0]["code"], record["infrastructure"], record["first"]) == (126, False, 0)
+    assert not target.exists()
+    assert not (tmp_path / "ran").exists()
+    assert record["error"] in attempt.log()
+
+
+def test_a_limit_keeps_the_beginning_and_the_end(attempt: Attempt, tmp_path: Path) -> None:
+    """Of the log and of the file, each by its own limit; the program notices nothing."""
+    out = tmp_path / "out"
+    attempt.run(
+        *sh("seq 1 200000; echo last"),
+        ranks=files(attempt, str(out)),
+        log_limit=10_000,
+        output_limit=100_000,
+    )
+    whole = "".join(f"{i}\n" for i in range(1, 200001)) + "last\n"
+    for text, limit in ((attempt.log(), 10_000), (out.read_text(), 100_000)):
+        left_out = len(whole) - limit
+        note = f"\nrota: {left_out} bytes are left out here: this file may have {limit}\n"
+        assert note in text
+        head, tail = text.split(note)
+        assert whole.startswith(head)
+        assert whole.endswith(tail)
+        assert len(head) + len(tail) == limit
+
+
+@needs_root
+def test_files_are_written_as_the_user(attempt: Attempt, tmp_path: Path) -> None:
+    """Where the user may not write, nothing is written, although the shim is root; its file is the user's."""
+    tmp_path.chmod(0o711)
+    for parent in list(tmp_path.parents)[:3]:
+        parent.chmod(0o711)
+    user = {"uid": 65534, "gid": 65534, "groups": [65534]}
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir(mode=0o700)
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    os.chmod(attempt.path, 0o711)
+    os.chown(attempt.path / "logs", 65534, 65534)
+    attempt.run("true", ranks=files(attempt, str(mine / "out")), user=user)
+    assert "Permission denied" in attempt.log()
+    assert not (mine / "out").exists()
+    for name in ("shim.json", "exit.json", "launch.json", "lock"):
+        (attempt.path / name).unlink()
+    attempt.run("id", "-u", ranks=files(attempt, str(theirs / "out")), user=user)
+    assert (theirs / "out").read_text() == "65534\n"
+    assert (theirs / "out").stat().st_uid == 65534
+
+
+def test_what_outlives_a_rank_may_write_on(attempt: Attempt, tmp_path: Path) -> None:
+    """All of a rank's output is there when the record is."""
+    out = tmp_path / "out"
+    attempt.run(*sh("(trap '' TERM; sleep 0.3; echo late) & echo early"), ranks=files(attempt, str(out)))
+    assert out.read_text() == "early\nlate\n"
 
 
 @pytest.mark.parametrize(
@@ -427,10 +531,12 @@ def test_it_is_small(attempt: Attempt) -> None:
 
 
 def test_it_stands_alone() -> None:
-    """Standard library only: it outlives upgrades of Rota, and starts quickly."""
+    """Standard library only: it outlives upgrades of Rota, and starts quickly; what few need comes later."""
     tree = ast.parse(Path(PROGRAM).read_text())
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     heavy = {"subprocess", "pathlib", "dataclasses", "asyncio", "logging", "inspect", "socket"}
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names | {"__future__"}
-    assert not names & heavy
+    at_once = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert not at_once & heavy
+    assert names & heavy <= {"socket"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from agent_play import agent_at, python
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attempts import gone, running
@@ -21,6 +21,7 @@ from rota.client.http import Unreachable
 from rota.testing.engine_controller import StandInController, part
 from rota.wire.keeping import MOST_ROWS, Kept, KeptReply
 from rota.wire.sync import Fetch, PartStatus, Wanted
+from tiers import examples
 
 
 class Controller:
@@ -167,7 +168,7 @@ def test_a_job_that_starts_while_it_is_swept(supervisor: Supervisor, monkeypatch
     assert (supervisor.home.of(0, 1).log(0)).exists()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     left=st.dictionaries(st.integers(0, 6), st.integers(1, 2)),
     known=st.sets(st.integers(0, 6)),

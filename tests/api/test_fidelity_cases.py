@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rota.api.fidelity import run_case
+from rota.api.fidelity import replay_case, run_case
 from rota.errors import InputError
 from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 LONG = {
+    "gavel-cs300-finish-time",
+    "gavel-cs300-finish-time-perf",
+    "gavel-cs300-isolated",
+    "gavel-cs300-max-min",
     "gavel-cs300-hierarchy-perf",
     "gavel-cs300-makespan-perf",
     "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
     "elasticflow-pollux-gandiva",
     "tiresias-itp06-dlas-gpu-1",
+    *(f"pollux-{load}-{policy}" for load in ("w1", "w3", "w6", "05w6") for policy in ("tiresias", "optimus")),
+    "pollux-w1-pollux",
+    "pollux-w3-pollux",
+    "pollux-w6-pollux",
 }
 """Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
 CASES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in LONG else [])
-    for family in ("tiresias", "elasticflow", "gavel", "helios", "lucid", "pai")
+    for family in ("tiresias", "elasticflow", "gavel", "helios", "lucid", "pai", "pollux")
     for path in sorted(FOLDER.glob(f"{family}-*.yaml"))
 ]
 
@@ -65,6 +74,15 @@ def test_a_case_is_replayed_and_compared(tmp_path: Path) -> None:
     assert found.engine_seconds > 0
 
 
+def test_several_runs_and_some_of_the_results(tmp_path: Path) -> None:
+    """Of a policy without chance three runs are as one; other results of the file do not count."""
+    times = "kind,id,sub,end\nlas,7,0,99\nfifo,7,0,10\nfifo,8,0,20\nfifo,9,0,12\n"
+    results = CASE["results"] | {"where": {"kind": "fifo"}}  # type: ignore[operator]
+    found = run_case(write(tmp_path, CASE | {"seeds": 3, "results": results}, times), tmp_path / "data")
+    assert (found.jobs, found.equal, found.worst_s) == (3, 2, -2.0)
+    assert found.ours_s == pytest.approx(40 / 3)
+
+
 def test_times_in_minutes(tmp_path: Path) -> None:
     """`unit_s` converts the columns of the results."""
     results = {"file": "times.csv", "job": "id", "jct": "minutes", "unit_s": 60.0}
@@ -97,6 +115,39 @@ def test_service_history_is_handed_to_the_policy(tmp_path: Path) -> None:
         run_case(path, tmp_path / "data")
     (tmp_path / "data" / "past.csv").write_text("gpu_s\n20\n40\n")
     assert run_case(path, tmp_path / "data").jobs == 3
+
+
+def test_a_case_takes_some_rows_and_makes_them_elastic(tmp_path: Path) -> None:
+    """Of two workloads in one table the one that is named, whose jobs may have more than they ask for."""
+    rows = "job_id,submit_s,gpus,duration_s,group\n7,0,2,10,a\n8,0,2,10,b\n"
+    case = CASE | {"policy": "afs", "format": "plain", "where": {"group": "a"}, "elastic": "1:4"}
+    path = write(tmp_path, case, "id,sub,end\n7,0,5\n")
+    (tmp_path / "data" / "jobs.csv").write_text(rows)
+    assert run_case(path, tmp_path / "data").verdict == "exact"
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [({"lst": "a"}, "column 'lst': is not there"), ({"model_name": "x"}, "no row has 'x'")],
+)
+def test_rows_that_are_not_there(where: dict[str, str], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        run_case(write(tmp_path, CASE | {"where": where}), tmp_path / "data")
+
+
+@needs_shared
+@pytest.mark.shared
+@pytest.mark.parametrize("policy", ["tiresias", "optimus"])
+def test_eighteen_jobs_of_pollux_on_eight_nodes(policy: str, tmp_path: Path) -> None:
+    """Of this run only sums are kept: the mean and the largest completion time, and all restarts."""
+    runs = json.loads(reference("gavel-pollux-sia/results.json").read_text())["runs"]
+    theirs = next(run for run in runs if run["id"] == f"adaptdl/{policy}-w6f18")
+    case = yaml.safe_load((FOLDER / f"pollux-w6f40-{policy}.yaml").read_text())
+    (tmp_path / "case.yaml").write_text(yaml.safe_dump(case | {"cluster": "8x4", "first": 18}))
+    record = replay_case(tmp_path / "case.yaml", reference(""))
+    jct = record.jobs["finish_s"] - record.jobs["submit_s"]
+    assert (round(jct.mean(), 3), jct.max()) == (theirs["avg_jct_s"], theirs["max_jct_s"])
+    assert record.intervals.height - 18 == theirs["restarts_total"]
 
 
 RESULTS = CASE["results"]

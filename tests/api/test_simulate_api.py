@@ -13,7 +13,7 @@ import pytest
 
 import rota
 from play import trace_of
-from rota.errors import InputError
+from rota.errors import InputError, PolicyError
 from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.policies.fifo.system import Fifo
@@ -22,6 +22,7 @@ from rota.reports.metrics import METRICS
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated import many
+from tiers import first
 
 JOBS = "A 4x100 B 8x50@10 C 2x30@20 D 1x200@30 E 4x10@40"
 
@@ -35,7 +36,7 @@ def same(one: rota.Results, other: rota.Results) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", first(1, [3, 2]))
 def test_any_number_of_workers(workers: int) -> None:
     """Results do not depend on where they were computed."""
     trace = rota.generate(400, seed=3, load=1.0, cluster=32)
@@ -149,6 +150,21 @@ def test_instances() -> None:
     results = rota.simulate(trace_of(JOBS), cluster="1x8", policies=[policy, "srtf"], seeds=2)
     assert policy.calls == 0
     assert results["Counting"].jobs.equals(results["srtf"].jobs)
+
+
+class Rigid(Counting):
+    """One that cannot be copied, as those with compiled parts."""
+
+    def __deepcopy__(self, memo: object) -> Rigid:
+        raise TypeError("cannot pickle")
+
+
+def test_what_cannot_be_copied_runs_alone() -> None:
+    policy = Rigid()
+    assert rota.simulate(trace_of(JOBS), cluster="1x8", policies=policy).records[0].policy == "Rigid"
+    assert policy.calls > 0
+    with pytest.raises(PolicyError, match="Rigid has compiled parts"):
+        rota.simulate(trace_of(JOBS), cluster="1x8", policies=Rigid(), seeds=2)
 
 
 @pytest.mark.slow

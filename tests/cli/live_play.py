@@ -29,6 +29,7 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
+    SizeView,
     WhatIf,
     Why,
 )
@@ -231,6 +232,23 @@ DETAIL = JobDetail(
     events=[
         EventView(seq=41, at_s=NOW_S - 600, who="alice", kind="submitted", job="15", text="4 GPUs"),
         EventView(seq=44, at_s=NOW_S - 420, who="tiresias", kind="preempted", job="15", text="for job 14"),
+    ],
+    sizes=[
+        SizeView(
+            gpu_type="A100",
+            nodes=nodes,
+            gpus=gpus,
+            batch_size=batch,
+            speed=speed,
+            goodput=worth,
+            provenance=by,
+        )
+        for nodes, gpus, batch, speed, worth, by in (
+            (1, 1, 64, 359.55, 359.55, "predicted"),
+            (1, 2, 64, 690.2, 690.2, "measured"),
+            (1, 4, 176, 1634.1, 1210.4, "measured"),
+            (2, 8, 448, 2139.2, None, "predicted"),
+        )
     ],
 )
 WHY = Why(

@@ -47,10 +47,23 @@ def rota_process(*arguments: object, stdin: str = "", **environment: str) -> Out
 
 def cpu_seconds(*arguments: object) -> float:
     """What a command costs; wall time would depend on who else uses the machine."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began_s = _children_s()
     assert rota_process(*arguments).status == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return _children_s() - began_s
+
+
+def cpu_seconds_of_libraries() -> float:
+    """What it costs to load the libraries that a simulation with a report uses: how fast this machine is."""
+    began_s = _children_s()
+    subprocess.run(
+        [sys.executable, "-c", "import numpy, polars, pydantic, jinja2, rich, scipy.optimize"], check=True
+    )
+    return _children_s() - began_s
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def check_golden(name: str, text: str) -> None:

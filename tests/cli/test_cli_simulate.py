@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from shell_play import check_golden, cpu_seconds, rota, rota_process
+from shell_play import check_golden, cpu_seconds, cpu_seconds_of_libraries, rota, rota_process
 
 from rota.errors import GuardError
 
@@ -289,8 +289,9 @@ def test_failures(
 
 
 @pytest.mark.slow
-def test_hundred_jobs_in_two_seconds(hundred: Path, tmp_path: Path) -> None:
-    """A small simulation, start-up and report included, takes under 2 s of CPU (once files are warm)."""
+def test_hundred_jobs_cost_little_more_than_their_start(hundred: Path, tmp_path: Path) -> None:
+    """A small simulation, report included, takes less CPU than loading its libraries three times."""
     out = tmp_path / "out"
     command = ("simulate", hundred, "--cluster", "4x8:V100", "--policy", "fifo,srtf", "--out", out)
-    assert min(cpu_seconds(*command) for _ in range(3)) < 2.0
+    alone_s = min(cpu_seconds_of_libraries() for _ in range(2))
+    assert min(cpu_seconds(*command) for _ in range(2)) < 3 * alone_s

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
+import pytest
 from shell_play import rota
 
+from rota.cli import system_index
 from rota.cli.catalogue import head_of, parameters_of
+from rota.cli.pages import own
 from rota.policies.fifo.system import FifoParameters
-from rota.scheduler.policy import systems
 
 
 def test_list() -> None:
     done = rota("systems")
     assert done.status == 0
-    assert all(name in done.out for name in systems())
+    assert all(one.name in done.out for one in own())
 
 
 def test_json() -> None:
     listed = json.loads(rota("systems", "--json").out)
-    assert [one["name"] for one in listed] == list(systems())
+    assert [one["name"] for one in listed] == [one.name for one in own()]
 
 
 def test_one() -> None:
@@ -32,7 +36,7 @@ def test_one() -> None:
 def test_priorities() -> None:
     """Who looks at them: the registry says so."""
     listed = json.loads(rota("systems", "--json").out)
-    assert {one["name"] for one in listed if one["heeds_priority"]} == {"fifo", "partition"}
+    assert {one["name"] for one in listed if one["heeds_priority"]} == {"fifo", "partition", "synergy"}
     assert "higher ones first" in rota("systems", "fifo").out
     assert "has no effect" in rota("systems", "tiresias").out
 
@@ -53,3 +57,29 @@ def test_head() -> None:
     """Lines that continue are joined, numbered points stay apart, prose below is no part of it."""
     head = head_of("One line.\n\nPaper     A\n          b\nIdea      1. x\n          2. y\n\nMore prose.\n")
     assert head == {"Paper": "A b", "Idea": "1. x\n2. y"}
+
+
+@pytest.mark.slow
+def test_list_is_printed_without_the_policies() -> None:
+    """What takes a second is not loaded; with a package that registers others, the registry is asked."""
+    probe = (
+        "import sys; from rota.cli.main import main\n"
+        "sys.argv[1:] = ['systems', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "except SystemExit: print('LOADED', *sys.modules)"
+    )
+    for words in ([], ["tiresias"], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-c", probe, *words], capture_output=True, text=True, check=True
+        )
+        shown, _, modules = done.stdout.partition("LOADED")
+        assert "tiresias" in shown
+        assert not {"numpy", "polars", "scipy", "pydantic"} & set(modules.split())
+
+
+def test_policies_of_other_packages_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the index does not have all there is."""
+    assert system_index.index() is not None
+    monkeypatch.setattr(system_index, "entry_points", lambda group: [group])
+    assert system_index.index() is None
+    assert rota("systems").out.startswith("policy")

@@ -98,7 +98,6 @@ def test_an_array_and_warnings(desk: Canned, capsys: pytest.CaptureFixture[str])
         "ls JOB",
         "ls --state RUNNING",
         "ls --name a&b",
-        "systems",
         "--version",
         "",
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -21,6 +22,7 @@ import pytest
 import yaml
 
 from rota.cli import service
+from rota.client import Refused
 from rota.server.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -186,6 +188,59 @@ def test_a_number_that_another_process_has_now(shell: Shell) -> None:
         stranger.communicate()
 
 
+@pytest.mark.parametrize(("name", "lock"), [("controller", "rota.db.lock"), ("agent", "agent/lock")])
+def test_up_waits_for_a_predecessor_that_has_not_quite_gone(shell: Shell, name: str, lock: str) -> None:
+    """It got SIGTERM and takes its time (we have its lock in its place): `up` says for whom it waits."""
+    path = shell.home / lock
+    path.parent.mkdir(exist_ok=True)
+    words = [sys.executable, "-m", "rota.cli.main", "up", "--devices", "cpu:1"]
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(f"{os.getpid()} leaving\n")
+        held.flush()
+        with subprocess.Popen(
+            words, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as up:
+            assert up.stderr is not None
+            said = up.stderr.readline()
+            fcntl.flock(held, fcntl.LOCK_UN)
+            rest, _ = up.communicate(timeout=90)
+    assert f"rota: the {name} waits for process {os.getpid()}, which still has the lock of" in said
+    assert up.returncode == 0
+    assert "1 node, 1 device" in rest
+
+
+@pytest.mark.parametrize("name", ["controller", "agent"])
+def test_up_right_after_a_sigterm(shell: Shell, name: str) -> None:
+    """The one that is about to leave is not taken for one that runs."""
+    shell.up()
+    old = shell.pid(name)
+    os.kill(old, signal.SIGTERM)
+    shell.up()
+    assert shell.pid(name) != old
+    assert json.loads(shell.rota("status", "--json"))["troubles"] == []
+
+
+def test_passwords_do_not_show_in_lists_of_processes(shell: Shell) -> None:
+    """Of `rota up` itself, while it waits for what it has started."""
+    blocked = shell.home / "blocked"
+    os.mkfifo(blocked)
+    url = "postgresql+psycopg://rota:geheim-42@127.0.0.1:9/rota"
+    words = [sys.executable, "-m", "rota.cli.main", "up", "--config", str(blocked), "--database-url", url]
+    with subprocess.Popen(words, env=shell.environment, stderr=subprocess.PIPE, text=True) as up:
+        shown = Path(f"/proc/{up.pid}/cmdline")
+        until = time.monotonic() + 30
+        while b"rota:*********@127" not in shown.read_bytes() and time.monotonic() < until:
+            time.sleep(0.01)
+        seen = shown.read_bytes()
+        blocked.write_text("nosuch: 1\n")
+        _, said = up.communicate(timeout=60)
+    assert b"geheim" not in seen
+    assert b"\0--database-url\0postgresql+psycopg://rota:*********@127.0.0.1:9/rota\0" in seen
+    assert "geheim" not in said
+    assert "ROTA_DATABASE_URL" in said
+
+
 def test_no_agent_is_wanted(shell: Shell) -> None:
     said = shell.rota("up", "--devices", "none")
     assert "0 nodes, 0 devices" in said
@@ -329,9 +384,10 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     }
     file.write_text("min_run: 30s\n")
     shown = shell.rota("config")
-    assert [line.split() for line in shown.splitlines()[-3:]] == [
+    assert [line.split() for line in shown.splitlines()[-4:]] == [
         ["tenants", "-", "default"],
         ["caps", "-", "default"],
+        ["notify", "-", "default"],
         ["failures", "-", "default"],
     ]
 
@@ -360,3 +416,13 @@ class Unreachable:
 def test_down_names_the_jobs_that_may_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "connect", lambda: contextlib.nullcontext(Unreachable()))
     assert service._end_all_jobs() == (3, ["3"])
+
+
+def test_down_passes_over_a_job_that_has_just_ended() -> None:
+    """Between the list and the call: what is over need not be cancelled, and the rest is not left to run."""
+
+    class Late:
+        def call(self, *_: object) -> dict[str, object]:
+            raise Refused(409, "job 3: it has ended")
+
+    assert service._cancel(Late(), "3")["state"] == "CANCELLED"  # type: ignore[arg-type]

@@ -54,6 +54,9 @@ def test_a_whole_job() -> None:
         batch_size: 256
         ranks: node
         workdir: /data
+        output: logs/%j.out
+        error: logs/%j.err
+        output_limit: 1GiB
         env: {A: 1, B: yes}
         grace: 30s
         notice: USR1@60s
@@ -80,6 +83,7 @@ def test_a_whole_job() -> None:
     assert (spec.time_s, spec.begin_s, spec.priority, spec.array) == (10800, 1795341600, -5, "1-20%4")
     assert [(a.job, a.when) for a in spec.after] == [("17", "ok"), ("18", "any")]
     assert spec.env == {"A": "1", "B": "yes"}
+    assert (spec.output, spec.error, spec.output_limit_gib) == ("logs/%j.out", "logs/%j.err", 1.0)
     assert (spec.notice_signal, spec.notice_s, spec.grace_s) == ("USR1", 60, 30)
     assert (spec.trial, spec.preemptible, spec.self_fence, spec.hold) == (True, False, True, False)
     named = {"share"} | {line.split(":")[0].strip().replace("-", "_") for line in _lines_of(fields)}
@@ -94,6 +98,7 @@ def _lines_of(fields: dict[str, Any]) -> list[str]:
         "gpu_persistent_gib": "gpu_persistent",
         "node_set": "node",
         "exclude_nodes": "exclude_node",
+        "output_limit_gib": "output_limit",
         "batch_min": "batch_range",
         "memory_gib": "mem",
         "notice_signal": "notice",
@@ -176,7 +181,10 @@ def test_wrong(text: str, sentence: str) -> None:
         ({}, "the job has no command"),
         ({"command": []}, "the job has no command"),
         ({"command": ["a"], "gpus": 4, "gpus_max": 2}, "gpus=4 is outside the range 4:2"),
-        ({"command": ["a"], "gpus": 2, "gpu_share": 0.5}, "gpu_share=0.5 goes with gpus=1; got 2:2"),
+        (
+            {"command": ["a"], "gpus": 2, "gpus_min": 1, "gpu_share": 0.5},
+            "gpu_share=0.5 goes with one number of GPUs, 1 or more; got 1:2",
+        ),
         (
             {"command": ["a"], "name": "a b"},
             "name='a b' will not do: expected letters, digits and _ . @ : + / -",

@@ -48,6 +48,7 @@ def test_typical() -> None:
     assert (spec.name, spec.tenant, spec.gpus, spec.gpu_types) == ("resnet", "vision", 8, ["a100"])
     assert (spec.cpus, spec.memory_gib, spec.time_s, spec.array) == (32, 128, 129600, "1-8%2")
     assert (spec.notice_signal, spec.notice_s, spec.retries, spec.hold) == ("USR1", 120, 3, False)
+    assert spec.output == "logs/%j.out"
     assert (spec.ranks, spec.command[:3], spec.command[4:]) == (
         "node",
         ["/bin/bash", "-l", "-c"],
@@ -56,15 +57,13 @@ def test_typical() -> None:
     assert [warning.split(": ")[0] for warning in found.warnings] == [
         "line 4",
         "line 5",
-        "line 12",
         "line 18",
     ]
     assert found.warnings[0] == (
         "line 4: --partition is ignored: there are no partitions; "
         "--gpu-type chooses devices, --account the tenant"
     )
-    assert "`rota logs JOB`" in found.warnings[2]
-    assert found.warnings[3] == "line 18: #SBATCH is ignored: it stands behind the first command"
+    assert found.warnings[2] == "line 18: #SBATCH is ignored: it stands behind the first command"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from play import finishes, play, starts, trace_of
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import systems
-from rota.testing import PROPERTIES, Property, check_policy, check_property, subject_of, variants
+from rota.testing import check_policy, variants
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 
@@ -17,37 +17,36 @@ DEFAULTS = list(systems())
 VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
 
 # Scenes by tier: `make quick` plays a plain and a rich one, `make test` some more, and variants of the
-# parameters too, `make soak` many.
+# parameters too, `make soak` many.  What fails says which sentence, and how to see it again.
 
 
 @pytest.mark.parametrize("policy", DEFAULTS)
-@pytest.mark.parametrize("prop", PROPERTIES, ids=str)
-def test_policy(policy: str, prop: Property) -> None:
-    check_property(subject_of(policy), prop, seeds=(0, 1))
+def test_policy(policy: str) -> None:
+    check_policy(policy, seeds=(0, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_more_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(2, 14))
+    check_policy(policy, seeds=range(2, 8))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant(policy: str) -> None:
-    check_policy(policy, seeds=range(6, 10))
+    check_policy(policy, seeds=range(6, 8))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(100, 140))
+    check_policy(policy, seeds=range(100, 130))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(100, 110))
+    check_policy(policy, seeds=range(100, 106))
 
 
 # -- what the suite has found ----------------------------------------------------------------------
@@ -91,7 +90,9 @@ def test_who_can_never_run_is_refused_and_delays_nobody(policy: str, demand: dic
 TWO_GPUS_EACH = Cluster.build([NodeShape(count=2, gpus=4, cpus=8, levels={"vc": "default"})])
 
 
-@pytest.mark.parametrize("policy", [one for one in DEFAULTS if one not in ("gandiva", "philly")])
+@pytest.mark.parametrize(
+    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly")]
+)
 def test_a_gang_whose_nodes_feed_a_part_of_it_each(policy: str) -> None:
     """Four GPUs of four cores each on nodes of eight cores: two on each."""
     trace = trace_of("A 4x10 B 1x10@1", cpus=[16.0, 1.0])

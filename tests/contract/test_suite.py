@@ -205,6 +205,17 @@ class Ageing(Skips):
         self.inner = ByPriority(lambda snapshot, row: -snapshot.jobs.waited_s(row))
 
 
+class Stubborn(Skips):
+    """Wants the last GPU of whoever has more than it needs, every second."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        least = snapshot.jobs.gpus_min
+        rich = [g for row, g in snapshot.grants.items() if len(g.devices) > max(least[row], 1)]
+        fewer = [Grant(grant.job, grant.devices[:-1]) for grant in rich]
+        return Decision(memory, [*fewer, *decision.grants], wake=Wake(snapshot.now + 1.0, if_waiting=True))
+
+
 BAD = [
     # policy, sentence it breaks, words of the report
     (Moody, "the same snapshot", "asked again it grants"),
@@ -226,6 +237,7 @@ BAD = [
     (Queuer, "who can never run", "never ends because of jobs that could never run"),
     (Restless, "when nothing happens", "asked again (1) it moves"),
     (Upstart, "an empty memory", "a newcomer preempts"),
+    (Stubborn, "a resize that is refused", "which was refused often"),
     (Seesaw, "nobody swaps", "swap there and back without news"),
 ]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rota.errors import InputError
-from rota.knowledge.hosts import build_hosts, read_hosts
+from rota.knowledge.hosts import build_hosts
+from rota.knowledge.hosts_file import read_hosts
 
 # Synergy, in a simulator: speed-up by cores per GPU; images want at least 62.5 GB for each GPU
 CORES = (1, 2, 3, 4, 5, 6, 9)

@@ -37,11 +37,11 @@ DEFAULTS = [
     # kind                      simulated             live
     (Knowledge.DURATION,        Provenance.ORACLE,    Provenance.USER),
     (Knowledge.SERVICE_HISTORY, Provenance.PREDICTED, Provenance.PREDICTED),
-    (Knowledge.THROUGHPUT,      Provenance.ASSUMED,   Provenance.ASSUMED),
+    (Knowledge.THROUGHPUT,      Provenance.ASSUMED,   Provenance.MEASURED),
     (Knowledge.SCALING,         Provenance.ASSUMED,   Provenance.MEASURED),
     (Knowledge.SKEW,            Provenance.MEASURED,  None),
     (Knowledge.UTILISATION,     Provenance.ASSUMED,   Provenance.MEASURED),
-    (Knowledge.GOODPUT,         None,                 None),
+    (Knowledge.GOODPUT,         Provenance.MEASURED,  Provenance.MEASURED),
 ]  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_a_default_is_no_oracle() -> None:
         for source in sources(where):
             provider = make_provider(source.kind, setup, where)
             truth = provider is not None and provider.provenance is Provenance.ORACLE
-            assert not truth or source.kind is Knowledge.DURATION
+            assert not truth or source.kind in (Knowledge.DURATION, Knowledge.CONVERGENCE)
 
 
 WRONG = [
@@ -104,7 +104,9 @@ def test_help_names_the_choices() -> None:
 def clean() -> Iterator[None]:
     """What a test registers is forgotten."""
     before = {key: list(same) for key, same in registry._SOURCES.items()}
+    registry._load.cache_clear()
     yield
+    registry._load.cache_clear()
     registry._SOURCES.clear()
     registry._SOURCES.update(before)
 

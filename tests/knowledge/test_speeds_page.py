@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from rota.knowledge.goodput_file import read_goodputs
-from rota.knowledge.hosts import read_hosts
+from rota.knowledge.hosts_file import read_hosts
 from rota.knowledge.pairs_file import read_pairs
+from rota.knowledge.regimes_file import stated_regimes
+from rota.knowledge.step_tables_file import read_epochs, read_times
 from rota.knowledge.throughput_file import read_throughputs
 
 PAGE = Path(__file__).parents[2] / "docs" / "speeds.md"
@@ -18,8 +20,11 @@ EXAMPLES = re.findall(r"```(?:csv|json) (\w+)\n(.*?)```", PAGE.read_text(encodin
 READERS: dict[str, Callable[[Path], object]] = {
     "throughput": read_throughputs,
     "goodput": read_goodputs,
+    "step_times": read_times,
+    "epochs": read_epochs,
     "hosts": read_hosts,
     "pairs": read_pairs,
+    "regimes": stated_regimes,
 }
 
 

@@ -20,9 +20,9 @@ def documented() -> set[str]:
 
 
 def test_a_job_finds_what_is_documented_and_nothing_else(tmp_path: Path) -> None:
-    """One of an array, so that those are there; what its agent has is there as well."""
+    """One of an array, with a range of batches: those are there; what its agent has is there as well."""
     with LiveCluster(tmp_path, devices="cpu:1") as live:
-        id = live.submit(str(shutil.which("env")), "--null", array="3")
+        id = live.submit(str(shutil.which("env")), "--null", array="3", batch_min=128, batch_max=4096)
         assert live.wait(id)["state"] == "COMPLETED"
         found = {line.partition("=")[0] for line in log_of(live, id).split("\0") if line}
     names = documented()

@@ -11,7 +11,9 @@ import pytest
 from live_cluster import LiveCluster
 from shared import FAST, attempts, detail, emptied, log_of, python, refused, written
 
+from rota.cli.live.show import detail_text
 from rota.model.reasons import Code
+from rota.wire.views import JobDetail
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,18 @@ def test_ends_are_told_apart(live: LiveCluster, how: str) -> None:
     assert (job["state"], job["exit_code"], job["signal"]) == (state, code, number)
     assert cause in job["cause"]
     assert job["attempt"] == 1
+
+
+def test_a_job_shorter_than_a_report_is_shown_as_it_was(live: LiveCluster) -> None:
+    """What it used is known although nobody had the time to look at it, and it did not run for `0s`."""
+    id = live.submit("true")
+    assert live.wait(id)["run_s"] > 0
+    (attempt,) = attempts(live, id)
+    assert 0 < attempt["cpu_s"] < 5
+    assert 0 < attempt["peak_gib"] < 1
+    shown = detail_text(JobDetail.model_validate(detail(live, id)))
+    assert "ran, waited  0s" not in shown
+    assert " of CPU, " in shown
 
 
 def test_a_fault_of_the_infrastructure_is_tried_again_after_a_pause(live: LiveCluster) -> None:
@@ -375,6 +389,36 @@ def followed(live: LiveCluster, id: str, offset: int) -> dict[str, Any]:
     path = f"/v1/jobs/{id}/logs?offset={offset}&wait_s=60"
     piece: dict[str, Any] = live.client.call("GET", path, timeout_s=90.0)
     return piece
+
+
+def test_output_in_files_of_the_users_choice(live: LiveCluster, tmp_path: Path) -> None:
+    """By job and rank, from the job's folder; its log has the same, and a file that cannot be is named."""
+    (tmp_path / "logs").mkdir()
+    command = ["sh", "-c", "echo out; echo err >&2"]
+    asked = {"workdir": str(tmp_path), "output": "logs/%x-%j-%t.out", "error": "logs/%j%%.err"}
+    id = live.submit(*command, gpus=2, name="a", **asked)
+    assert live.wait(id)["state"] == "COMPLETED"
+    found = {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()}
+    assert found == {f"a-{id}-0.out": "out\n", f"a-{id}-1.out": "out\n", f"{id}%.err": "err\nerr\n"}
+    assert sorted(log_of(live, id, rank=1).splitlines()) == ["err", "out"]
+    id = live.submit(*command, workdir=str(tmp_path), output="no/such/folder")
+    assert live.wait(id)["state"] == "FAILED"
+    assert "/no/such/folder' cannot be written on this machine: No such file" in live.job(id)["cause"]
+
+
+def test_logs_have_a_limit_by_tenant(tmp_path: Path) -> None:
+    """The beginning and the end of a log are kept, and the program that writes too much runs on."""
+    with LiveCluster(tmp_path, caps={"log_mib": 2, "tenants": {"vision": {"log_mib": 1}}}) as live:
+        command = ["sh", "-c", "echo first; yes | head -c 5000000; echo last"]
+        for tenant, most in (("speech", 2 << 20), ("vision/ann", 1 << 20)):
+            id = live.submit(*command, tenant=tenant)
+            assert live.wait(id)["state"] == "COMPLETED"
+            row = int(id) - 1
+            text = (live.agent_home() / f"attempts/{row}/1/logs/rank-0.log").read_text()
+            assert text.startswith("first\ny\n")
+            assert text.endswith("y\nlast\n")
+            assert most <= len(text) < most + 200
+            assert f"bytes are left out here: this file may have {most}\n" in text
 
 
 def test_wait_returns_when_a_job_ends(live: LiveCluster) -> None:

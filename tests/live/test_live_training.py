@@ -83,6 +83,35 @@ def test_a_program_sent_away_goes_on_from_its_checkpoint(live: LiveCluster, tmp_
     assert done == list(range(len(done))), "a step is missing or was done twice"
 
 
+LEARNER = """
+import rota.training as rota
+job = rota.attach(state={"x": 1}, batch_size=8, statistics=lambda: 1000.0, batch_every_s=0.2)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.005)
+    job.step()
+job.finish()
+"""
+"""Its steps take as long whatever its batch, and its gradient is noisy: the largest batch is the best."""
+
+
+def test_a_job_chooses_its_batch_within_the_range_it_was_submitted_with(
+    live: LiveCluster, tmp_path: Path
+) -> None:
+    """What it measures is on record by size: where it ran, and what follows for two slots."""
+    id = live.submit(*python(LEARNER, tmp_path / "go"), batch_size=8, batch_min=8, batch_max=64, gpus_max=2)
+    live.until(
+        lambda: any(one["batch_size"] == 64 for one in detail(live, id)["sizes"]),
+        "the largest batch is on record",
+    )
+    sizes = detail(live, id)["sizes"]
+    told = {one["gpus"]: one["provenance"] for one in sizes}
+    assert told == {1: "measured", 2: "predicted"}
+    best = next(one for one in sizes if one["batch_size"] == 64)
+    assert best["goodput"] == pytest.approx(best["speed"] * 1008 / 1064)
+    (tmp_path / "go").touch()
+    assert live.wait(id)["state"] == "COMPLETED", log_of(live, id)
+
+
 def test_its_user_gives_it_another_device_and_it_goes_on(live: LiveCluster, tmp_path: Path) -> None:
     """It leaves by its checkpoint and starts again on two; a program that saves nothing is left alone."""
     said = tmp_path / "said"

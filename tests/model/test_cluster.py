@@ -96,3 +96,16 @@ def test_a_part_keeps_its_units_and_amounts() -> None:
     assert part.device_levels["socket"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert part.device_levels["pair"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert part.capacities["disk"].tolist() == [5.0, 5.0, 0.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("spot", "price", "why"),
+    [(0, 2.0, "on demand"), (2, 1.0, "spot"), (1, 1.25, "12 GPUs at 1, 4 at 2 for one of the two groups")],
+)
+def test_a_type_costs_what_its_nodes_do(spot: int, price: float, why: str) -> None:
+    """Two groups of one type, of 12 and 4 GPUs; the mean is over GPUs."""
+    classes = ["spot" if group < spot else "" for group in range(2)]
+    shapes = [NodeShape(3, 4, "T4", price_class=classes[0]), NodeShape(1, 4, "T4", price_class=classes[1])]
+    cluster = Cluster.build(shapes, prices={"T4": {"on_demand": 2.0, "spot": 1.0}})
+    assert cluster.gpu_price(0) == price, why
+    assert cluster.take(np.array([3])).gpu_price(0) == (1.0 if spot == 2 else 2.0)

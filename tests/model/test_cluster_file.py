@@ -58,7 +58,11 @@ def test_the_documented_example(tmp_path: Path) -> None:
     assert cluster.units("socket", cluster.type_names.index("V100")) == 8
     assert cluster.device_levels["pair"].tolist() == [device // 2 for device in range(40)]
     assert cluster.capacities["up"].tolist() == [100.0] * 4 + [0.0] * 2
-    assert cluster.prices == {"V100": {"on_demand": 2.48, "spot": 0.74}}
+    assert cluster.prices == {
+        "V100": {"on_demand": 2.48, "spot": 0.74}, "A100": {"on_demand": 4.1, "spot": 1.2},
+    }  # fmt: skip
+    assert {name: nodes.tolist() for name, nodes in cluster.price_classes.items()} == {"spot": [4, 5]}
+    assert [cluster.gpu_price(code) for code in range(2)] == [2.48, 1.2]
     assert (speech.quota_gpus, dict(speech.quota_by_type)) == (math.inf, {"A100": 4})
 
 
@@ -141,6 +145,12 @@ prices: {V100: {spot: 1}}
             "row 7: prices names V10, which no node has; the nodes have GPU, V100",
         ),
         ("{spot: 1", "{spt: 1", "prices.V100.spt is not a field of a cluster file; did you mean spot?"),
+        (
+            "type: V100, device",
+            "type: V100, price_class: on_demand, device",
+            "row 2: nodes[0].price_class is on_demand, and prices has no such of V100",
+        ),
+        ("type: V100, device", "type: V100, price_class: spt, device", "price_class is 'spt'; it should be"),
         ("{spot: 1", "{spot: -1", "prices.V100.spot is -1; it should be greater than or equal to 0"),
     ],
 )

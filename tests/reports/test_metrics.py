@@ -62,6 +62,10 @@ EXPECTED = [
     ("rho_tenants", 3, "a, b, c"),
     ("mean_rho", (2 / 3 + 1.5 + 4 / 3) / 3, "4 of 8/3 GPUs run 1.5x slower alone: 100/150, 60/40, 100/75"),
     ("max_rho", 1.5, "B"),
+    ("max_rho_static", 2.0, "C: 100 s for 50, and 4 jobs on 8 GPUs leave everybody one of its own"),
+    ("unfair_static", 2 / 3, "B and C took longer than alone"),
+    ("max_rho_present", 2.0, "likewise: there are never more than 3 jobs"),
+    ("unfair_present", 2 / 3, ""),
     ("makespan_s", 150.0, "from 0 to C's finish"),
     (
         "utilisation",
@@ -202,3 +206,16 @@ def test_every_metric_is_defined_once_and_printed() -> None:
 def test_the_page_of_definitions_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "metrics.md"
     assert page.read_text() == markdown(), "run: python -m rota.reports.definitions docs/metrics.md"
+
+
+def test_unfair_by_the_jobs_present() -> None:
+    """Two jobs on one GPU, then one: 1.5 jobs on average in the life of the first to come."""
+    jobs = [
+        {"submit_s": 0.0, "start_s": 0.0, "finish_s": 100.0, "gpus": 1, "duration_s": 50.0, "run_s": 100.0},
+        {"submit_s": 50.0, "start_s": 100.0, "finish_s": 160.0, "gpus": 1, "duration_s": 60.0, "run_s": 60.0},
+    ]
+    values = summarise(record(jobs, [], nodes=(1,)))
+    assert values["max_rho_static"] == pytest.approx(1.0)  # 100 / (50 x 2 jobs), 110 / (60 x 2)
+    assert values["unfair_static"] == 0.0
+    assert values["max_rho_present"] == pytest.approx(100 / (50 * 1.5))  # the other: 110 / (60 x 160 / 110)
+    assert values["unfair_present"] == 1.0

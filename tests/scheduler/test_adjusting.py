@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from play import trace_of
@@ -20,6 +20,7 @@ from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld
 from scripted import Scripted
+from tiers import examples
 
 CLUSTER = Cluster.build([NodeShape(count=2, gpus=4, cpus=16, memory_gib=64, gpu_memory_gib=16)])
 NAN = float("nan")
@@ -180,7 +181,7 @@ numbers = st.sampled_from([NAN, float("nan"), 1.0, 2.5])
 
 
 @given(st.lists(numbers, min_size=5, max_size=5))
-@settings(max_examples=60)
+@examples(60)
 def test_grants_are_the_same_after_packing(limits: list[float]) -> None:
     batch_size, power_w, cpus, memory_gib, gpu_memory_gib = limits
     grant = Grant(

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field, fields
 
 from rota.errors import InputError
+from rota.scheduler.policy import policy_names
 from rota.server.api.forms import (
     Act,
     JobChange,
@@ -29,6 +30,7 @@ from rota.server.refusals import Conflict, Forbidden, NotFound
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
+from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -45,7 +47,7 @@ from rota.wire.views import (
     Why,
 )
 
-POLICIES = ("fifo", "las", "tiresias")
+POLICIES = tuple(policy_names())
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 LOG = b"epoch 1\nepoch 2\n"
 
@@ -306,6 +308,15 @@ class MemoryController:
         self.roster.put_token(record)
         return Joined(node=info.name, token=token)
 
+    async def person(self, who: Caller, id: str, said: TerminalTalk) -> TerminalReply:
+        self._owned(who, id)
+        if said.session:
+            raise NotFound("there is no such session any more; attach again")
+        raise Conflict(f"job {id} has no terminal")
+
+    async def agent(self, node: str, said: TerminalTalk) -> TerminalReply:
+        raise NotFound("there is no such session any more")
+
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         if node not in self._nodes:
             raise NotFound(f"there is no node {node!r}")
@@ -387,7 +398,7 @@ class MemoryController:
 
 
 def _known(policy: str) -> str:
-    if policy not in POLICIES:
+    if policy.partition(":")[0] not in POLICIES:
         raise InputError.at(
             f"no policy is called {policy!r}", field="policy", expected=f"one of {', '.join(POLICIES)}"
         )

@@ -172,7 +172,13 @@ class Machine:
         is_new = self.controller != directives.incarnation
         if is_new:
             self.controller, self.seen, self.orders, self.said = directives.incarnation, 0, {}, {}
-        reports = [r for r in map(self._report, self.bodies.values()) if self._is_news(r)]
+        held = [
+            part
+            for key, part in self.orders.items()
+            if key not in self.bodies and part.wanted is Wanted.SUSPEND
+        ]
+        here = [*map(self._report, self.bodies.values()), *map(_held, held)]
+        reports = [report for report in here if self._is_news(report)]
         if reports or is_new:
             request = SyncRequest(
                 incarnation=self.name,
@@ -216,7 +222,7 @@ class Machine:
             if part.wanted is Wanted.FORGET:
                 self.bodies.pop(key, None)
                 self.orders.pop(key)
-            elif body is None and part.wanted is not Wanted.RUN:
+            elif body is None and part.wanted not in (Wanted.RUN, Wanted.SUSPEND):
                 self._never(part)
             elif body is not None and body.is_alive:
                 self._release(body, part, now)
@@ -226,7 +232,13 @@ class Machine:
         self._report_all()
 
     def _report_all(self) -> None:
-        reports = [r for r in map(self._report, self.bodies.values()) if self._is_news(r)]
+        held = [
+            part
+            for key, part in self.orders.items()
+            if key not in self.bodies and part.wanted is Wanted.SUSPEND
+        ]
+        here = [*map(self._report, self.bodies.values()), *map(_held, held)]
+        reports = [report for report in here if self._is_news(report)]
         if reports:
             request = SyncRequest(
                 incarnation=self.name, seen=self.seen, controller=self.controller, reports=reports
@@ -319,6 +331,13 @@ class Machine:
         body = chooser.choice(alive)
         body.status, body.why, body.since_s = PartStatus.LOST, "its shim was killed", self.site.time.now
         return True
+
+
+def _held(part: Part) -> Report:
+    """Told to stand still before it had begun."""
+    return Report(
+        row=part.row, submit_s=part.submit_s, attempt=part.attempt, status=PartStatus.HELD, since_s=EPOCH_S
+    )
 
 
 class LocalHost:

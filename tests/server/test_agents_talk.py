@@ -30,6 +30,7 @@ class Talk:
             "store": SimpleNamespace(node=lambda name: self.stored), "roster": None, "tidier": None,
             "shown": SchedulerView(nodes={"n1": self.row}), "inbox": self.inbox, "logs": logs,
             "directives": self.directives, "notifier": Notifier(),
+            "terminals": SimpleNamespace(asked_of=lambda node: [], begins_anew=lambda node: None),
             "clock": clock, "heard": {}, "lost_after_s": 60.0,
         }  # fmt: skip
         self.agents = Agents(**parts)

@@ -23,7 +23,7 @@ def written(s: AskedSite, folder: Path) -> Path:
     history = s.store.history(0.0, 1e9)
     path = folder / "history.csv"
     specs = s.store.specs([job.row for job in history.jobs])
-    path.write_text(history_csv(history, specs, s.store.epoch_s))
+    path.write_text(history_csv(history, specs, s.store.epoch_s, s.time.now))
     return path
 
 
@@ -84,6 +84,25 @@ def test_ends_that_are_none(tmp_path: Path) -> None:
     assert list(trace.jobs.ids) == ["1"]
     assert trace.truth.outcome.tolist() == [Outcome.CANCELLED]
     assert trace.truth.duration_s[0] == pytest.approx(30.0, abs=6.0)
+
+
+def test_jobs_that_still_run_are_in_it(tmp_path: Path) -> None:
+    """One that runs, and one that was stopped for it and waits again: with what they have done so far."""
+    s = site(tmp_path / "site")
+    ended = s.submit(20.0, gpus=1)
+    s.run()
+    runs = s.submit(1000.0, gpus=2)
+    s.until(runs, "RUNNING")
+    s.turn()
+    s.time.now += 30.0
+    path = written(s, tmp_path)
+    trace = read(path)
+    assert list(trace.jobs.ids) == [str(ended + 1), str(runs + 1)]
+    assert trace.truth.duration_s[1] == pytest.approx(30.0, abs=6.0)
+    assert trace.observed is not None
+    assert np.isnan(trace.observed.end_s[1])
+    again = simulate(str(path), cluster="1x2", policies="fifo:skip=yes").records[0]
+    assert len(again.jobs) == 2
 
 
 def test_failed_attempts_are_told_apart(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 from live_cluster import LiveCluster
 
-from rota.client import Refused
+from rota.client import Client, Refused
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +80,47 @@ def test_why_dry_run_and_whatif(live: LiveCluster) -> None:
         call(live, "POST", "/v1/whatif", {"policies": ["fifo"], "gpus": 1})
     with pytest.raises(Refused, match="nosuch"):
         call(live, "POST", "/v1/whatif", {"policies": ["nosuch"]})
+
+
+def test_a_question_that_is_too_large_is_refused_at_once(live: LiveCluster) -> None:
+    """A million devices more get a sentence; with the most that are allowed the controller stays well."""
+    for _ in range(20):
+        live.submit("sleep", "600", gpus=1, time_s=1000.0)
+    question = {"policies": ["srtf", "tiresias"], "gpus": 1_000_000}
+    with pytest.raises(
+        Refused, match="gpus is 1000000; expected a number less than or equal to 16384"
+    ) as refused:
+        call(live, "POST", "/v1/whatif", question)
+    assert refused.value.status == 422
+    slow: list[float] = []
+    over = threading.Event()
+
+    def look() -> None:
+        with Client(str(live.home / "controller.sock")) as client:
+            while not over.is_set():
+                asked_s = time.monotonic()
+                assert client.call("GET", "/health")["ok"]
+                slow.append(time.monotonic() - asked_s)
+                over.wait(0.02)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    began_s = time.monotonic()
+    try:
+        answer = call(live, "POST", "/v1/whatif", question | {"gpus": 16_384})
+        assert [row["policy"] for row in answer["summary"]][:2] == ["now", "now +16384"]
+    except Refused as busy:  # on a slow machine it is told that it takes too long
+        if busy.status != 503:
+            raise
+    finally:
+        over.set()
+        watcher.join()
+    assert time.monotonic() - began_s < 90.0
+    assert len(slow) > 3
+    assert max(slow) < 30.0
+    assert call(live, "GET", "/v1/status")["troubles"] == []
+    for job in call(live, "GET", "/v1/jobs"):
+        live.act(job["id"], "cancel", force=True)
 
 
 def test_numbers_are_those_of_the_nodes(live: LiveCluster) -> None:

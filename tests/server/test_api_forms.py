@@ -6,12 +6,13 @@ import json
 import socket
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from serving_toys import Stage
 
 from rota.client import Refused
 from rota.server.api.problems import sentence_of
+from tiers import examples
 
 OK = {"command": ["x"]}
 AT_LEAST = "a number greater than or equal to"
@@ -110,7 +111,7 @@ def test_no_http(stage: Stage) -> None:
         assert sock.recv(1000).startswith(b"HTTP/1.1 400 ")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from store_place import SPEC
 
@@ -29,6 +29,7 @@ from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.traces import read
 from rota.wire.job import JobSpec
+from tiers import examples
 
 SUBMIT_S = 50.0
 SIZES = ("gpus", "gpus_min", "gpus_max")
@@ -105,7 +106,7 @@ def of_table(table: JobTable, since_s: float = 0.0) -> dict[str, Any]:
     return of_job(table.job(0), table.types_in(table.gpu_types.item(0)), since_s)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_what_is_typed_travels_whole(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as home, closing(Store.open(None, Path(home))) as store:
@@ -129,7 +130,7 @@ def test_what_is_typed_travels_whole(data: st.DataObject) -> None:
 
         ended = replace(row, now=JobState(state="COMPLETED", finish_s=SUBMIT_S + 9, run_s=9.0))
         file = Path(home, "history.csv")
-        file.write_text(history_csv(HistoryWindow([ended], []), {0: spec}, store.epoch_s))
+        file.write_text(history_csv(HistoryWindow([ended], []), {0: spec}, store.epoch_s, SUBMIT_S + 9))
         assert of_table(read(file).jobs, -SUBMIT_S) == expected, "in a trace of the past"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from site_play import Program, Site
 
@@ -26,6 +26,7 @@ from rota.wire.sync import DeviceInfo, SyncRequest
 from rota.worlds.live import lifecycle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.world import LiveWorld
+from tiers import examples
 
 
 def said(state: State) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def do(site: Site, kind: str, what: Any) -> None:
         site.command(kind, row=what % len(site.programs))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@examples(30)
 @given(
     policy=st.sampled_from(["fifo:skip=yes", "las:quantum=3", "tiresias:limits=10"]),
     deeds=st.lists(deed, min_size=3, max_size=14),

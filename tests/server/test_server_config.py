@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rota.cli import service
 from rota.errors import InputError
+from rota.model.tenants import Cell
 from rota.server.config import (
     DURATIONS,
     ONLY_IN_FILE,
@@ -71,7 +74,8 @@ def test_precedence(
 def test_every_setting_is_shown_with_its_source(tmp_path: Path) -> None:
     write(tmp_path, tenants={"vision": {"quota": 4}}, database_url="postgresql://ann:secret@db/rota")
     lines = choose(tmp_path, {"deadline": "90s"}, {"ROTA_METRICS_OPEN": "1"}).lines()
-    assert [name for name, _, _ in lines] == [one.name for one in fields(Config)]
+    assert {name for name, _, _ in lines} == {one.name for one in fields(Config)}
+    assert lines[-1][0] == "tenants", "what has entries comes last"
     shown = {name: (value, source) for name, value, source in lines}
     assert shown["deadline"] == ("1m30s", "flag")
     assert (shown["keep_files"][0], shown["keep_keys"][0]) == ("30d", "1d")
@@ -181,13 +185,16 @@ def test_what_is_kept_for_ever(tmp_path: Path) -> None:
 
 
 def test_tenants(tmp_path: Path) -> None:
-    assert {"tenants", "caps", "failures"} == ONLY_IN_FILE
+    assert {"tenants", "caps", "notify", "failures"} == ONLY_IN_FILE
     write(
         tmp_path,
         tenants={
             "vision": {"quota": 32, "hard": True, "weight": 2},
             "vision/ann": {"by_type": {"A100": 4}},
             "speech": None,
+            "lab": {
+                "cells": [{"level": "node", "count": 2, "type": "A100"}, {"level": "device", "count": 1}]
+            },
         },
     )
     tenants = tenants_of(choose(tmp_path, {}, {"ROTA_TENANTS": "ignored"}).config)
@@ -196,6 +203,13 @@ def test_tenants(tmp_path: Path) -> None:
     assert tenants.by_path["vision"].weight == 2
     assert tenants.by_path["vision/ann"].quota_by_type == {"A100": 4.0}
     assert tenants.by_path["speech"].quota_gpus == math.inf
+    assert tenants.by_path["lab"].cells == (Cell("node", 2, "A100"), Cell("device", 1))
+
+
+def test_every_flag_of_up_is_a_key_of_the_file() -> None:
+    """What one start may say, the file may say for all; `--config` names it, `--json` is about the answer."""
+    flags = set(inspect.signature(service.up).parameters) - {"config", "as_json"}
+    assert flags <= {one.name for one in fields(Config)}
 
 
 @pytest.mark.parametrize(
@@ -211,6 +225,10 @@ def test_tenants(tmp_path: Path) -> None:
         {"vision": {"by_type": ["A100"]}},
         {"vision": {"by_type": {"A100": "all"}}},
         {"vision": {"weight": 0}},
+        {"vision": {"cells": [{"level": "rack", "count": 1}]}},
+        {"vision": {"cells": [{"level": "node", "count": 0}]}},
+        {"vision": {"cells": [{"level": "node"}]}},
+        {"vision": {"cells": "node"}},
         {"": {"quota": 1}},
     ],
 )

@@ -27,6 +27,7 @@ from rota.server.store.rows import (
 )
 from rota.server.store.store import Store
 from rota.table.state import Phase
+from tiers import examples
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 REAL = st.floats(allow_nan=False)
@@ -72,9 +73,7 @@ STEPS = st.builds(
     costs=rows(CostRow).map(lambda row: [row]),
     shadow=rows(ShadowRow, seq=0).map(lambda row: [row]),
 )
-EXAMPLES = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+EXAMPLES = settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

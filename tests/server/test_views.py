@@ -10,7 +10,7 @@ from rota.model.grants import Grant
 from rota.scheduler.moments.packing import pack_grant
 from rota.server.store.asked import asked
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, JobState, NodeRow
-from rota.server.views import attempt_view, event_view, is_over, job_view, node_view
+from rota.server.views import attempt_view, event_view, is_over, job_view, node_view, size_views
 from rota.wire.job import JobSpec
 from rota.wire.sync import DeviceInfo, NodeInfo
 
@@ -24,7 +24,8 @@ def job(spec: dict[str, Any] | None = None, **now: Any) -> JobRow:
 
 def attempt(*places: tuple[str, list[int], float], share: float = 1.0, **fields: Any) -> AttemptRow:
     plain = [
-        {"name": name, "devices": devices, "ranks": [], "suspended_gib": gib} for name, devices, gib in places
+        {"name": name, "devices": devices, "ranks": [], "suspended_gib": gib, "end": None}
+        for name, devices, gib in places
     ]
     return AttemptRow(
         4, 1, "running", pack_grant(Grant(4, (0,), share)), {"places": plain}, "run", 110.0, **fields
@@ -149,3 +150,29 @@ def test_states_of_nodes(state: str, busy: bool, shown: str) -> None:
 def test_a_line_of_the_audit() -> None:
     view = event_view(EventRow(3.0, "ann", "drain", "", "dust", 7), EPOCH)
     assert (view.seq, view.at_s, view.who, view.kind, view.text) == (7, EPOCH + 3, "ann", "drain", "dust")
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "counts", "why"),
+    [
+        ({"gpus": 2, "gpus_min": 1, "gpus_max": 4}, [1, 2, 3, 4], "all of a short range"),
+        ({"gpus": 2}, [1, 2], "its one size, beside the one on which it was seen"),
+        ({"gpus": 2, "gpus_min": 1, "gpus_max": 4, "counts": "powers of two"}, [1, 2, 4], "those it can use"),
+        ({"gpus": 6, "gpus_min": 2, "gpus_max": 6, "gpus_step": 2}, [1, 2, 4, 6], "in its steps"),
+        ({"gpus": 9, "gpus_min": 1, "gpus_max": 20}, [1, 2, 4, 8, 9, 16, 20], "of a long range some"),
+    ],
+)
+def test_sizes_on_which_a_job_would_be_as_fast(
+    asked_for: dict[str, Any], counts: list[int], why: str
+) -> None:
+    """Measured on one GPU; nodes have four."""
+    spec = JobSpec(command=["work"], batch_size=64, **asked_for)
+    seen = {"utilisation": 1.0, "looked_s": 0.0, "speeds": [["A100", 1, 1, 64.0, 100.0]], "noise": None}
+    views = size_views(spec, {"observed": seen}, [node(count=4)])
+    assert [view.gpus for view in views] == counts, why
+    assert [view.nodes for view in views] == [-(-count // 4) for count in counts]
+    assert [view.provenance for view in views] == ["measured", *["predicted"] * (len(counts) - 1)]
+
+
+def test_nobody_knows_how_fast_a_job_is_that_has_not_run() -> None:
+    assert size_views(JobSpec(command=["work"]), {}, []) == []

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
 from rota.solvers.interior import inner_optimum
+from rota.solvers.interior_system import InnerProgram, Rows
 from rota.solvers.lp import SolveStatus
+from tiers import examples
 
 
-def solved(costs, rows, limits):
-    return inner_optimum(
-        np.array(costs, dtype=float),
-        sparse.csr_matrix(np.array(rows, dtype=float)),
-        np.array(limits, dtype=float),
-    )
+def rows_of(dense):
+    made = sparse.csr_matrix(np.array(dense, dtype=float))
+    return Rows(made.indptr, made.indices, made.data)
+
+
+def solved(costs, rows, limits, **more):
+    """Columns are at least 0."""
+    costs, limits = np.array(costs, dtype=float), np.array(limits, dtype=float)
+    return inner_optimum(InnerProgram(costs, rows_of(rows), limits, **more))
 
 
 @pytest.mark.parametrize(
     ("costs", "rows", "limits", "status", "why"),
     [
-        ([1], [[1], [-1]], [3, 0], SolveStatus.OPTIMAL, "0 <= x <= 3"),
+        ([1], [[1]], [3], SolveStatus.OPTIMAL, "0 <= x <= 3"),
         ([1], [[1], [-1]], [3, -4], SolveStatus.INFEASIBLE, "x <= 3 and x >= 4"),
-        ([1], [[-1]], [0], SolveStatus.UNBOUNDED, "x >= 0 upwards"),
-        ([0, 0], [[1, 1], [-1, 0], [0, -1]], [1, 0, 0], SolveStatus.OPTIMAL, "nothing to gain"),
+        ([1], [[-1]], [-1], SolveStatus.UNBOUNDED, "x >= 1 upwards"),
+        ([0, 0], [[1, 1]], [1], SolveStatus.OPTIMAL, "nothing to gain"),
     ],
 )
 def test_statuses(costs, rows, limits, status, why):
@@ -36,14 +41,14 @@ def test_statuses(costs, rows, limits, status, why):
 
 def test_it_ends_inside_the_face_of_optima():
     """x + y <= 1 with equal gains: half each, where a corner would give one of them all."""
-    solution = solved([1, 1], [[1, 1], [-1, 0], [0, -1]], [1, 0, 0])
+    solution = solved([1, 1], [[1, 1]], [1])
     assert solution.value == pytest.approx(1.0)
     assert solution.columns == pytest.approx([0.5, 0.5], abs=1e-6)
 
 
 def test_the_order_of_constraints_does_not_matter():
-    rows = np.array([[1.0, 2, 0], [0, 1, 1], [3, 0, 1], [-1, 0, 0], [0, -1, 0], [0, 0, -1]])
-    limits = np.array([4.0, 3, 5, 0, 0, 0])
+    rows = np.array([[1.0, 2, 0], [0, 1, 1], [3, 0, 1]])
+    limits = np.array([4.0, 3, 5])
     one = solved([1, 1, 1], rows, limits)
     other = solved([1, 1, 1], rows[::-1], limits[::-1])
     assert one.columns == pytest.approx(other.columns, abs=1e-6)
@@ -59,15 +64,14 @@ def programs(draw):
     rows = np.array(draw(st.lists(st.lists(numbers, min_size=n, max_size=n), min_size=m, max_size=m)))
     limits = draw(st.lists(st.sampled_from([-3.0, -0.5, 0.5, 1.0, 4.0]), min_size=m, max_size=m))
     costs = draw(st.lists(numbers, min_size=n, max_size=n))
-    box = np.concatenate((np.eye(n), -np.eye(n)))
-    return costs, np.concatenate((rows.reshape(m, n), box)), [*limits, *[2.0] * n, *[0.0] * n]
+    return costs, np.concatenate((rows.reshape(m, n), np.eye(n))), [*limits, *[2.0] * n]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(programs())
 def test_the_value_is_scipys(program):
     costs, rows, limits = program
-    theirs = linprog(-np.array(costs), A_ub=rows, b_ub=limits, bounds=(None, None))
+    theirs = linprog(-np.array(costs), A_ub=rows, b_ub=limits, bounds=(0, None))
     ours = solved(costs, rows, limits)
     if theirs.status == 2:
         # SciPy calls empty what a hair would fill; so may we, but not the other way round.
@@ -76,3 +80,51 @@ def test_the_value_is_scipys(program):
         assert ours.status is SolveStatus.OPTIMAL
         assert ours.value == pytest.approx(-theirs.fun, abs=1e-4)
         assert (rows @ ours.columns <= np.array(limits) + 1e-4).all()
+
+
+def test_a_free_column_may_be_below_0():
+    """maximise -t with x - t <= -2, x <= 5, x >= 0: t = 2; and with t - x <= -7 as well nothing is left."""
+    more = {"free": np.array([-1.0, 0.0]), "of_free": -1.0}
+    assert solved([0], [[1], [1]], [-2, 5], **more).columns[-1] == pytest.approx(2.0, abs=1e-6)
+    below = {"free": np.array([1.0, 0.0]), "of_free": 1.0}
+    assert solved([0], [[1], [-1]], [-2, 0], **below).columns[-1] == pytest.approx(-2.0, abs=1e-6)
+
+
+@examples(30)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_copies_stand_for_columns_written_out(copies, random):
+    """Jobs with a row each and two rows that all share, once by copies, once in full: the same point."""
+    gains = [[random.choice([1.0, 2.0, 3.5]) for _ in range(2)] for _ in copies]
+
+    def program(jobs, **more):
+        n = len(jobs)
+        rows, free = np.zeros((2 + 2 * n, 2 * n)), np.zeros(2 + 2 * n)
+        for place, job in enumerate(jobs):
+            mine = slice(2 * place, 2 * place + 2)
+            rows[[0, 1], [2 * place, 2 * place + 1]] = 1.0
+            rows[2 + place, mine] = 1.0
+            rows[2 + n + place, mine] = -np.array(gains[job])
+            free[2 + n + place] = 1.0
+        limits = np.concatenate(([1.0, 2.0], np.ones(n), np.zeros(n)))
+        return solved(np.zeros(2 * n), rows, limits, free=free, of_free=1.0, **more)
+
+    written_out = [job for job, count in enumerate(copies) for _ in range(count)]
+    whole = program(written_out)
+    of_jobs = np.array(copies, dtype=float)
+    once = program(
+        range(len(copies)),
+        column_copies=np.repeat(of_jobs, 2),
+        row_copies=np.concatenate((np.ones(2), of_jobs, of_jobs)),
+    )
+    places = np.array(written_out)
+    assert once.value == pytest.approx(whole.value, rel=1e-6)
+    assert once.columns[:-1].reshape(-1, 2)[places] == pytest.approx(
+        whole.columns[:-1].reshape(-1, 2), abs=1e-5
+    )
+
+
+def test_what_is_left_of_a_limit_and_what_it_is_worth():
+    """2 x + y over x + y <= 1, y <= 3: x takes all; more of the first is worth 2, the second is loose."""
+    solution = solved([2, 1], [[1, 1], [0, 1]], [1, 3])
+    assert solution.prices == pytest.approx([2.0, 0.0], abs=1e-5)
+    assert solution.slack == pytest.approx([0.0, 3.0], abs=1e-5)

@@ -11,6 +11,7 @@ from rota.model.cluster import Cluster, parse_cluster
 from rota.scheduler.stages.place import PLACEMENTS, Placement
 from rota.table.free import Free, mask_of, nodes_in
 from strategies import clusters
+from tiers import examples
 
 
 class AgainstASet(RuleBasedStateMachine):
@@ -102,7 +103,7 @@ class AgainstASet(RuleBasedStateMachine):
 
 
 TestFree = AgainstASet.TestCase
-TestFree.settings = settings(max_examples=60, stateful_step_count=30)
+TestFree.settings = settings(examples(60), stateful_step_count=30)
 
 
 @pytest.mark.parametrize("nodes", [[], [0], [5], [0, 3, 64, 200]])

@@ -6,8 +6,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from test_replica import job
 
+from play import job
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Event

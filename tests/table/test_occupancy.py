@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from play import trace_of
@@ -14,6 +14,7 @@ from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.moments.packing import pack_occupancy
 from rota.table.occupancy import Occupancy
+from tiers import examples
 
 CLUSTER = Cluster.build(
     [
@@ -77,7 +78,7 @@ def contents(occupancy: Occupancy) -> dict[str, Any]:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_holding_and_releasing_is_a_round_trip(data: st.DataObject) -> None:
     """Jobs come and go in any order; what is kept always equals a recount of who is there."""
     occupancy = Occupancy(CLUSTER, JOBS)
@@ -128,7 +129,7 @@ def try_one(data: st.DataObject, occupancy: Occupancy, held: dict[int, Grant]) -
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_the_scratch_that_is_kept_is_brought_back_exactly(data: st.DataObject) -> None:
     """Whatever was tried on it, and whatever happened meanwhile; and trying things changes nothing."""
     truth, held = Occupancy(CLUSTER, JOBS), dict[int, Grant]()

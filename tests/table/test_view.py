@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from play import trace_of
@@ -15,6 +15,7 @@ from rota.scheduler.moments.packing import pack_occupancy
 from rota.table.state import Phase, State
 from rota.table.view import View
 from scripted import state_of
+from tiers import examples
 
 CLUSTER = parse_cluster("4x2")
 TRACE = trace_of(" ".join(f"J{row} {gpus}x9" for row, gpus in enumerate([1, 2, 1, 2, 1, 0])), gang=[True] * 6)
@@ -77,7 +78,7 @@ def act(data: st.DataObject, whole: State) -> set[int]:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_following_shows_what_a_fresh_view_would(data: st.DataObject) -> None:
     whole, nodes = state_of(TRACE, CLUSTER), [2, 0]
     view, members = view_of(whole, nodes), {0, 1, 2, 5}

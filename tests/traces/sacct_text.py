@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-FIELDS = (
-    *(
-        "JobIDRaw",
-        "JobID",
-        "JobName",
-        "User",
-        "Account",
-        "Partition",
-        "QOS",
-        "Priority",
-        "Submit",
-        "Eligible",
-    ),
-    *("Start", "End", "ElapsedRaw", "TimelimitRaw", "State", "NodeList", "ReqTRES", "AllocTRES"),
-)
+from rota.traces.sacct_rows import FIELDS
+
 DAY = "2024-03-01T"
 USUAL = {
     "JobID": "", "JobName": "train", "User": "ann", "Account": "vision", "Partition": "a100", "QOS": "normal",

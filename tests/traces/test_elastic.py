@@ -32,10 +32,19 @@ def test_ranges(sizes: str, columns: dict[str, Any], least: int, most: int, coun
     assert trace.source == f"test (elastic {sizes})"
 
 
-@pytest.mark.parametrize("text", ["", "1", "0:4", "4:1", "1:4:3", "1-4", "a:b"])
+@pytest.mark.parametrize("text", ["", "1", "0:4", "4:1", "1:4:3", "1-4", "a:b", "1:4,ncf", "1:4,ncf=0:1"])
 def test_nonsense(text: str) -> None:
     with pytest.raises(InputError, match=r"--elastic: .* is no range of GPUs; expected FEWEST:MOST"):
         parse_sizes(text)
+
+
+def test_workloads_apart() -> None:
+    trace = trace_of("A 4x10 B 2x10", workload=[0, 1], workload_names=("bert", "ncf"))
+    jobs = make_elastic(trace, parse_sizes("1:64,ncf=1:2")).jobs
+    assert jobs.gpus_max.tolist() == [64, 2]
+    assert jobs.gpus_min.tolist() == [1, 1]
+    with pytest.raises(InputError, match="no job runs 'yolo'"):
+        make_elastic(trace, parse_sizes("1:64,yolo=1:1"))
 
 
 def test_a_policy_uses_the_sizes() -> None:

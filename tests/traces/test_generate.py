@@ -39,6 +39,7 @@ TOLERANCES = [
     ("% of GPU time", 0, 2.5),  # a few hundred jobs hold a third of it
     ("CV of gaps", 0.25, 0),
     ("attempts", 0.02, 0),
+    ("% of failing jobs", 0, 3.5),  # drawn by how well they fit the time to failure
 ]
 
 
@@ -78,7 +79,9 @@ def test_the_documented_comparison_is_the_real_one(example: Trace) -> None:
 
 
 def test_the_documentation_runs() -> None:
-    for block in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL):
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
         exec(block, {})
 
 

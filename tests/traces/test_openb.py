@@ -36,7 +36,7 @@ def test_pods(read_text: Any) -> None:
     jobs = trace.jobs
     assert list(jobs.ids) == ["whole", "part", "many", "cpu", "pending", "parts"]
     assert jobs.gpus.tolist() == [1, 1, 4, 0, 1, 2]
-    assert jobs.gpu_share.tolist() == [1.0, 0.46, 1.0, 1.0, 0.5, 1.0]
+    assert jobs.gpu_share.tolist() == [1.0, 0.46, 1.0, 1.0, 0.5, 0.5]
     assert jobs.cpus.tolist() == [12, 6, 8, 0.5, 6, 8]
     assert jobs.memory_gib.tolist() == [16, 12, 1, 0.5, 12, 1]
     assert jobs.type_names == ("P100", "T4")
@@ -57,7 +57,6 @@ def test_pods(read_text: Any) -> None:
 
 def test_what_is_odd_about_pods(read_text: Any) -> None:
     assert {odd.what: (odd.count, odd.done) for odd in read_text(PODS).odd} == {
-        "fraction of several GPUs": (1, "kept, as whole GPUs"),
         "never scheduled": (1, "kept with duration 0 as cancelled"),
         "scheduled but never deleted": (1, "dropped: how long it ran is not known"),
         "no GPU asked for": (1, "kept as CPU jobs"),

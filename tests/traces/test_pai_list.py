@@ -20,7 +20,7 @@ HEAD = "job_id,user,group,submit_time,duration,num_gpu,num_cpu,num_inst\n"
         ("1", 1, 1, 1.0, False),
         ("2", 4, 8, 1.0, False),
         ("0", 3, 0, 1.0, False),
-        ("0.5", 4, 4, 1.0, True),
+        ("0.5", 4, 4, 0.5, False),
         ("1.5", 1, 2, 1.0, True),
     ],
 )
@@ -28,7 +28,7 @@ def test_sizes(read_text: Any, per_instance: str, instances: int, gpus: int, sha
     trace = read_text(HEAD + f"0,u,g,5,60,{per_instance},6,{instances}\n")
     job = trace.jobs.job(0)
     assert (job.gpus, job.gpu_share, job.cpus) == (gpus, share, 6 * instances)
-    assert ("fraction of several GPUs" in {o.what for o in trace.odd}) is odd
+    assert ("fraction beyond one GPU" in {o.what for o in trace.odd}) is odd
 
 
 @needs_shared

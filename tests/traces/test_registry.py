@@ -15,7 +15,7 @@ from rota.traces.source import load
 
 NAMES = (
     *("chronus", "elasticflow", "gavel", "helios", "itp", "lucid", "openb", "pai", "pbs", "philly-json"),
-    *("philly-list", "plain", "pollux", "sacct", "shockwave", "swf", "tiresias"),
+    *("philly-list", "plain", "pollux", "sacct", "shockwave", "swf", "synergy", "tiresias"),
 )
 
 

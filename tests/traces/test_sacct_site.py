@@ -78,6 +78,21 @@ def test_rows_of_one_job_are_its_attempts(
     assert "still waiting at the time of the dump" not in odd_of(trace)
 
 
+def test_states_say_what_attempts_failed_of(read_text: Any) -> None:
+    """Preempted, lost a node, failed by itself; another one ran out of memory; the last one completed."""
+    trace = read_text(
+        dump(
+            row("8", Submit="09:30:00", Start="09:40:00", End="09:41:00", State="FAILED"),
+            row("8", Start="09:00:00", End="09:10:00", State="PREEMPTED"),
+            row("8", Submit="09:10:00", Start="09:15:00", End="09:30:00", State="NODE_FAIL"),
+            row("9", State="OUT_OF_MEMORY"),
+            row("10"),
+        )
+    )
+    said = {trace.jobs.ids[job]: names for job, names in trace.truth.signatures.items()}
+    assert said == {"8": ("job preempted", "node failure", "no signature"), "9": ("CPU out of memory",)}
+
+
 def test_numbers_that_were_given_out_twice_are_two_jobs(read_text: Any) -> None:
     """Slurm begins anew at some number; another user's job is no attempt of this one."""
     trace = read_text(
@@ -325,6 +340,12 @@ def test_what_sacct_prints_by_itself_gets_the_command(read_text: Any, text: str,
 @pytest.mark.parametrize("separator", ["\t", ";"])
 def test_other_separators(read_text: Any, separator: str) -> None:
     assert list(read_text(dump(row("1")).replace("|", separator)).jobs.ids) == ["1"]
+
+
+def test_a_bar_in_a_name_that_nothing_shows_is_refused(read_text: Any) -> None:
+    """Without a state nothing shows which name the separator stands in."""
+    with pytest.raises(InputError, match="row 2: the line has 6 fields; expected 5"):
+        read_text("JobID|Submit|Start|End|Account\n1|2024-03-01T09:00:00|||a|b\n", "sacct")
 
 
 def test_a_bar_in_a_name(read_text: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
@@ -20,6 +20,7 @@ from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, Outcome, RecordedRun
 from rota.model.trace import OddRows, Trace
 from rota.traces import formats, read, write
 from rota.traces.writing import table_of
+from tiers import examples
 
 names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=8)
 ids = st.text(
@@ -61,12 +62,13 @@ def tables(draw: st.DrawFn) -> JobTable:
     parts = st.builds(JobPart, st.integers(1, 9), st.integers(0, 8), amounts, amounts, names)
     batch_min = np.array(column(maybe(amounts)))
     several = st.lists(st.tuples(moments, amounts), min_size=1, max_size=3, unique_by=lambda pair: pair[0])
+    least, most = np.minimum(gpus, column(st.integers(0, 64))), gpus + column(st.integers(0, 8))
     values: dict[str, Any] = {
         "submit_s": np.sort(column(moments)),
         "gpus": gpus,
-        "gpus_min": np.minimum(gpus, column(st.integers(0, 64))),
-        "gpus_max": gpus + column(st.integers(0, 8)),
-        "gpu_share": np.where(gpus == 1, column(st.floats(0.01, 1)), 1.0),
+        "gpus_min": least,
+        "gpus_max": most,
+        "gpu_share": np.where((gpus > 0) & (least == most), column(st.floats(0.01, 1)), 1.0),
         "gpu_types": column(st.integers(0, 2 ** len(types) - 1)),
         "priority": column(st.integers(-(10**6), 10**6)),
         "batch_min": batch_min,
@@ -108,12 +110,16 @@ def traces(draw: st.DrawFn) -> Trace:
         return draw(st.lists(values, min_size=n, max_size=n))
 
     runs = st.lists(amounts, min_size=1, max_size=3).map(tuple)
+    signatures = st.lists(st.sampled_from(["GPU ECC error", "no signature"]), min_size=1, max_size=3).map(
+        tuple
+    )
     truth = Truth.build(
         column(maybe(amounts)),
         iterations=column(maybe(amounts)),
         outcome=column(st.sampled_from(list(Outcome))),
         held_s=column(maybe(amounts)),
         failures=draw(st.dictionaries(st.integers(0, n - 1), runs, max_size=2)),
+        signatures=draw(st.dictionaries(st.integers(0, n - 1), signatures, max_size=2)),
     )
     seen = RecordedRun(np.array(column(maybe(moments))), np.array(column(maybe(moments))))
     odd = st.builds(OddRows, names, names, st.integers(1, 99), st.lists(names, max_size=2).map(tuple))
@@ -150,7 +156,7 @@ def assert_equal(one: Any, other: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz", ".parquet.gz"])
 @given(trace=traces())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_written_reads_back_equal(
     tmp_path_factory: pytest.TempPathFactory, suffix: str, trace: Trace
 ) -> None:

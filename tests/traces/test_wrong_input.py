@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.errors import InputError
 from rota.traces import formats, read
+from tiers import examples
 
 EXAMPLES = {format.name: format.example for format in formats()}
 
@@ -159,6 +160,8 @@ CASES = [
         "job_type,mode\nLM,gns\n",
         "row 1: the column 'scale_factor' is missing",
     ),
+    ("synergy", "total_iterations", "iterations", "row 1: the column 'total_iterations' is missing"),
+    ("synergy", ",1000,", ",many,", "row 2, column 'total_iterations': 'many' is not a number"),
     ("pollux", "application", "app", "row 1: the column 'application' is missing"),
     ("pollux", ",16,", ",noon,", "row 2, column 'time': 'noon' is not a number"),
     (
@@ -349,7 +352,6 @@ def test_every_format_has_wrong_inputs() -> None:
 
 # A column of the plain format beside submit_s, gpus = 2 and duration_s; its cell; what the message says
 PLAIN_CASES = [
-    ("gpu_share", "0.5", "'0.5' of other than one GPU; expected 1, or gpus = 1"),
     ("gpu_share", "0", "'0' is not a share; expected more than 0, at most 1"),
     ("gpu_share", "1.5", "'1.5' is not a share; expected more than 0, at most 1"),
     ("gpus_min", "3", "'3' is more than gpus; expected at most gpus"),
@@ -372,6 +374,19 @@ def test_wrong_plain_columns_are_named(read_text: Any, column: str, cell: str, s
     with pytest.raises(InputError) as caught:
         read_text(f'submit_s,gpus,duration_s,{column}\n0,2,60,"{cell}"\n')
     assert f"row 2, column '{column}': {says}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "cells", "says"),
+    [
+        ("gpus", "0", "'0.5' of no GPU; expected 1, or gpus of at least 1"),
+        ("gpus,gpus_max", "2,4", "'0.5' of a number of GPUs that may change; expected 1, or gpus alone"),
+    ],
+)
+def test_a_share_goes_with_a_number_of_gpus(read_text: Any, head: str, cells: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_text(f"submit_s,duration_s,gpu_share,{head}\n0,60,0.5,{cells}\n")
+    assert f"row 2, column 'gpu_share': {says}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +430,7 @@ def damaged(draw: st.DrawFn, example: str) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_damage_is_read_or_refused_but_never_a_crash(
     tmp_path_factory: pytest.TempPathFactory, format: Any, data: st.DataObject
 ) -> None:

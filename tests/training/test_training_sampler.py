@@ -67,6 +67,14 @@ def test_orders_differ_by_epoch_and_seed_and_stay() -> None:
     assert list(permutation(50, 4, 2)) == list(permutation(50, 4, 2))
 
 
+def test_ramp() -> None:
+    """Elan's worked example 2: a rate of 0.1 that is to be four times as large over 100 iterations."""
+    rates = [0.1 * learning_rate.ramp(4.0, step) for step in (0, 25, 50, 100, 150)]
+    assert rates == pytest.approx([0.1, 0.175, 0.25, 0.4, 0.4])
+    with pytest.raises(ValueError, match="over 0 steps"):
+        learning_rate.ramp(4.0, 1, over=0)
+
+
 def test_lengths_and_epochs() -> None:
     sampler = Sampler(10, 4, rank=0, workers=1)
     assert (len(sampler), [len(batch) for batch in sampler]) == (3, [4, 4, 2])
@@ -132,9 +140,28 @@ def test_gradient_noise_by_hand() -> None:
     for _ in range(10):
         noise.add(16.0, 7.0)
     assert noise.scale == pytest.approx(24.0)
-    alone = GradientNoise(8, world_size=1)
-    alone.add(16.0, 16.0)
-    assert alone.scale is None
+    alone = GradientNoise(8, world_size=1)  # two steps in a row: |G|^2 = 4 + 96/16
+    alone.begin_with(7.0)
+    assert alone.scale == 7.0
+    alone.add(16.0, 10.0)
+    assert alone.scale == pytest.approx(24.0)
+
+
+def test_gradient_noise_of_one_rank() -> None:
+    """Gradients whose noise scale is 32 samples; pairs across a change of the batch do not count."""
+    torch = pytest.importorskip("torch")
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.nn.Parameter(torch.zeros(64))
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    noise = GradientNoise(16, world_size=1)
+    noise.watch_alone(optimizer)
+    for step in range(400):
+        batch = 16 if step < 200 else 64
+        noise.resize(batch)
+        samples = 1 / 8 + torch.randn(batch, 64, generator=draw) * (32 / 64) ** 0.5
+        weight.grad = samples.mean(dim=0)
+        optimizer.step()
+    assert noise.scale == pytest.approx(32.0, rel=0.2)
 
 
 def test_half_an_agreement_is_none(tmp_path: object) -> None:

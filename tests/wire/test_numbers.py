@@ -79,7 +79,7 @@ def test_what_is_taken_can_be_read_again(cpus: float, gib: float, index: int, de
 
 SAID = (
     "step", "samples", "total_steps", "loss", "step_s", "batch_size", "checkpoint_step", "gradient_noise",
-    "at_s", "sequence",
+    "gradient_s", "local_most", "at_s", "sequence",
 )  # fmt: skip
 numbers = st.one_of(st.floats(), st.integers(), st.none(), st.booleans(), st.text(max_size=3))
 

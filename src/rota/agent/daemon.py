@@ -16,16 +16,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.agent.acting import ActionExecutor
+from rota.agent.acting import RETRY_S, ActionExecutor
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
 from rota.agent.devices import Devices
 from rota.agent.identity import boot_id
+from rota.agent.limits import LimitKeeper
 from rota.agent.live import Live
 from rota.agent.logs import fetch
 from rota.agent.mechanisms import Mechanisms, Transition
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
 from rota.agent.telling import report_of, waiting_report
+from rota.agent.terminals import Terminals
 from rota.agent.usage import UsageSampler, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
 from rota.engine import reconcile as plans
@@ -33,12 +35,14 @@ from rota.engine.board import Board
 from rota.engine.ledger import Claim, Key
 from rota.engine.link import ANSWER_S, LOCAL_MOST_S, Link, Transport
 from rota.engine.orders import Orders
-from rota.engine.reconcile import Here, Machine, PartPhase, Silence
+from rota.engine.reconcile import Do, Here, Machine, PartPhase, Silence
 from rota.engine.silence import Contact
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Part, PartStatus, Report, Wanted, are_two
 
 LOG = logging.getLogger("rota.agent")
+SETTLED = frozenset({Do.START, Do.FORGET})
+"""After these nothing is to be done at once: what they change is told in the same step."""
 LOOK_S = 1.0
 """Between two looks at what programs say of themselves."""
 
@@ -91,6 +95,9 @@ class Agent:
             memory_gib=lambda live: memory_gib(roots_of(live.pids, live.pgid)),
             wake=self._wake,
         )
+        self._terminals = Terminals(
+            self._supervisor.home, lambda: self._transport, route("v1", "agents", settings.node, "terminal")
+        )
         self._link = Link(
             transport,
             settings.node,
@@ -102,6 +109,7 @@ class Agent:
             on_orders=self._wake,
             on_stop=self.stop,
             on_denied=self._denied,
+            on_terminal=self._terminals.take_up,
             boot_id=boot_id(),
             most_s=settings.most_s,
         )
@@ -115,6 +123,7 @@ class Agent:
         self._executor = ActionExecutor(
             self._supervisor, self._mechanisms, devices, orders=self._orders, contact=self._contact
         )
+        self._limits = LimitKeeper()
         self._stopping = self._ordered = self._closed = False
         self._silence = Silence.HEARD
         self._usage_s = self._health_s = time.monotonic()
@@ -237,6 +246,11 @@ class Agent:
             self._executor.carry_out(action, lives.get(action.key))
         if plan.actions:
             orders, _ = self._orders.wanted()
+            if {action.do for action in plan.actions} <= SETTLED:
+                self._supervisor.settle()
+        for key, trouble in self._limits.follow(orders, self._supervisor.known()).items():
+            self._executor.memo(key).trouble = trouble
+            self._executor.retry_s = time.monotonic() + RETRY_S
         for done in self._mechanisms.done():
             self._executor.memo(done.key).note(done)
         self._board.post(self._reports(orders, plan.waiting))
@@ -298,7 +312,7 @@ class Agent:
         for key, part in orders.items():
             if key in lives or key in self._executor.unbegun or key not in waiting:
                 continue
-            status = PartStatus.SUSPENDED if part.wanted is Wanted.SUSPEND else PartStatus.WAITING
+            status = PartStatus.HELD if part.wanted is Wanted.SUSPEND else PartStatus.WAITING
             reports.append(waiting_report(part, self._executor.memo(key), waiting[key], status))
         self._executor.keep(lives.keys() | orders.keys())
         return reports

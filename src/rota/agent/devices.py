@@ -1,13 +1,14 @@
 """The devices of this machine, by local index: NVIDIA GPUs, or CPU slots that behave as devices.
 
-`cpu:4` makes four slots; slot i is core `allowed[i mod n]` of the process's affinity mask.  `nvidia` takes
-the GPUs that NVML shows, `nvidia:0,2` two of them, and `auto` GPUs if there are any, otherwise one slot per
-core.
+`cpu:4` makes four slots; slot i is core `allowed[i mod n]` of the process's affinity mask.  `cpu:4:old` says
+that they are of type `old`, where machines differ.  `nvidia` takes the GPUs that NVML shows, `nvidia:0,2` two
+of them, and `auto` GPUs if there are any, otherwise one slot per core.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -18,6 +19,8 @@ from rota.wire.sync import DeviceInfo
 
 MOST_SLOTS = MOST_DEVICES
 GIB = float(2**30)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+"""What a type of slots may be called."""
 
 
 class Load(NamedTuple):
@@ -63,12 +66,12 @@ class CpuSlots:
 
     kind = "cpu"
 
-    def __init__(self, count: int, allowed: Sequence[int]) -> None:
-        self._count, self._allowed = count, sorted(allowed)
+    def __init__(self, count: int, allowed: Sequence[int], type_name: str = "cpu") -> None:
+        self._count, self._allowed, self._type = count, sorted(allowed), type_name
 
     def infos(self) -> list[DeviceInfo]:
         """All slots."""
-        return [DeviceInfo(index=index, type="cpu") for index in range(self._count)]
+        return [DeviceInfo(index=index, type=self._type) for index in range(self._count)]
 
     def refresh(self) -> bool:
         """Slots do not change."""
@@ -166,20 +169,22 @@ class NvidiaGpus:
 def check_spec(spec: str) -> None:
     """Raises InputError if `spec` can name no devices of any machine."""
     kind, colon, rest = spec.partition(":")
+    named, rest = ":" in rest, rest.partition(":")[0] if kind == "cpu" else rest
     numbers = rest.split(",")
     are_known = not colon or all(number.isdecimal() for number in numbers)
     if kind == "cpu" and colon and are_known:
         are_known = len(numbers) == 1 and 1 <= int(rest) <= MOST_SLOTS
+        are_known &= not named or _NAME.fullmatch(spec.split(":", 2)[2]) is not None
     if spec != "auto" and not (kind in ("cpu", "nvidia") and are_known):
         raise InputError.at(
             f"{spec!r} names no devices",
             field="--devices",
-            expected=f"auto, cpu, cpu:N with N from 1 to {MOST_SLOTS}, nvidia or nvidia:I,J",
+            expected=f"auto, cpu, cpu:N or cpu:N:TYPE with N from 1 to {MOST_SLOTS}, nvidia or nvidia:I,J",
         )
 
 
 def open_devices(spec: str, allowed: Sequence[int] | None = None) -> Devices:
-    """Devices of `auto`, `cpu`, `cpu:N`, `nvidia` or `nvidia:I,J`.
+    """Devices of `auto`, `cpu`, `cpu:N`, `cpu:N:TYPE`, `nvidia` or `nvidia:I,J`.
 
     `allowed` are the cores this process may use, its affinity mask by default.  Raises InputError for
     anything else, and WorldError where GPUs are asked for and NVML cannot show them.
@@ -191,7 +196,8 @@ def open_devices(spec: str, allowed: Sequence[int] | None = None) -> Devices:
         nvml = open_nvml()
         return NvidiaGpus(nvml) if isinstance(nvml, Nvml) and nvml.count() else CpuSlots(len(cores), cores)
     if kind == "cpu":
-        return CpuSlots(int(rest) if colon else len(cores), cores)
+        count, _, type_name = rest.partition(":")
+        return CpuSlots(int(count) if colon else len(cores), cores, type_name or "cpu")
     nvml = open_nvml()
     if isinstance(nvml, str):
         raise WorldError(f"devices '{spec}': {nvml}; `--devices cpu:{len(cores)}` needs no GPU")

@@ -37,6 +37,8 @@ def exit_of(
         infrastructure=record["infrastructure"],
         tail=lines,
         oom=speaks is not None and record["oom_kills"] > 0 and starved(speaks, lines, killed_s),
+        cpu_s=sum(end.get("cpu_s", 0.0) for end in ranks) if ranks else None,
+        peak_gib=sum(end.get("peak_bytes", 0) for end in ranks) / 2**30 if ranks else None,
         by_itself=speaks is not None and (touched_s is None or speaks["ended_s"] < touched_s),
     )
 

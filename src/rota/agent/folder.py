@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rota.model.atomic import sync_folder, write_durably
+from rota.model.atomic import write_durably
 
 GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
 """`FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS` and `FS_TOPDIR_FL` of linux/fs.h: what `chattr +T` does."""
@@ -20,6 +20,8 @@ LAUNCH = "launch.json"
 LOCK = "lock"
 SHIM = "shim.json"
 SHIM_LOG = "shim.log"
+TERMINAL = "terminal.sock"
+"""The shim's end of the terminal of rank 0, if it has one."""
 RANKS = "ranks.json"
 EXIT = "exit.json"
 NOTICE = "notice.json"
@@ -64,11 +66,11 @@ class Folder:
         """Replace one of the JSON files, durably."""
         write_json(self.path / name, value, mode=mode)
 
-    def write_new(self, name: str, value: dict[str, Any]) -> None:
-        """Write one of the JSON files for the first time, durably, with one flush instead of two.
+    def write_new(self, name: str, value: dict[str, Any]) -> int:
+        """Write one of the JSON files for the first time; returns its descriptor, which is to be flushed.
 
-        It is whole whatever process dies; a power cut in this moment may leave it empty, which its reader
-        takes for an attempt that was lost.
+        It is whole whatever process dies; a power cut before it is flushed may leave it empty, which its
+        reader takes for an attempt that was lost, or leave nothing of it.
         """
         partial = self.path / f".{name}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,10 +79,10 @@ class Folder:
             with open(fd, "w", encoding="utf-8", closefd=False) as file:
                 file.write(json.dumps(value))
             os.rename(partial, self.path / name)
-            os.fsync(fd)  # its name as well, on file systems with a journal: then what follows costs nothing
-            sync_folder(self.path)
-        finally:
+        except BaseException:
             os.close(fd)
+            raise
+        return fd
 
 
 @dataclass(frozen=True)

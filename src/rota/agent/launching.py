@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pwd
+import re
 import socket
 import stat
 import subprocess
@@ -32,6 +33,7 @@ PRIVATE = ("ROTA_", "TORCHELASTIC_")
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""
 SHIM_PROGRAM = Path(__file__).with_name("shim.py")
+_PATTERN = re.compile(r"%(.)")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -104,6 +106,7 @@ def launch_form(
     common["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(job_path(home.python)), part.env.get("PYTHONPATH", "")])
     )
+    workdir = part.workdir or common.get("HOME", "/")
     return {
         "version": 1,
         "boot": boot_id(),
@@ -112,13 +115,18 @@ def launch_form(
         "cores": list(cores),
         "port": port,
         "command": part.command,
-        "workdir": part.workdir or common.get("HOME", "/"),
+        "workdir": workdir,
+        "output_limit": part.output_limit,
+        "log_limit": part.log_limit,
+        "terminal": part.terminal and part.node_rank == 0,
         "env": common,
         "ranks": [
             {
                 "rank": rank.rank,
                 "cores": [cores[i] for i in places(part, rank)] if cores else [],
                 "env": rank_environment(part, rank, len(ranks), cuda),
+                "output": file_of(part, rank, part.output, workdir),
+                "error": file_of(part, rank, part.error, workdir),
             }
             for rank in ranks
         ],
@@ -131,6 +139,14 @@ def launch_form(
 def ranks_of(part: Part) -> list[Rank]:
     """The processes of a part; one that sees all devices if it names none."""
     return part.ranks or [Rank(rank=0, local_rank=0, devices=part.devices)]
+
+
+def file_of(part: Part, rank: Rank, pattern: str, workdir: str) -> str:
+    """The file of the user's choice that a rank's output goes to; empty for none."""
+    node = part.nodes[part.node_rank] if part.node_rank < len(part.nodes) else socket.gethostname()
+    values = {"t": str(rank.rank), "N": node.replace("/", "_"), "%": "%"}
+    named = _PATTERN.sub(lambda found: values.get(found[1], found[0]), pattern)
+    return os.path.join(workdir, named) if named not in ("", os.devnull) else ""
 
 
 def places(part: Part, rank: Rank) -> list[int]:

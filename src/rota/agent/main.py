@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,8 +38,12 @@ from rota.wire.sync import Joined, NodeInfo, check_node
 LOG = logging.getLogger("rota.agent")
 TOKEN, NODE, LOCK, DEVICES = "token", "node.json", "lock", "devices"
 CALL_S = 30.0
+SWITCH_S = 0.0005
+"""A thread with news waits so long for one that works; by default it would be ten times as long."""
 LOCK_S, LOCK_LOOK_S = 5.0, 0.05
 """An agent that was killed a moment ago may still be there: its successor waits so long for its lock."""
+LEAVING, LEAVING_S = "leaving", 30.0
+"""For one that says in its lock that it leaves, so long."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ def run(options: Options) -> int:
     Raises WorldError if another agent works in the folder, InputError for devices that cannot be had, a name
     that no node can have or where a join token is missing, and Refused or Unreachable if joining fails.
     """
-    with locked(options.home):
+    sys.setswitchinterval(SWITCH_S)
+    with locked(options.home) as lock:
         devices = open_devices(options.devices)
         membership = Membership(options, devices)
         transport = membership.transport()
@@ -82,11 +88,17 @@ def run(options: Options) -> int:
         )
         agent = Agent(settings, devices, transport, on_denied=membership.again)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: agent.stop())
+            signal.signal(number, lambda *_: _leave(lock, agent))
         options.on_ready(membership.node)
         LOG.info("node %s takes part with %s", membership.node, plural(len(devices.infos()), "device"))
         agent.run()
     return 0
+
+
+def _leave(lock: locked, agent: Agent) -> None:
+    """End soon; whoever starts another agent here meanwhile waits for us."""
+    lock.leave()
+    agent.stop()
 
 
 class locked:  # noqa: N801
@@ -96,22 +108,28 @@ class locked:  # noqa: N801
         self._home = home
         self._fd = -1
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> locked:
         self._home.mkdir(parents=True, exist_ok=True, mode=0o755)
         path = self._home / LOCK
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until_s, said = time.monotonic() + LOCK_S, ""
+        began_s, said = time.monotonic(), ""
         while not self._taken():
-            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "?"
-            if time.monotonic() >= until_s:
+            holder, _, does = os.pread(self._fd, 40, 0).decode(errors="replace").strip().partition(" ")
+            holder = holder or "?"
+            if time.monotonic() - began_s >= (LEAVING_S if does == LEAVING else LOCK_S):
                 os.close(self._fd)
                 raise WorldError(f"another agent (process {holder}) works in {self._home}")
             if holder != said:
-                LOG.info("waits for process %s, which still has the lock of %s", holder, self._home)
+                LOG.warning("waits for process %s, which still has the lock of %s", holder, self._home)
                 said = holder
             time.sleep(LOCK_LOOK_S)
         os.ftruncate(self._fd, 0)
-        os.write(self._fd, f"{os.getpid()}\n".encode())
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        return self
+
+    def leave(self) -> None:
+        """Say that it will be free soon."""
+        os.pwrite(self._fd, f"{os.getpid()} {LEAVING}\n".encode(), 0)
 
     def _taken(self) -> bool:
         try:

@@ -33,6 +33,10 @@ def plan_of(form: Mapping[str, Any]) -> bytes:
         env.pop("ROTA_STARTED_S", None)  # the shim says it
         words += [rank["rank"], *_counted(rank["cores"])]
         words += _counted([f"{name}={value}" for name, value in env.items()])
+    words += [form.get("log_limit", 0), form.get("output_limit", 0)]
+    for rank in form["ranks"]:
+        words += [rank.get("output", ""), rank.get("error", "")]
+    words.append(int(form.get("terminal", False)))
     return os.fsencode("\0".join([*map(str, words), ""]))
 
 

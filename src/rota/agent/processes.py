@@ -59,6 +59,34 @@ def all_of(find: Callable[[], Iterable[int]], number: int) -> list[int]:
     return list(reached)
 
 
+def terminate(root: int, group: int, has_terminal: bool) -> None:
+    """SIGTERM to the group of the ranks below `root`, or to all that a terminal has begun there."""
+    if has_terminal:
+        end_session(root, group)
+    else:
+        send_group(group, signal.SIGTERM)
+
+
+def end_session(root: int, leader: int) -> None:
+    """SIGTERM to everything below `root`, where people at a terminal have made groups of their own.
+
+    A shell with job control is deaf to it, as it is to SIGTSTP: it is hung up on, and passes that on.
+    """
+    send([stat.pid for stat in below(root)], signal.SIGTERM)
+    if ignores(leader, signal.SIGTSTP):
+        send([leader], signal.SIGHUP)
+
+
+def ignores(pid: int, number: int) -> bool:
+    """Whether a process ignores a signal; False if it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")), "0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def stop_tree(root: int) -> None:
     """SIGSTOP to everything below `root`: nothing of it runs when this returns."""
     all_of(lambda: [stat.pid for stat in below(root)], signal.SIGSTOP)

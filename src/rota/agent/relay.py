@@ -122,6 +122,10 @@ class Relay:
             batch_size=_within(first.batch_size, SMALLEST, MOST_BATCH),
             checkpoint_step=_most(one.checkpoint_step for one in states),
             gradient_noise=next((o.gradient_noise for o in states if o.gradient_noise is not None), None),
+            gradient_s=_within(
+                max((o.gradient_s for o in states if o.gradient_s is not None), default=None), 0.0, MOST_S
+            ),
+            local_most=_within(first.local_most, SMALLEST, MOST_BATCH),
             at_s=_within(max(one.at_s for one in states), 0.0, LATEST_S) or 0.0,
         )
 

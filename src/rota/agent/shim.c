@@ -23,12 +23,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,10 +54,13 @@ typedef struct {
 typedef struct {
     int number, log, error_pipe, status;
     pid_t pid; /* 0 once it has ended */
-    double ended_s;
+    double ended_s, cpu_s;
+    long long peak_bytes;
     bool has_ended;
     int core_count, *cores;
     char **env;
+    char *output, *error; /* files of its user's choice; "" for none */
+    int ends[2];          /* what it gets as its output and error */
 } Rank;
 
 /* What is to be run. */
@@ -62,6 +71,8 @@ static uid_t uid;
 static gid_t gid, *groups;
 static int group_count, cgroup_count, rank_count;
 static char **cgroups;
+static long long log_limit, output_limit; /* bytes; 0 is no limit */
+static bool wants_terminal;               /* for its first process */
 static Rank *ranks;
 
 /* What has become of it. */
@@ -151,6 +162,9 @@ static long long oom_kills(void) {
     free(all);
     return count;
 }
+
+#include "terminal.h"
+#include "pump.h"
 
 /* -- JSON --------------------------------------------------------------------------------------- */
 
@@ -273,12 +287,30 @@ static void send_all(int number, int after) {
 
 static void kill_all(void) { send_all(SIGKILL, 0); }
 
-/* Until a child ends, or for `wait_s`. */
+/* Until a child ends, or for `wait_s`; what ranks write meanwhile goes where it belongs. */
 static void sleep_for(double wait_s) {
-    struct pollfd end = {child_ends, POLLIN, 0};
+    struct pollfd *all = room_for(pump_count + 3, sizeof *all);
+    if (unseen_size) wait_s = fmin(wait_s, VIEWER_S);
     int wait_ms = wait_s > 1e6 ? -1 : (int)(1000 * (wait_s > 0 ? wait_s : 0)) + 1;
     struct signalfd_siginfo ignored[16];
-    if (poll(&end, 1, wait_ms) > 0 && read(child_ends, ignored, sizeof ignored) < 0) return;
+    all[pump_count] = (struct pollfd){child_ends, POLLIN, 0};
+    all[pump_count + 1] = (struct pollfd){viewer, viewer_events(), 0};
+    all[pump_count + 2] = (struct pollfd){listener, POLLIN, 0};
+    for (int i = 0; i < pump_count; i++) {
+        short events = is_terminal(&pumps[i]) ? terminal_events() : POLLIN;
+        all[i] = (struct pollfd){events ? pumps[i].fd : -1, events, 0};
+    }
+    if (poll(all, pump_count + 3, wait_ms) > 0) {
+        for (int i = 0; i < pump_count; i++) {
+            if (all[i].revents & POLLOUT) type_on();
+            if (all[i].revents & ~POLLOUT) pump(&pumps[i]);
+        }
+        tend_viewer(all[pump_count + 1].revents, all[pump_count + 2].revents);
+        if (all[pump_count].revents && read(child_ends, ignored, sizeof ignored) < 0) wait_ms = 0;
+    } else {
+        show_on();
+    }
+    free(all);
 }
 
 static bool failed(const Rank *rank) {
@@ -288,12 +320,16 @@ static bool failed(const Rank *rank) {
 /* Bury who has ended; says whether a rank has just failed, or left by checkpoint. */
 static void reap(bool *has_failed, bool *has_left) {
     int status, first = -1;
+    struct rusage used;
     *has_failed = *has_left = false;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &used)) > 0;)
         for (Rank *rank = ranks; rank < ranks + rank_count; rank++) {
             if (rank->pid != pid) continue;
             rank->pid = 0, rank->status = status, rank->has_ended = true;
             rank->ended_s = seconds(CLOCK_REALTIME);
+            rank->cpu_s = used.ru_utime.tv_sec + used.ru_stime.tv_sec
+                          + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+            rank->peak_bytes = used.ru_maxrss * 1024LL;
             *has_left |= WIFEXITED(status) && WEXITSTATUS(status) == LEAVING;
             *has_failed |= failed(rank);
             if (failed(rank) && (first < 0 || rank->number < first)) first = rank->number;
@@ -357,7 +393,12 @@ static void read_plan(int fd) {
         rank->cores = room_for(rank->core_count, sizeof *rank->cores);
         for (int i = 0; i < rank->core_count; i++) rank->cores[i] = atoi(cores[i]);
         rank->env = list(&count);
+        rank->output = rank->error = "";
     }
+    if (plan_at >= plan_end) return; /* of an agent that knows no such thing */
+    log_limit = atoll(token()), output_limit = atoll(token());
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++) rank->output = token(), rank->error = token();
+    wants_terminal = plan_at < plan_end && number();
 }
 
 /* -- a rank begins ------------------------------------------------------------------------------ */
@@ -430,12 +471,11 @@ static void become(Rank *rank, int errors, pid_t shim, bool is_inside) {
     const char *step = "prepare";
     sigset_t none;
     sigemptyset(&none);
-    if (setpgid(0, process_group)) goto broken;
+    if (wants_terminal ? setsid() < 0 || ioctl(rank->ends[0], TIOCSCTTY, 0) : setpgid(0, process_group)) goto broken;
     for (int i = is_inside ? 1 : 0; i < cgroup_count; i++) write_file(cgroups[i], "0");
     write_file("/proc/self/oom_score_adj", "300"); /* memory runs out: rather a rank than the shim */
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(rank->log, 1) < 0 || dup2(rank->log, 2) < 0) goto broken;
-    if (nothing > 2) close(nothing);
+    int input = wants_terminal ? rank->ends[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input < 0 || dup2(input, 0) < 0 || dup2(rank->ends[0], 1) < 0 || dup2(rank->ends[1], 2) < 0) goto broken;
     if (limit_to(rank)) goto broken;
     if (switches_user && (setgroups(group_count, groups) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid)))
         goto broken;
@@ -490,10 +530,9 @@ static void check(Rank *rank) {
         if (!fault) fault = sentence;
         infrastructure |= is_ours;
     }
-    close(rank->log);
+    if (rank->ends[0] == rank->log) close(rank->log);
+    else close(rank->ends[0]), close(rank->ends[1]); /* its own are open in it */
 }
-
-/* -- the life of an attempt --------------------------------------------------------------------- */
 
 /* This machine is to blame: nothing of the attempt may go on. */
 static void give_up(const char *file, const char *why) {
@@ -501,6 +540,80 @@ static void give_up(const char *file, const char *why) {
     infrastructure = true;
     kill_all();
 }
+
+/* -- files of the user's choice ----------------------------------------------------------------- */
+
+/* Opened as the job's user, never through a link at its end; -1 with `errno` set. */
+static int open_theirs(const char *path) {
+    if (switches_user) setgroups(group_count, groups), setfsgid(gid), setfsuid(uid);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    int why = errno;
+    if (switches_user) setfsuid(geteuid()), setfsgid(getegid()), setgroups(0, NULL);
+    struct stat status;
+    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) {
+        close(fd);
+        fd = -1, why = EINVAL;
+    }
+    errno = why;
+    return fd;
+}
+
+/* Where what goes to `path` is written; one for all ranks that name the same. */
+static Sink *theirs(char *path) {
+    for (int i = 0; i < pump_count; i++)
+        if (pumps[i].sinks[1] && !strcmp(pumps[i].sinks[1]->path, path)) return pumps[i].sinks[1];
+    int fd = open_theirs(path);
+    return fd < 0 ? NULL : sink_of(path, fd, output_limit);
+}
+
+/* It cannot begin, by its user's fault: as if it had ended with 126. */
+static void refuse(Rank *rank, const char *path, int why) {
+    const char *reason = why == ELOOP ? "it is a link" : why == EINVAL ? "it is no ordinary file" : strerror(why);
+    fault = text("the output file '%s' cannot be written on this machine: %s", path, reason);
+    dprintf(rank->log, "rota: %s\n", fault);
+    rank->has_ended = true, rank->status = 126 << 8, rank->ended_s = seconds(CLOCK_REALTIME);
+    first_failed = rank->number;
+}
+
+static void pump_to(Pump one) {
+    fcntl(one.fd, F_SETFL, O_NONBLOCK);
+    if (!(pumps = realloc(pumps, (pump_count + 1) * sizeof *pumps))) abort();
+    pumps[pump_count++] = one;
+}
+
+/* A rank of which people are the other end. */
+static bool connect_terminal(Rank *rank) {
+    Pump one = {.sinks = {sink_of(NULL, rank->log, log_limit), *rank->output ? theirs(rank->output) : NULL}};
+    if (*rank->output && !one.sinks[1]) return refuse(rank, rank->output, errno), false;
+    rank->ends[0] = open_terminal(folder, switches_user, uid);
+    if (rank->ends[0] < 0) return give_up("its terminal", strerror(errno)), false;
+    rank->ends[1] = fcntl(rank->ends[0], F_DUPFD_CLOEXEC, 3), one.fd = terminal;
+    return pump_to(one), true;
+}
+
+/* What a rank gets as its output and error: its log, or pipes to us.  False if that is not to be had. */
+static bool connect_ends(Rank *rank) {
+    rank->ends[0] = rank->ends[1] = rank->log;
+    if (wants_terminal) return connect_terminal(rank);
+    if (!log_limit && !*rank->output && !*rank->error) return true;
+    Sink *log = sink_of(NULL, rank->log, log_limit);
+    char *paths[2] = {rank->output, *rank->error ? rank->error : rank->output};
+    for (int i = 0; i < 2; i++) {
+        if (i && !strcmp(paths[0], paths[1])) {
+            rank->ends[1] = fcntl(rank->ends[0], F_DUPFD_CLOEXEC, 3);
+            break;
+        }
+        int ends[2];
+        Pump one = {.sinks = {log, *paths[i] ? theirs(paths[i]) : NULL}};
+        if (*paths[i] && !one.sinks[1]) return refuse(rank, paths[i], errno), false;
+        if (pipe2(ends, O_CLOEXEC)) return give_up(NULL, strerror(errno)), false;
+        one.fd = ends[0], rank->ends[i] = ends[1];
+        pump_to(one);
+    }
+    return true;
+}
+
+/* -- the life of an attempt --------------------------------------------------------------------- */
 
 static void begin(Room *room) {
     if (exists(stop_path)) {
@@ -521,6 +634,8 @@ static void begin(Room *room) {
             return give_up(path, "no file of its own");
         if (switches_user && fchown(rank->log, uid, gid)) return give_up(path, strerror(errno));
     }
+    for (Rank *rank = ranks; rank < ranks + rank_count; rank++)
+        if (!connect_ends(rank)) return;
     crash_point("logs opened");
     pid_t shim = getpid();
     double started_s = seconds(CLOCK_REALTIME);
@@ -537,7 +652,7 @@ static void begin(Room *room) {
         close(ends[1]);
         rank->error_pipe = ends[0], rank->pid = pid;
         if (!process_group) process_group = pid;
-        setpgid(pid, process_group); /* it does so as well: whoever comes first is right */
+        if (!wants_terminal) setpgid(pid, process_group); /* it does so as well: whoever comes first is right */
         crash_point("rank started");
     }
     crash_point("ranks started");
@@ -617,7 +732,8 @@ static char *record(long long kills_before) {
         fprintf(out, "%s{\"rank\": %d, ", is_first ? "" : ", ", rank->number);
         if (WIFEXITED(rank->status)) fprintf(out, "\"code\": %d, \"signal\": null", WEXITSTATUS(rank->status));
         else fprintf(out, "\"code\": null, \"signal\": %d", WTERMSIG(rank->status));
-        fprintf(out, ", \"ended_s\": %.6f}", rank->ended_s);
+        fprintf(out, ", \"ended_s\": %.6f, \"cpu_s\": %.6f, \"peak_bytes\": %lld}", rank->ended_s, rank->cpu_s,
+                rank->peak_bytes);
         is_first = false;
     }
     if (first_failed < 0) fprintf(out, "], \"first\": null, \"error\": ");
@@ -716,6 +832,7 @@ int main(int count, char **words) {
     begin(&started);
     watch();
     clear();
+    drain();
     crash_point("all ended");
     if (!fill(&ended, record(kills_before))) return 1;
     crash_point("exit renamed");

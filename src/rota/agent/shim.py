@@ -21,6 +21,7 @@ import select
 import signal
 import stat
 import sys
+import termios
 import time
 import warnings  # noqa: F401  exec by PATH imports it, when the user may no longer read the library
 
@@ -40,6 +41,9 @@ SMALLEST_DISK = 1 << 20  # bytes; below this a log could not even hold the error
 OOM_SCORE = ("/proc/self/oom_score_adj", "300")  # memory runs out: rather a rank than the shim or the agent
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+PIECE, MOST_TAIL = 1 << 16, 1 << 16  # bytes: read at once; kept of the end of what has no room
+MOST_RECENT, MOST_SAID = 1 << 15, 1 << 14  # bytes of a terminal: kept for viewers; of a message
+VIEWER_S, LAST_WORDS_S = 10.0, 2.0  # a viewer that takes nothing for so long is let go; so at the end
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -126,6 +130,10 @@ class AttemptKeeper:
         self.group = 0
         self.first: int | None = None  # the rank that failed first
         self.error, self.infrastructure = "", False  # why it could not be started, and whose fault that is
+        self.pumps: dict[int, list[Sink]] = {}  # pipe of a rank -> where it goes
+        self.files: dict[str, Sink] = {}
+        self.done: list[Sink] = []
+        self.terminal: Terminal | None = None  # of the first rank, if the job has one
         self.oom_kills = oom_kills()
         self.wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -144,6 +152,7 @@ class AttemptKeeper:
             self.kill()
         self.watch()
         self.clear()
+        self.drain()
         return {
             "version": 1,
             "ended_s": time.time(),
@@ -164,17 +173,22 @@ class AttemptKeeper:
         if disk.f_blocks and disk.f_bavail * disk.f_frsize < SMALLEST_DISK:
             raise OSError(errno.ENOSPC, "the disk is full", f"{self.folder}/logs")
         logs = [self.log(rank["rank"]) for rank in self.launch["ranks"]]
+        ends = [self.connect(rank, log) for rank, log in zip(self.launch["ranks"], logs, strict=True)]
+        if self.error:
+            return
         crash_point("logs opened")
         shim, started_s, errors = os.getpid(), time.time(), []
         self.launch["env"]["ROTA_STARTED_S"] = f"{started_s:.6f}"
-        for rank, log in zip(self.launch["ranks"], logs, strict=True):
+        for rank, log, (out, err) in zip(self.launch["ranks"], logs, ends, strict=True):
             error, theirs = os.pipe2(os.O_CLOEXEC)
             pid = os.fork()
             if not pid:
-                become(self.launch, rank, log, theirs, self.group, shim)
-            os.close(theirs)
+                become(self.launch, rank, (out, err), theirs, self.group, shim)
+            for end in {theirs, out, err} - {log}:
+                os.close(end)
             self.group = self.group or pid
-            quietly(os.setpgid, pid, self.group)  # it does so as well: whoever comes first is right
+            if self.terminal is None:
+                quietly(os.setpgid, pid, self.group)  # it does so as well: whoever comes first is right
             self.pids[pid] = rank["rank"]
             errors.append((rank["rank"], log, error))
             crash_point("rank started")
@@ -208,7 +222,75 @@ class AttemptKeeper:
             os.write(log, f"rota: {sentence}\n".encode())
             self.error = self.error or sentence
             self.infrastructure |= not code
-        os.close(log)
+        if not self.pumps:
+            os.close(log)
+
+    def connect(self, rank: Json, log: int) -> tuple[int, int]:
+        """What a rank gets as its output and error: its log, or pipes to us."""
+        most, output = self.launch.get("log_limit", 0), rank.get("output", "")
+        error, has_terminal = rank.get("error", "") or output, self.launch.get("terminal", False)
+        if not (most or output or error or has_terminal) or self.error:
+            return log, log
+        kept, ends = Sink(log, most), []
+        for path in [output] if has_terminal else dict.fromkeys((output, error)):
+            try:
+                sinks = [kept, self.theirs(path)] if path else [kept]
+            except OSError as problem:
+                reasons = {errno.ELOOP: "it is a link", errno.EINVAL: "it is no ordinary file"}
+                why = reasons.get(problem.errno or 0, problem.strerror)
+                self.error = f"the output file {path!r} cannot be written on this machine: {why}"
+                os.write(log, f"rota: {self.error}\n".encode())
+                used = {"cpu_s": 0.0, "peak_bytes": 0}
+                end = {"rank": rank["rank"], "code": 126, "signal": None, "ended_s": time.time(), **used}
+                self.ends[rank["rank"]], self.first = end, rank["rank"]
+                return log, log
+            if has_terminal:
+                self.terminal = Terminal(self.folder, self.launch["user"])
+                mine, their = self.terminal.fd, self.terminal.theirs
+            else:
+                mine, their = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(mine, False)
+            self.pumps[mine] = sinks
+            ends.append(their)
+        return ends[0], ends[-1]
+
+    def theirs(self, path: str) -> Sink:
+        """Where what goes to a file of the user's choice is written; one for all ranks that name the same."""
+        if path not in self.files:
+            self.files[path] = Sink(open_as(self.launch["user"], path), self.launch.get("output_limit", 0))
+        return self.files[path]
+
+    def pump(self, fd: int) -> bool:
+        """Pass on what is there now; False once nothing will come any more."""
+        try:
+            piece = os.read(fd, PIECE)
+        except BlockingIOError:
+            return True
+        except OSError:  # of a terminal: nobody has the other end any more
+            piece = b""
+        for sink in self.pumps[fd]:
+            sink.put(piece)
+        if self.terminal is not None:
+            self.terminal.show(piece)
+        if not piece:
+            os.close(fd)
+            if self.terminal is not None:
+                self.terminal.fd, self.terminal.typed = -1, b""
+            self.done += self.pumps.pop(fd)
+        return bool(piece)
+
+    def drain(self) -> None:
+        """All are gone: what they wrote last."""
+        for fd in list(self.pumps):
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            while poll.poll(0) and self.pump(fd):
+                if self.terminal is not None:
+                    self.terminal.last_words()
+        if self.terminal is not None:
+            self.terminal.last_words()
+        for sink in (*self.done, *(sink for sinks in self.pumps.values() for sink in sinks)):
+            sink.finish()  # twice is as once
 
     def watch(self) -> None:
         """Until every rank has ended: one that fails takes the others along."""
@@ -230,16 +312,30 @@ class AttemptKeeper:
                 kill_s = now + 0.1  # again, for those that were born meanwhile
 
     def sleep(self, wait_s: float) -> None:
-        """Until a child ends, or for `wait_s`."""
-        poll = select.poll()
-        poll.register(self.wake[0], select.POLLIN)
-        if poll.poll(None if wait_s == float("inf") else 1000 * max(0.0, wait_s) + 1):
-            os.read(self.wake[0], 4096)
+        """Until a child ends, or for `wait_s`; what ranks write meanwhile goes where it belongs."""
+        poll, shown = select.poll(), self.terminal
+        for fd in (self.wake[0], *self.pumps):
+            poll.register(fd, select.POLLIN)
+        if shown is not None:
+            shown.ask(poll)
+            wait_s = min(wait_s, VIEWER_S if shown.unseen else wait_s)
+        for fd, events in poll.poll(None if wait_s == float("inf") else 1000 * max(0.0, wait_s) + 1):
+            if shown is not None and fd == shown.fd and events & select.POLLOUT:
+                shown.type_on()
+            if fd in self.pumps:
+                if events & ~select.POLLOUT:
+                    self.pump(fd)
+            elif fd == self.wake[0]:
+                os.read(fd, 4096)
+            elif shown is not None:
+                shown.tend(fd)
+        if shown is not None:
+            shown.show_on()
 
     def reap(self) -> list[Json]:
         """The ranks that have ended since; orphans are buried without a word."""
         ended: dict[int, Json] = {}
-        for pid, status in iter(reap_one, None):
+        for pid, status, used in iter(reap_one, None):
             if pid not in self.pids:
                 continue
             rank, code = self.pids.pop(pid), os.waitstatus_to_exitcode(status)
@@ -248,6 +344,8 @@ class AttemptKeeper:
                 "code": code if code >= 0 else None,
                 "signal": -code if code < 0 else None,
                 "ended_s": time.time(),
+                "cpu_s": used.ru_utime + used.ru_stime,
+                "peak_bytes": 1024 * used.ru_maxrss,
             }
         self.ends |= ended
         if self.first is None:
@@ -278,18 +376,203 @@ class AttemptKeeper:
             quietly(os.kill, pid, signal.SIGKILL)
 
 
-def become(launch: Json, rank: Json, log: int, pipe: int, group: int, shim: int) -> None:
+class Sink:
+    """A file that takes what ranks write: its beginning and its end where it may not take all."""
+
+    def __init__(self, fd: int, limit: int) -> None:
+        self.fd, self.limit, self.dropped, self.tail = fd, limit, 0, b""
+        self.tail_size = min(limit // 4, MOST_TAIL)
+        self.room = max(0, limit - self.tail_size - os.fstat(fd).st_size) if limit else None
+
+    def put(self, data: bytes) -> None:
+        """The next piece."""
+        head = data if self.room is None else data[: self.room]
+        self.write(head)
+        if self.room is not None:
+            self.room -= len(head)
+            self.dropped += len(data) - len(head)
+            self.tail = (self.tail + data[len(head) :])[-self.tail_size :] if self.tail_size else b""
+
+    def write(self, data: bytes) -> None:
+        """As much as the disk takes: the program goes on where it is full."""
+        try:
+            while data:
+                data = data[os.write(self.fd, data) :]
+        except OSError:
+            self.dropped += len(data)
+
+    def finish(self) -> None:
+        """Nothing more comes: say how much is missing, and write the end of it."""
+        missing = self.dropped - len(self.tail)
+        if missing > 0:
+            said = f"\nrota: {missing} bytes are left out here: this file may have {self.limit}\n"
+            self.write(said.encode())
+        self.write(self.tail)
+        self.tail, self.dropped = b"", 0
+
+
+class Terminal:
+    """The pseudo-terminal of a job's first rank, and whoever looks in; `terminal.h` says how they talk."""
+
+    def __init__(self, folder: str, user: Json | None) -> None:
+        import socket  # few jobs need it
+
+        self.recent, self.typed, self.unseen, self.printed = b"", b"", b"", 0
+        self.viewer: Any = None
+        self.taken_s = 0.0  # when the viewer last took something
+        self.fd, self.theirs = os.openpty()
+        os.set_blocking(self.fd, False)
+        os.fchmod(self.theirs, 0o600)
+        if user:
+            os.fchown(self.theirs, user["uid"], -1)
+        mode = termios.tcgetattr(self.theirs)
+        mode[0] |= 0o40000  # IUTF8, which Python has no name for
+        termios.tcsetattr(self.theirs, termios.TCSANOW, mode)
+        termios.tcsetwinsize(self.theirs, (24, 80))
+        above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.setblocking(False)
+        mask = os.umask(0o177)  # ours alone, also where its user may enter the folder
+        try:
+            self.listener.bind(f"/proc/self/fd/{above}/terminal.sock")
+            self.listener.listen(4)
+        finally:
+            os.umask(mask)
+            os.close(above)
+
+    def ask(self, poll: select.poll) -> None:
+        """Wait for what can be done now: the program waits for its viewer, and the other way round."""
+        events = (0 if self.unseen else select.POLLIN) | (select.POLLOUT if self.typed else 0)
+        if self.fd >= 0 and events:
+            poll.modify(self.fd, events)
+        elif self.fd >= 0:
+            poll.unregister(self.fd)
+        poll.register(self.listener, select.POLLIN)
+        if self.viewer is not None:
+            inward = 0 if self.typed else select.POLLIN
+            poll.register(self.viewer, inward | (select.POLLOUT if self.unseen else 0))
+
+    def show(self, data: bytes) -> None:
+        """The program has printed something."""
+        self.recent, self.printed = (self.recent + data)[-MOST_RECENT:], self.printed + len(data)
+        if self.viewer is not None:
+            self.taken_s = self.taken_s if self.unseen else time.monotonic()
+            self.unseen += data
+            self.show_on()
+
+    def show_on(self) -> None:
+        """As much as the viewer takes; one that takes nothing is let go."""
+        try:
+            while self.viewer is not None and self.unseen:
+                self.unseen = self.unseen[self.viewer.send(self.unseen[:MOST_SAID]) :]
+                self.taken_s = time.monotonic()
+        except (BlockingIOError, InterruptedError):
+            if time.monotonic() - self.taken_s > VIEWER_S:
+                self.drop()
+        except OSError:
+            self.drop()
+
+    def drop(self) -> None:
+        """Nobody looks in any more."""
+        if self.viewer is not None:
+            self.viewer.close()
+        self.viewer, self.unseen, self.typed = None, b"", b""
+
+    def tend(self, fd: int) -> None:
+        """Somebody comes, or says something."""
+        if fd == self.listener.fileno():
+            try:
+                newest, _ = self.listener.accept()
+            except OSError:
+                return
+            self.drop()
+            newest.setblocking(False)
+            self.viewer = newest
+        elif self.viewer is not None and fd == self.viewer.fileno():
+            try:
+                said = self.viewer.recv(MOST_SAID)
+            except BlockingIOError:
+                return
+            except OSError:
+                said = b""
+            self.hear(said[:1], said[1:])
+
+    def hear(self, what: bytes, said: bytes) -> None:
+        """What the viewer says; nothing if it has gone."""
+        if not what:
+            self.drop()
+        elif what == b"V":
+            start, place = self.printed - len(self.recent), int(said)
+            place = place if start <= place <= self.printed else start
+            self.unseen, self.taken_s = self.recent[place - start :], time.monotonic()
+            try:
+                self.viewer.send(b"%d" % place)
+            except OSError:
+                self.drop()
+        elif what == b"W":
+            rows, columns = map(int, said.split())
+            if self.fd >= 0:
+                termios.tcsetwinsize(self.fd, (rows, columns))
+        elif what == b"D":
+            self.typed = said
+            self.type_on()
+
+    def type_on(self) -> None:
+        """As much as the program's terminal takes."""
+        try:
+            self.typed = self.typed[os.write(self.fd, self.typed) :] if self.typed else b""
+        except BlockingIOError:
+            return
+        except OSError:
+            self.typed = b""
+
+    def last_words(self) -> None:
+        """Whoever looks in at the end gets the last of it, unless that takes too long."""
+        until_s = time.monotonic() + LAST_WORDS_S
+        while self.viewer is not None and self.unseen and time.monotonic() < until_s:
+            select.select((), (self.viewer,), (), 0.1)
+            self.show_on()
+
+
+def open_as(user: Json | None, path: str) -> int:
+    """Open a file for appending as the job's user, never through a link at its end; raises OSError."""
+    flags = (
+        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    )
+    if user:
+        os.setgroups(user["groups"])
+        libc.setfsgid(user["gid"])
+        libc.setfsuid(user["uid"])
+    try:
+        fd = os.open(path, flags, 0o644)
+    finally:
+        if user:
+            libc.setfsuid(os.geteuid())
+            libc.setfsgid(os.getegid())
+            os.setgroups([])
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "no ordinary file", path)
+    return fd
+
+
+def become(launch: Json, rank: Json, ends: tuple[int, int], pipe: int, group: int, shim: int) -> None:
     """In the child: turn into the rank, or tell the pipe `STEP ERRNO` and die."""
     step = "prepare"
     try:
-        os.setpgid(0, group)
+        if has_terminal := launch.get("terminal", False):
+            os.setsid()
+            fcntl.ioctl(ends[0], termios.TIOCSCTTY, 0)
+        else:
+            os.setpgid(0, group)
         for path, text in (*((path, "0") for path in launch["cgroups"]), OOM_SCORE):
             try:
                 with open(path, "w") as stream:
                     stream.write(text)
             except OSError:  # a help where the machine allows it, never needed
                 continue
-        for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
+        keys = ends[0] if has_terminal else os.open(os.devnull, os.O_RDONLY)
+        for target, source in enumerate((keys, *ends)):
             os.dup2(source, target)
         if rank["cores"]:
             os.sched_setaffinity(0, rank["cores"])
@@ -333,13 +616,13 @@ def blame(launch: Json, step: str, number: int) -> tuple[bool, str]:
     return True, sentences.get(number, f"{name!r} cannot be run: {why}")
 
 
-def reap_one() -> tuple[int, int] | None:
-    """One child that has ended, with its status."""
+def reap_one() -> tuple[int, int, Any] | None:
+    """One child that has ended, with its status and what it and those it waited for have used."""
     try:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, used = os.wait4(-1, os.WNOHANG)
     except ChildProcessError:
         return None
-    return (pid, status) if pid else None
+    return (pid, status, used) if pid else None
 
 
 def has_children() -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.agent.cgroups import Cgroups, group_name
+from rota.agent.flushing import Flusher
 from rota.agent.folder import LAUNCH, NOTICE, PLACE, STOP, SUSPEND, AgentFolder
 from rota.agent.launching import (
     User,
@@ -51,6 +52,7 @@ class Supervisor:
         self.cgroups = Cgroups.probe()
         self._lock = threading.RLock()
         self._alarm = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._flusher = Flusher()
         self._woken = False
         self._watches: dict[tuple[int, int], AttemptWatch] = {}
         self._changed: dict[tuple[int, int], Live] = {}
@@ -101,7 +103,7 @@ class Supervisor:
                 crash_point("folder made")
                 live.cgroup = self.cgroups.make(group_name(folder.path))
                 form = launch_form(part, self.home, cores=cores, cuda=cuda, port=port, cgroup=live.cgroup)
-                folder.write_new(LAUNCH, form)
+                self._flusher.soon(folder.write_new(LAUNCH, form), folder.path)
                 crash_point("launch written")
                 watch.spawn(form)
                 crash_point("shim spawned")
@@ -209,6 +211,11 @@ class Supervisor:
                     else:
                         fds[fd].event(fd)
 
+    def settle(self) -> None:
+        """What has changed until now is known: `wait` need not return for it."""
+        with self._lock:
+            self._changed = {}
+
     def wake(self) -> None:
         """Make a `wait` in another thread return now, or the next one if there is none."""
         self._woken = True
@@ -216,6 +223,7 @@ class Supervisor:
 
     def close(self) -> None:
         """Let go of all descriptors; the attempts run on."""
+        self._flusher.close()
         with self._lock:
             for watch in self._watches.values():
                 watch.close()

@@ -17,7 +17,7 @@ from rota.agent.folder import EXIT, LAUNCH, LOCK, NOTICE, PLACE, RANKS, SHIM, SH
 from rota.agent.identity import ProcessIdentity, boot_id
 from rota.agent.launching import Child, spawn
 from rota.agent.live import Live
-from rota.agent.processes import below, continue_tree, kill_tree, send, send_group, stop_tree
+from rota.agent.processes import below, continue_tree, kill_tree, send, stop_tree, terminate
 from rota.agent.stopping import StopPlan
 from rota.agent.strays import kill_strays
 from rota.crash import crash_point
@@ -201,7 +201,7 @@ class AttemptWatch:
         here = set(os.listdir(folder))
         if LAUNCH in here and EXIT not in here:
             self.live.folder.write(EXIT, verdict(self.live.since_s, self.live.why))
-        rooms = [name for name in here if name.endswith(".room")]
+        rooms = [name for name in here if name.endswith((".room", ".sock"))]
         for name in (LAUNCH, STOP, SUSPEND, PLACE, NOTICE, *rooms):
             if name in here:
                 os.unlink(folder / name)
@@ -342,7 +342,7 @@ class AttemptWatch:
             plan = self._done(replace(plan, noticed=True))
         if now_s >= plan.terminate_s and not plan.terminated:
             self._mark()
-            send_group(live.pgid, signal.SIGTERM)
+            terminate(live.shim.pid, live.pgid, live.part.terminal)
             self._rouse()
             plan = self._done(replace(plan, terminated=True))
         return max(0.0, plan.next_s - now_s)

@@ -32,6 +32,7 @@ from rota.reports.window import Window, parse_window
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_policies
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
+from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
 from rota.traces.elastic import Sizes, make_elastic, parse_sizes
 from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.costs import Costs
@@ -39,7 +40,8 @@ from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.run import Setting
-from rota.worlds.simulated.semantics import Semantics
+from rota.worlds.simulated.semantics import Semantics, Work
+from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import SpeedModel
 
@@ -64,11 +66,15 @@ def simulate(
     costs: str | Costs | None = None,
     faults: str | Sequence[Fault] = (),
     elastic: str | Sizes | None = None,
+    deadlines: str | DrawnDeadlines | None = None,
     failures: bool = True,
-    retries: int | None = None,
+    retries: int | str | None = None,
     throughput: str | PathLike[str] | None = None,
     scaling: str | PathLike[str] | None = None,
     goodput: str | PathLike[str] | None = None,
+    regimes: str | PathLike[str] | None = None,
+    step_times: str | PathLike[str] | None = None,
+    epochs: str | PathLike[str] | None = None,
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
     service_history: str | PathLike[str] | None = None,
@@ -93,12 +99,19 @@ def simulate(
     costs        such as `start=20s,restore=30s+1s/gpu,checkpoint_every=30m`, or `Costs` (`measured_costs`)
     faults       nodes lost and repaired: `mtbf=30d,repair=4h` (per node), or a list
     elastic      `1:64`, `1:64:pow2`: sizes that jobs of one size can run on as well (`rota.traces.elastic`)
+    deadlines    `0.5:1.5`: factors of its duration between which the deadline of a job without one is drawn;
+                 `0.5:1.5:30%` for a part of the jobs (`rota.traces.deadlines`)
     failures     replay the failing attempts the trace recorded; False leaves them out
-    retries      failing attempts after which a job is given up; None tries as often as the trace did
+    retries      failing attempts after which a job is given up, or "adaptive": by what they fail of; None
+                 tries as often as the trace did
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
     scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`: numbers between two that were
                  measured are interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
+    regimes      batch sizes that jobs go through: a CSV file (`knowledge.regimes_file`), or `shockwave` for
+                 the modes of its traces; needs `throughput` with a row for each batch size
+    step_times   seconds of a step by how the GPUs lie, with `epochs`, the progress by batch size: what was
+                 measured of a few workloads (`knowledge.step_tables_file`); `FILE,yolov3=8` limits a batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
     can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
     observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
@@ -120,15 +133,31 @@ def simulate(
     whole = trace if isinstance(trace, Trace) else read(_path(trace), format)
     if elastic is not None:
         whole = make_elastic(whole, parse_sizes(elastic) if isinstance(elastic, str) else elastic)
+    if deadlines is not None:
+        drawn = parse_deadlines(deadlines) if isinstance(deadlines, str) else deadlines
+        whole = with_deadlines(whole, drawn, seed)
     own = parse_policy(site_policy or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
     where = _cluster(cluster, whole)
     whole, elsewhere = on_cluster(whole, where)
     _check_window(window, whole)
     history = whole if failures else replace(whole, truth=replace(whole.truth, failures={}))
-    speed = speed or make_speed(history, where, throughput, goodput, slowdowns, pairs, scaling)
+    rules = semantics_named(semantics) if isinstance(semantics, str) else semantics
+    speed = speed or make_speed(
+        history,
+        where,
+        throughput,
+        goodput,
+        slowdowns,
+        pairs,
+        scaling,
+        regimes,
+        step_times,
+        epochs,
+        whole_steps=rules.work is Work.WHOLE_STEPS,
+    )
     history = measured_only(history, speed)
     setting = make_setting(
-        semantics=semantics,
+        semantics=rules,
         costs=costs,
         knowledge=knowledge,
         service_history=service_history,
@@ -142,9 +171,11 @@ def simulate(
     if shows_observed and str(own) not in map(str, specs):
         runs.append((own, _as_the_site(setting, whole)))
     each = _seeds(seed, seeds)
-    own_copy = _copy if len(runs) * len(each) > 1 else _as_it_is
+    only = len(runs) == len(each) == 1
     tasks = [
-        Task(own_copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one)))
+        Task(
+            spec if only else _copy(spec), replace(of, seed=one, faults=_faults(faults, history, where, one))
+        )
         for spec, of in runs
         for one in each
     ]
@@ -174,13 +205,8 @@ def simulate(
     )
 
 
-def _as_it_is(policy: PolicySpec | Policy) -> PolicySpec | Policy:
-    """The only run needs no copy, which a policy with compiled parts would not bear."""
-    return policy
-
-
 def _copy(policy: PolicySpec | Policy) -> PolicySpec | Policy:
-    """A copy for one run, since an instance may keep caches of it."""
+    """A copy for one run of several, since an instance may keep caches of it."""
     try:
         return deepcopy(policy)
     except TypeError:

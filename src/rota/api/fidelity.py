@@ -4,12 +4,23 @@ name: tiresias-itp06-dlas-gpu
 reference: Tiresias simulator                    # whose results these are, in words
 trace: workloads/itp06.csv.gz                    # relative paths start at the data directory
 format: tiresias                                 # as `rota trace formats` lists them; found if left out
+where: {load: "1.0", workload: workload-6}       # only rows with these cells; all if left out
+elastic: 1:64,ncf=1:1                            # sizes on which its jobs can run, as `--elastic`
+first: 40                                        # so many of its jobs, the earliest; all if left out
 cluster: 16x8                                    # or, instead of it, `virtual_clusters: vc_config.csv`
+cpus: 24                                         # of each node, no limit if left out; `memory_gib` as well
 policy: tiresias:mode=artifact
 semantics: tiresias                              # a preset of timing rules; exact if left out
 throughputs: inputs/throughputs.csv.gz           # only for jobs that state iterations: rates by GPU type
 scaling: inputs/throughputs.csv.gz:v100         # or by number of GPUs alone, on one type
 goodputs: inputs/goodputs.json.gz                # or by profiles of jobs that choose their batch
+step_times: inputs/step_times.csv.gz             # or by what was measured of them, with `epochs`
+epochs: inputs/epochs.csv.gz
+seeds: 3                                         # runs, of which each job's mean counts; 1 if left out
+tuned: sia                                       # jobs choose their batch by what they measure of themselves
+slower: {cifar10: 1.8}                           # how many times longer some take than was measured
+hosts: inputs/profiles.json.gz                   # speeds by cores, as Synergy's simulator takes its profiles
+regimes: shockwave                               # batch sizes that change as the modes of the trace say
 knowledge: {duration: user}                      # sources by kind, as `--knowledge`; the truth if left out
 service_history: {file: samples.csv, column: x}  # only for policies that need it
 costs: preempt=40s|9:60s                         # as `--costs`; nothing costs anything if left out
@@ -19,6 +30,7 @@ results:
   job: job                                       # column with the name of the job in the trace
   jct: jct                                       # its completion time, or `submit` and `finish` instead
   unit_s: 1                                      # seconds in one unit of these columns
+  where: {workload: workload-6}                  # only rows with these cells
 tolerance: {equal_share: 0.99, mean_within: 0.01}
 note: where a known difference comes from
 """
@@ -26,6 +38,7 @@ note: where a known difference comes from
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,8 +49,9 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rota.api.setting import make_speed, parse_knowledge
+from rota.api.setting import make_speed, measured_only, parse_knowledge
 from rota.errors import InputError
+from rota.knowledge.hosts_file import on_a_line, read_hosts
 from rota.knowledge.service import ServiceSamples
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.columns import read_only
@@ -46,10 +60,15 @@ from rota.model.trace import Trace
 from rota.reports.fidelity import CaseResult, Tolerance, compare_times
 from rota.scheduler.policy import parse_policy
 from rota.traces import read
+from rota.traces.elastic import make_elastic, parse_sizes
 from rota.traces.lucid import read_vcs
+from rota.traces.registry import find
+from rota.traces.source import TraceSource
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
-from rota.worlds.simulated.semantics import semantics
+from rota.worlds.simulated.semantics import Work, semantics
+from rota.worlds.simulated.slowdowns import Slowdowns
+from rota.worlds.simulated.speed_tuned import Tuning
 
 
 class _Strict(BaseModel):
@@ -73,6 +92,7 @@ class _Results(_Strict):
     submit: str | None = None
     finish: str | None = None
     unit_s: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    where: dict[str, str] = {}
 
 
 class _Tolerance(_Strict):
@@ -85,7 +105,12 @@ class _Case(_Strict):
     reference: str
     trace: str
     format: str | None = None
+    where: dict[str, str] = {}
+    elastic: str | None = None
+    first: int | None = Field(default=None, gt=0)
     cluster: str | None = None
+    cpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    memory_gib: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     virtual_clusters: str | None = None
     policy: str
     semantics: str = "exact"
@@ -94,8 +119,15 @@ class _Case(_Strict):
     throughputs: str | None = None
     scaling: str | None = None
     goodputs: str | None = None
+    step_times: str | None = None
+    epochs: str | None = None
+    tuned: str | None = Field(default=None, pattern="^(pollux|sia)$")
+    slower: dict[str, float] = {}
+    hosts: str | None = None
+    regimes: str | None = None
     knowledge: dict[str, str] = {}
     service_history: _Samples | None = None
+    seeds: int = Field(default=1, gt=0)
     results: _Results
     tolerance: _Tolerance = _Tolerance()
     note: str = ""
@@ -116,6 +148,29 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
     Raises InputError naming the case file and the field that is wrong, or the file that is missing.
     """
     case, data = _load(Path(path)), Path(data_dir)
+    theirs = _their_times(case.results, data)
+    records = _replay(case, Path(path), data)
+    times = compare_times(_mean_times(records), theirs, str(data / case.results.file))
+    return CaseResult(
+        name=case.name,
+        reference=case.reference,
+        workload=case.trace,
+        cluster=case.cluster or str(records[0].provenance["cluster"]),
+        policy=case.policy,
+        engine_seconds=sum(record.engine_seconds for record in records),
+        tolerance=Tolerance(case.tolerance.equal_share, case.tolerance.mean_within),
+        note=case.note,
+        **vars(times),
+    )
+
+
+def replay_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".") -> Record:
+    """What comes of the case in the file `path`, with its first seed, compared with nothing."""
+    return _replay(_load(Path(path)), Path(path), Path(data_dir))[0]
+
+
+def _replay(case: _Case, path: Path, data: Path) -> list[Record]:
+    """One run for each seed."""
     try:
         spec, cluster, rules, costs, knowledge = (
             parse_policy(case.policy),
@@ -126,38 +181,74 @@ def run_case(path: str | os.PathLike[str], data_dir: str | os.PathLike[str] = ".
         )
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
-    theirs = _their_times(case.results, data)
-    trace = _arriving(read(data / case.trace, case.format).by_submission(), case.arrivals)
+    trace = _rows_of(data / case.trace, case).by_submission()
+    trace = _arriving(trace.take(np.arange(len(trace))[: case.first]), case.arrivals)
+    if case.elastic is not None:
+        trace = make_elastic(trace, parse_sizes(case.elastic))
     providers = []
     if case.service_history:
         samples = case.service_history
         providers.append(ServiceSamples.read(data / samples.file, samples.column))
-    tables = (case.throughputs, case.goodputs, case.scaling)
-    throughputs, goodputs, scaling = (None if name is None else str(data / name) for name in tables)
+    tables = (case.throughputs, case.goodputs, case.scaling, case.step_times, case.epochs)
+    throughputs, goodputs, scaling, step_times, epochs = (
+        None if name is None else str(data / name) for name in tables
+    )
+    # Of the profiles Synergy's simulator takes the best demand, and a straight line to it.
+    hosts = None if case.hosts is None else Slowdowns(hosts=on_a_line(read_hosts(data / case.hosts)))
+
+    def played(seed: int) -> Record:
+        """One run: what jobs learn in it stays in it."""
+        speed = make_speed(
+            trace,
+            cluster,
+            throughputs,
+            goodputs,
+            hosts,
+            scaling=scaling,
+            regimes=case.regimes,
+            step_times=step_times,
+            epochs=epochs,
+            whole_steps=rules.work is Work.WHOLE_STEPS,
+            tuned=None if case.tuned is None else Tuning(case.tuned),
+            slower=case.slower,
+        )
+        setting = Setting(rules, costs, speed, knowledge, providers, seed=seed)
+        return run(spec, measured_only(trace, speed), cluster, setting)
+
     try:
-        speed = make_speed(trace, cluster, throughputs, goodputs, scaling=scaling)
+        return [played(seed) for seed in range(case.seeds)]
     except InputError as error:
         raise InputError.at(str(error), file=path) from None
-    setting = Setting(semantics=rules, costs=costs, knowledge=knowledge, providers=providers, speed=speed)
-    record = run(spec, trace, cluster, setting)
-    times = compare_times(_our_times(record), theirs, str(data / case.results.file))
-    return CaseResult(
-        name=case.name,
-        reference=case.reference,
-        workload=case.trace,
-        cluster=case.cluster or cluster.describe(),
-        policy=case.policy,
-        engine_seconds=record.engine_seconds,
-        tolerance=Tolerance(case.tolerance.equal_share, case.tolerance.mean_within),
-        note=case.note,
-        **vars(times),
-    )
 
 
 def _cluster(case: _Case, data: Path) -> Cluster:
     if case.virtual_clusters is not None:
         return read_vcs(data / case.virtual_clusters)
-    return parse_cluster(str(case.cluster))
+    cluster = parse_cluster(str(case.cluster))
+    cpus, memory_gib = np.full(cluster.nodes, case.cpus), np.full(cluster.nodes, case.memory_gib)
+    return replace(cluster, node_cpus=read_only(cpus), node_memory_gib=read_only(memory_gib))
+
+
+def _rows_of(path: Path, case: _Case) -> Trace:
+    """The trace; of a table of several workloads those rows that the case names."""
+    if not case.where:
+        return read(path, case.format)
+    frame = _picked(_read_csv(path), case.where, path)
+    source = TraceSource(str(path), frame.write_csv().encode())
+    return find(source, case.format).read(source)
+
+
+def _picked(frame: pl.DataFrame, where: Mapping[str, str], path: Path) -> pl.DataFrame:
+    """The rows with these cells."""
+    for name, cell in where.items():
+        if name not in frame.columns:
+            raise InputError.at(
+                "is not there", file=path, row=1, field=name, expected=", ".join(frame.columns)
+            )
+        frame = frame.filter(pl.col(name) == cell)
+        if not frame.height:
+            raise InputError.at(f"no row has {cell!r} there", file=path, field=name, expected="a cell of it")
+    return frame
 
 
 def _arriving(trace: Trace, arrivals: _Arrivals | None) -> Trace:
@@ -166,6 +257,15 @@ def _arriving(trace: Trace, arrivals: _Arrivals | None) -> Trace:
         return trace
     submit_s = np.arange(len(trace)) // arrivals.jobs * arrivals.every_s
     return replace(trace, jobs=replace(trace.jobs, submit_s=read_only(submit_s)))
+
+
+def _mean_times(records: Sequence[Record]) -> pl.DataFrame:
+    """Completion time of each job, the mean of all runs; null if it did not complete in each."""
+    if len(records) == 1:
+        return _our_times(records[0])
+    times = pl.concat([_our_times(record) for record in records])
+    mean = pl.when(pl.col("jct_s").null_count() == 0).then(pl.col("jct_s").mean()).alias("jct_s")
+    return times.group_by("job_id", maintain_order=True).agg(mean)
 
 
 def _our_times(record: Record) -> pl.DataFrame:
@@ -178,7 +278,7 @@ def _our_times(record: Record) -> pl.DataFrame:
 def _their_times(results: _Results, data: Path) -> pl.DataFrame:
     """The same from the authors' results."""
     file = data / results.file
-    frame = _read_csv(file)
+    frame = _picked(_read_csv(file), results.where, file)
     wanted = [results.job, *filter(None, (results.jct, results.submit, results.finish))]
     missing = next((name for name in wanted if name not in frame.columns), None)
     if missing is not None:

@@ -9,23 +9,31 @@ from pathlib import Path
 
 from rota.api.slowing import check_workloads, parse_slowdowns, with_pairs
 from rota.errors import InputError
+from rota.knowledge.adaptation import courses_of
 from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.needs import Knowledge, Provenance
+from rota.knowledge.regimes import Course
+from rota.knowledge.regimes_file import read_regimes
 from rota.knowledge.registry import Where, parse_sources, source_of
 from rota.knowledge.scaling import ScalingCurves
+from rota.knowledge.step_tables_file import read_step_tables
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.costs import Costs, parse_costs
+from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.semantics import semantics as semantics_named
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
+from rota.worlds.simulated.speed_regimes import RegimeSpeed, StepRegimeSpeed
+from rota.worlds.simulated.speed_steps import StepTableSpeed
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
+from rota.worlds.simulated.speed_tuned import TunedSpeed, Tuning
 
 
 def make_setting(
@@ -34,15 +42,13 @@ def make_setting(
     costs: str | Costs | None = None,
     knowledge: str | Mapping[str, str] | None = None,
     speed: SpeedModel | None = None,
-    retries: int | None = None,
+    retries: int | str | Retries | None = None,
     observation_noise: float = 0.0,
     can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
-    if retries is not None and retries < 0:
-        raise InputError.at(f"{retries} is below 0", field="--retries", expected="0 or more")
     if not 0.0 <= observation_noise < 1.0:
         raise InputError.at(
             f"{observation_noise:g} is no relative error",
@@ -54,7 +60,7 @@ def make_setting(
         costs=parse_costs(costs) if isinstance(costs, str) else costs or Costs(),
         speed=speed,
         knowledge=with_history(parse_knowledge(knowledge), service_history),
-        retries=retries,
+        retries=retries if isinstance(retries, Retries) else parse_retries(retries),
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
         seed=seed,
@@ -69,14 +75,45 @@ def make_speed(
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
     scaling: str | PathLike[str] | None = None,
+    regimes: str | PathLike[str] | None = None,
+    step_times: str | PathLike[str] | None = None,
+    epochs: str | PathLike[str] | None = None,
+    whole_steps: bool = False,
+    tuned: Tuning | None = None,
+    slower: Mapping[str, float] | None = None,
 ) -> SpeedModel | None:
-    """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations."""
+    """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations.
+
+    `step_times` with `epochs` are tables of what was measured: `FILE`, or `FILE,yolov3=8` where a workload
+    bears no larger batch on one GPU.  `tuned` if jobs choose their batch by what they measure of themselves;
+    `slower` is how many times longer some workloads take than was measured of their steps.
+
+    `whole_steps` if its world counts in whole iterations: then `regimes` change at the end of a round.
+    """
     factors = parse_slowdowns(slowdowns) if isinstance(slowdowns, str) else slowdowns
     if isinstance(slowdowns, str) and factors is not None:
         check_workloads(factors, trace)
     if pairs is not None:
         factors = with_pairs(factors or Slowdowns(), pairs, trace)
-    _refuse_two({"--throughput": throughput, "--scaling": scaling, "--goodput": goodput})
+    _refuse_two(
+        {"--throughput": throughput, "--scaling": scaling, "--goodput": goodput, "--step-times": step_times}
+    )
+    if (step_times is None) != (epochs is None):
+        flag, other = ("--epochs", "--step-times") if step_times is None else ("--step-times", "--epochs")
+        raise InputError.at("says half of how fast jobs are", field=flag, expected=f"{other} with it")
+    if step_times is not None and epochs is not None:
+        file, largest = _with_limits(str(step_times))
+        measured = read_step_tables(file, epochs, largest, slower)
+        if tuned is not None:
+            return TunedSpeed(trace, cluster, measured, factors, tuning=tuned)
+        return StepTableSpeed(trace, cluster, measured, factors)
+    if regimes is not None:
+        if throughput is None:
+            raise InputError.at(
+                "needs iterations per second", field="--regimes", expected="--throughput with a table"
+            )
+        kind = StepRegimeSpeed if whole_steps else RegimeSpeed
+        return kind(trace, cluster, read_throughputs(Path(throughput)), read_courses(trace, regimes), factors)
     if throughput is not None:
         return ThroughputSpeed(trace, cluster, read_throughputs(Path(throughput)), factors)
     if goodput is not None:
@@ -84,6 +121,25 @@ def make_speed(
     if scaling is not None:
         return ScalingSpeed(trace, cluster, read_scaling(scaling), factors)
     return None if factors is None else FixedDuration(trace.jobs, cluster, factors)
+
+
+def read_courses(trace: Trace, regimes: str | PathLike[str]) -> list[Course]:
+    """The batch sizes of each job: by the modes that a Shockwave trace states (`shockwave`), or by a file."""
+    return courses_of(trace) if str(regimes) == "shockwave" else read_regimes(regimes, trace)
+
+
+def _with_limits(text: str) -> tuple[str, dict[str, int]]:
+    """`FILE,yolov3=8` as the file, and the largest batch of one GPU of some workloads."""
+    file, *parts = text.split(",")
+    limits = {}
+    for part in parts:
+        workload, equals, size = part.partition("=")
+        if not equals or not size.strip().isdecimal() or not int(size):
+            raise InputError.at(
+                f"{part!r} is no limit of a workload", field="--step-times", expected=f"{file},yolov3=8"
+            )
+        limits[workload.strip()] = int(size)
+    return file, limits
 
 
 def _refuse_two(given: Mapping[str, object]) -> None:
@@ -112,8 +168,11 @@ def read_scaling(given: str | PathLike[str]) -> ScalingCurves:
 
 
 def measured_only(trace: Trace, speed: SpeedModel | None) -> Trace:
-    """The trace, whose jobs accept only the types of GPUs on which a throughput table knows them."""
-    return replace(trace, jobs=speed.jobs) if isinstance(speed, ThroughputSpeed) else trace
+    """The trace, whose jobs take only types and sizes of GPUs on which a throughput table knows them.
+
+    Jobs that choose their batch have the sizes for their own that were measured.
+    """
+    return replace(trace, jobs=speed.jobs) if isinstance(speed, ThroughputSpeed | TunedSpeed) else trace
 
 
 def speed_remarks(speed: SpeedModel | None) -> list[str]:

@@ -7,7 +7,8 @@ from os import PathLike
 from pathlib import Path
 
 from rota.errors import InputError
-from rota.knowledge.hosts import HostTable, read_hosts
+from rota.knowledge.hosts import HostTable
+from rota.knowledge.hosts_file import read_hosts
 from rota.knowledge.pairs_file import read_pairs
 from rota.model.trace import Trace
 from rota.worlds.simulated.interference import Interference

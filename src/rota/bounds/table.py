@@ -161,5 +161,7 @@ def _intervals_table(trace: Trace, cluster: Cluster, outcomes: JobOutcomes) -> p
         "end": [_END[state] for state in states],
         **{name: np.full(len(rows), np.nan) for name in LIMITS},
         "batch_size": jobs.batch_size[rows],
+        "work": np.full(len(rows), np.nan),
     }
-    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA).with_columns(pl.col(LIMITS).fill_nan(None))
+    nullable = [*LIMITS, "work"]
+    return pl.DataFrame(columns, schema=INTERVALS_SCHEMA).with_columns(pl.col(nullable).fill_nan(None))

@@ -17,6 +17,8 @@ from rota.errors import InputError, RotaError, WorldError
 START_S = 60.0
 """How long a process may take to answer."""
 STOP_S = 20.0
+WAITS = "waits for process"
+"""What controller and agent say of a predecessor that still has their lock."""
 CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
     "controller.json",
     "logs/controller.log",
@@ -77,10 +79,11 @@ class Started:
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
         """Until it is ready.  If it ends or takes too long it is stopped, and what it said last is raised."""
-        until = time.monotonic() + START_S
+        until, is_told = time.monotonic() + START_S, False
         while time.monotonic() < until and self.process.poll() is None:
             if ready():
                 return
+            is_told = is_told or self._tell_for_whom_it_waits()
             time.sleep(0.05)
         code = self.process.poll()
         if code is None:
@@ -92,6 +95,14 @@ class Started:
         why = _sentence(lines[-1]) if lines else f"{ended} and said nothing"
         kind = InputError if code == InputError.exit_code else WorldError
         raise kind(f"{self.what} does not start: {why} (see {self.log})")
+
+    def _tell_for_whom_it_waits(self) -> bool:
+        """Say that it waits for a predecessor that has not quite gone, if it does."""
+        sentences = map(_sentence, self.said().splitlines())
+        found = next((said for said in sentences if WAITS in said), "")
+        if found:
+            print(f"rota: {self.what} {found[found.index(WAITS) :]}", file=sys.stderr, flush=True)
+        return bool(found)
 
 
 def _sentence(line: str) -> str:
@@ -127,9 +138,9 @@ def controller_pid(where: Path) -> int | None:
 
 
 def agent_pid(where: Path) -> int | None:
-    """The agent of this home, if it runs in the background."""
+    """The agent of this home, if it runs in the background and is not just leaving."""
     try:
-        pid = int((where / AGENT_PID).read_text().strip())
+        pid = int((where / AGENT_PID).read_text().strip())  # of one that leaves it is no number
     except (OSError, ValueError):
         return None
     return pid if _is_ours(pid, "rota.agent", where / "agent") else None
@@ -138,9 +149,9 @@ def agent_pid(where: Path) -> int | None:
 def dead_agent(where: Path) -> str:
     """Name of this machine's node if an agent has worked in this home and does so no more; else empty."""
     try:
-        pid = int((where / AGENT_PID).read_text().strip())
+        pid = int((where / AGENT_PID).read_text().split()[0])
         node = str(json.loads((where / AGENT_NODE).read_text())["name"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, IndexError):
         return ""  # none has ever joined from here
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

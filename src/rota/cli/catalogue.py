@@ -7,59 +7,15 @@ import inspect
 import re
 import sys
 import textwrap
-from dataclasses import MISSING, Field, asdict, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
 
+from rota.cli.system_index import Entry, Parameter
 from rota.scheduler.policy import System, system, systems
 
 HEAD = ("Paper", "Decides", "Needs", "Idea", "Departs", "Checked")
 """Keys of the head of a policy file, in order."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a policy, as text."""
-
-    name: str
-    default: str
-    values: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One system: facts of the registry, parameters, and the head of its file."""
-
-    name: str
-    summary: str
-    paper: str
-    needs: tuple[str, ...]
-    levers: tuple[str, ...]
-    heeds_priority: bool
-    status: str
-    scale: str
-    module: str
-    page: str
-    """Path of the system's page in the repository; empty for a policy from elsewhere."""
-    head: dict[str, str]
-    parameters: tuple[Parameter, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return asdict(self)
-
-    def facts(self) -> dict[str, str]:
-        """Lines to show: the head of the file, then the registry's own."""
-        own = {
-            "Levers": ", ".join(self.levers) or "none",
-            "Priority": "higher ones first" if self.heeds_priority else "has no effect",
-            "Status": self.status,
-            "File": self.module,
-        }
-        if self.page:
-            own["Page"] = self.page
-        return (self.head or {"Paper": self.paper or "-"}) | own
 
 
 def entries() -> list[Entry]:

@@ -8,6 +8,10 @@ _LIVE = "rota.cli.live"
 LIVE: dict[str, Lazy] = {
     "submit": Lazy(f"{_LIVE}.submit:submit", "Submit a job: a program, a job file or an sbatch script."),
     "run": Lazy(f"{_LIVE}.submit:run", "Submit a job, show its output, and end as it ends."),
+    "shell": Lazy(
+        f"{_LIVE}.shell:shell",
+        "Begin a job with a terminal, and work in it: a shell on devices of the cluster.",
+    ),
     "ls": Lazy(f"{_LIVE}.jobs:ls", "List jobs: those waiting, running and suspended, or all."),
     "show": Lazy(f"{_LIVE}.show:show", "Show all that is known of a job."),
     "why": Lazy(f"{_LIVE}.show:why", "Say why a job waits, what would change that, and when it may start."),
@@ -25,7 +29,10 @@ LIVE: dict[str, Lazy] = {
     "top": Lazy(f"{_LIVE}.top:top", "Watch devices and jobs: what is granted, what is obtained."),
     "policy": Lazy(f"{_LIVE}.policy:app", "Show, swap or shadow the policy that decides."),
     "whatif": Lazy(f"{_LIVE}.whatif:whatif", "Predict when the jobs start and finish under other policies."),
-    "history": Lazy(f"{_LIVE}.history:history", "List the jobs that ended; write them as a trace."),
+    "history": Lazy(
+        f"{_LIVE}.history:history",
+        "List the jobs that ended; write them, and those that still run, as a trace.",
+    ),
     "events": Lazy(f"{_LIVE}.history:events", "List what happened on the cluster."),
     "up": Lazy(
         "rota.cli.service:up", "Start the cluster: a controller, and an agent for this machine's devices."
@@ -53,7 +60,20 @@ LIVE: dict[str, Lazy] = {
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Jobs": (
-        *("submit", "run", "ls", "show", "why", "logs", "attach", "cancel", "hold", "release", "suspend"),
+        *(
+            "submit",
+            "run",
+            "shell",
+            "ls",
+            "show",
+            "why",
+            "logs",
+            "attach",
+            "cancel",
+            "hold",
+            "release",
+            "suspend",
+        ),
         *("resume", "requeue", "update"),
     ),
     "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "events", "user"),

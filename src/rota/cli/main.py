@@ -9,6 +9,10 @@ from rota.cli.quick import left_over
 
 def main() -> None:
     """Entry point of the `rota` script."""
+    if any("://" in word or word.startswith("--token") for word in sys.argv):
+        from rota.cli.secret_words import hide
+
+        hide(sys.argv[1:])
     try:
         words = left_over(sys.argv[1:])
     except KeyboardInterrupt:

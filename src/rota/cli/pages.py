@@ -6,6 +6,7 @@ docs/knowledge.md              what policies can be told, and by whom
 docs/jobs.md, docs/traces.md   the columns of a job, between two markers (`job_pages`)
 README.md                      the table of systems, between its two markers
 src/rota/*/README.md           the files of each room, where it has two markers (`rooms`)
+src/rota/cli/systems.json      what `rota systems` prints (`system_index`)
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any
 import typer
 
 import rota
-from rota.cli import job_pages, rooms
+from rota.bounds import SUMMARIES
+from rota.cli import job_pages, rooms, system_index
 from rota.cli.app import app
-from rota.cli.catalogue import Entry, entries
+from rota.cli.catalogue import entries
+from rota.cli.system_index import Entry
 from rota.errors import InputError
 from rota.knowledge.needs import FORMS, Knowledge
 from rota.knowledge.registry import Source, Where, all_sources
@@ -156,6 +159,7 @@ def write(docs: Path, readme: Path) -> None:
     for page, text in job_pages.pages(docs).items():
         page.write_text(text, encoding="utf-8")
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    system_index.INDEX.write_text(system_index.written(own(), SUMMARIES), encoding="utf-8")
     rooms.write(Path(rota.__file__).parent)
 
 

@@ -1,4 +1,4 @@
-"""`rota submit` and `rota ls` as most people type them, without loading the command line.
+"""`rota submit`, `rota ls` and `rota systems` as most people type them, without building the command line.
 
 Standard library only, and little of it: the interpreter's own start is most of what these commands cost.
 What is not understood here, and whatever goes wrong, is left to the whole command line, which explains it.
@@ -83,6 +83,26 @@ def _ls(words: list[str]) -> Left:
     return None
 
 
+def _systems(words: list[str]) -> Left:
+    """`rota systems [NAME]`"""
+    from rota.cli.system_index import index
+
+    known = index()
+    try:
+        options, names = _parsed(words[1:], {"--json": False})
+    except _NotQuick:
+        return words
+    if known is None or len(names) > 1 or not known.systems.keys() >= set(names):
+        return words
+    from rota.cli.systems import show_systems
+
+    try:
+        show_systems(names[0] if names else None, as_json="--json" in options)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return None
+
+
 def submitted(ids: list[str]) -> str:
     """What is said of a submission that is on record."""
     if len(ids) == 1:
@@ -92,7 +112,11 @@ def submitted(ids: list[str]) -> str:
     return f"submitted {plural(len(ids), 'job')}: {ids[0]} to {ids[-1]}"
 
 
-_COMMANDS: Mapping[str, Callable[[list[str]], Left]] = {"submit": _submit, "ls": _ls}
+_COMMANDS: Mapping[str, Callable[[list[str]], Left]] = {
+    "submit": _submit,
+    "ls": _ls,
+    "systems": _systems,
+}
 _SUBMIT = {
     **dict.fromkeys(("--quiet", "--hold"), False),
     **dict.fromkeys(("--key", "--gpus", "--time", "--name", "--priority", "--tenant", "--group"), True),

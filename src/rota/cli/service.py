@@ -101,6 +101,12 @@ def up(
       rota up --policy tiresias --min-run 30s
     """
     _check_server()
+    if database_url and "@" in database_url:
+        typer.echo(
+            "rota: a password in --database-url shows in `ps` for a moment; `database_url` in config.yaml "
+            "(mode 0600) or ROTA_DATABASE_URL does not",
+            err=True,
+        )
     from rota.agent.devices import check_spec
     from rota.server.config import choose
     from rota.wire.sync import check_node
@@ -282,8 +288,15 @@ def _end_all_jobs() -> tuple[int, list[str]]:
 
 
 def _cancel(client: Client, id: str) -> dict[str, Any]:
+    from rota.client import Refused
+
     body = {"reason": "rota down", "force": True}
-    view: dict[str, Any] = client.call("POST", f"/v1/jobs/{id}/cancel", body)
+    try:
+        view: dict[str, Any] = client.call("POST", f"/v1/jobs/{id}/cancel", body)
+    except Refused as refused:
+        if refused.status != 409:
+            raise
+        return {"id": id, "state": "CANCELLED"}  # it has just ended by itself
     return view
 
 

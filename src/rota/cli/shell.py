@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 KNOWLEDGE_HELP = (
     "duration=oracle (default), predicted or user; service history=predicted (default) or measured[:FILE]; "
-    "throughput=oracle (default) or assumed; scaling=oracle (default), assumed or measured; "
-    "pairs=oracle (default) or assumed; utilisation=oracle (default) or assumed."
+    "throughput=oracle (default), assumed or measured; "
+    "scaling=oracle (default), assumed, predicted or measured; "
+    "goodput=oracle (default) or measured; convergence=oracle (default) or predicted; "
+    "pairs=oracle (default) or assumed; placement=oracle (default) or assumed; "
+    "hosts=oracle (default), assumed or user[:FILE]; regimes=oracle (default) or assumed; "
+    "utilisation=oracle (default) or assumed."
 )
 """What the registry of knowledge says of simulations; written out, since to ask it loads NumPy.  A test
 holds it to the registry."""

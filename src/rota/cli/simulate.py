@@ -52,7 +52,7 @@ def simulate(
         Text,
         typer.Option(
             metavar="COSTS",
-            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every; "
+            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every, resize=coddl; "
             "or measured[:HOME|:URL] by a running cluster.",
         ),
     ] = None,
@@ -72,6 +72,26 @@ def simulate(
     goodput: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Step times and gradient noise by workload (JSON)."),
+    ] = None,
+    regimes: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|shockwave",
+            help="Batch sizes that jobs go through, by epoch (CSV), or the modes of a Shockwave trace; needs "
+            "--throughput.",
+        ),
+    ] = None,
+    step_times: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE[,WORKLOAD=BATCH...]",
+            help="Seconds of a step as measured, by how the GPUs lie (CSV), and the largest batch of one GPU "
+            "of some workloads; needs --epochs.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Progress and gradient noise by epoch and batch size (CSV)."),
     ] = None,
     slowdowns: Annotated[
         Text,
@@ -108,6 +128,12 @@ def simulate(
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
+    deadlines: Annotated[
+        Text,
+        typer.Option(
+            metavar="LEAST:MOST", help="Draw deadlines: 0.5 to 1.5 times the duration, 0.5:1.5:30% for some."
+        ),
+    ] = None,
     elastic: Annotated[
         Text,
         typer.Option(
@@ -118,9 +144,12 @@ def simulate(
         bool, typer.Option("--failures/--no-failures", help="Replay the failing attempts of the trace.")
     ] = True,
     retries: Annotated[
-        int | None,
+        Text,
         typer.Option(
-            metavar="N", help="Retry a failing job at most N times; as often as the trace did if not given."
+            metavar="N|adaptive",
+            help="Retry a failing job at most N times, or as what it fails of asks for: adaptive, "
+            "adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3; as often as the trace did if "
+            "not given.",
         ),
     ] = None,
     measure: Annotated[
@@ -194,6 +223,9 @@ def simulate(
             throughput=throughput,
             scaling=scaling,
             goodput=goodput,
+            regimes=regimes,
+            step_times=step_times,
+            epochs=epochs,
             slowdowns=slowdowns,
             can=can,
             observation_noise=observation_noise,
@@ -201,6 +233,7 @@ def simulate(
             service_history=service_history,
             faults=faults or (),
             elastic=elastic,
+            deadlines=deadlines,
             failures=failures,
             retries=retries,
             measure=measure,

@@ -9,7 +9,9 @@ import typer
 from rota.cli.shell import JsonFlag, complete_system, console, print_json
 
 if TYPE_CHECKING:
-    from rota.cli.catalogue import Entry
+    from collections.abc import Mapping
+
+    from rota.cli.system_index import Entry
 
 
 def systems(
@@ -27,26 +29,54 @@ def systems(
       rota systems tiresias
       rota systems --json | jq '.[].name'
     """
-    from rota.cli.catalogue import entries, entry
+    show_systems(name, as_json=as_json)
 
+
+def show_systems(name: str | None, *, as_json: bool) -> None:
+    """Print one system, or the list of all; raises InputError if there is none of that name."""
     if name is not None:
-        one = entry(name)
+        one = _one(name)
         print_json(one.to_dict()) if as_json else _show(one)
-    elif as_json:
-        print_json([one.to_dict() for one in entries()])
+        return
+    policies, bounds = _all()
+    if as_json:
+        print_json([one.to_dict() for one in policies])
     else:
-        _list(entries())
+        _list(policies, bounds)
 
 
-def _list(policies: list[Entry]) -> None:
-    from rich.table import Table
+def _one(name: str) -> Entry:
+    """The system `name`; raises InputError if there is none."""
+    from rota.cli.system_index import index
 
+    known = index()
+    if known is not None and name in known.systems:
+        return known.systems[name]
+    from rota.cli.catalogue import entry
+
+    return entry(name)
+
+
+def _all() -> tuple[list[Entry], Mapping[str, str]]:
+    """Every system, and what stands beside them."""
+    from rota.cli.system_index import index
+
+    known = index()
+    if known is not None:
+        return list(known.systems.values()), known.bounds
     from rota.bounds import SUMMARIES
+    from rota.cli.catalogue import entries
+
+    return entries(), SUMMARIES
+
+
+def _list(policies: list[Entry], bounds: Mapping[str, str]) -> None:
+    from rich.table import Table
 
     table = Table("policy", "what it does", "needs", "status", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for one in policies:
         table.add_row(one.name, one.summary, ", ".join(one.needs) or "-", one.status)
-    for name, summary in SUMMARIES.items():
+    for name, summary in bounds.items():
         table.add_row(name, summary, "-", "bound")
     console().print(table)
     typer.echo("`rota systems NAME` shows paper, idea and parameters.")

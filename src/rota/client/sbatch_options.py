@@ -274,6 +274,8 @@ READERS: dict[str, _Reader] = {
     "--account": _set("tenant", _text),
     "--comment": _set("comment", _text),
     "--chdir": _set("workdir", _text),
+    "--output": _set("output", _text),
+    "--error": _set("error", _text),
     "--array": _set("array", _text),
     "--time": _set("time_s", _duration),
     "--begin": _set("begin_s", _moment),
@@ -302,16 +304,13 @@ FLAGS: dict[str, Fields] = {
     "--requeue": {"retries": 3},
     "--no-requeue": {"retries": 0},
 }
-_LOGS = "logs are kept by job, attempt and rank; `rota logs JOB` shows them"
 _MAIL = "Rota sends no mail; `rota attach JOB` waits for a job"
 _NO_TASKS = "the script is started once on each node, and starts its own processes (torchrun, mpirun)"
 IGNORED: dict[str, str] = {
     "--partition": "there are no partitions; --gpu-type chooses devices, --account the tenant",
     "--qos": "there are no qualities of service; use --priority",
     "--time-min": "a job gets its whole --time",
-    "--output": _LOGS,
-    "--error": _LOGS,
-    "--open-mode": _LOGS,
+    "--open-mode": "files are appended to",
     "--input": "a job reads /dev/null",
     "--exclusive": "GPUs are never shared unless a job asks for a --share; whole nodes are not handed out",
     "--oversubscribe": "use --share to share a GPU",

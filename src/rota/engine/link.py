@@ -23,6 +23,7 @@ from rota.engine.board import Board, Parcel
 from rota.engine.orders import Orders, QuestionBasis
 from rota.engine.silence import Contact
 from rota.wire.sync import Fetch, Piece, SyncReply, SyncRequest
+from rota.wire.terminal import TerminalCall
 
 LOG = logging.getLogger("rota.agent")
 FIRST_S = 0.05
@@ -67,18 +68,21 @@ class Link:
         on_orders: Callable[[], None],
         on_stop: Callable[[], None],
         on_denied: Callable[[], Transport | None] = lambda: None,
+        on_terminal: Callable[[TerminalCall], bool] = lambda call: False,
         boot_id: str = "",
         most_s: float = LOCAL_MOST_S,
     ) -> None:
         """`on_orders` is called when orders may have changed, `on_stop` when the agent should end.
 
-        `on_denied` may return another transport when the token is not accepted any more.  `boot_id` names
+        `on_denied` may return another transport when the token is not accepted any more.  `on_terminal` takes
+        up a session and returns at once, True if it was new.  `boot_id` names
         the boot of the machine whose clock this is; empty if it is not a node's own.
         """
         self._transport, self._path = transport, route("v1", "agents", node, "sync")
         self._incarnation = incarnation
         self._orders, self._board, self._contact = orders, board, contact
         self._read_log, self._on_orders, self._on_stop = read_log, on_orders, on_stop
+        self._on_terminal = on_terminal
         self._on_denied, self._most_s, self._boot_id = on_denied, most_s, boot_id
         self._closing = threading.Event()
         self._back = threading.Event()
@@ -194,6 +198,8 @@ class Link:
             self._board.untold(parcel)  # it went to a controller that has not heard the rest yet
             return
         self._serve(reply.fetch)
+        if reply.terminals and not [call for call in reply.terminals if self._on_terminal(call)]:
+            self._closing.wait(FIRST_S)  # they are about to answer
         if reply.parts or complete:
             self._on_orders()
         if reply.stop:

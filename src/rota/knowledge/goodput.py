@@ -23,9 +23,9 @@ import numpy as np
 from rota.knowledge.needs import Table
 from rota.model.columns import Ints
 
-_SIZES = 50
+SIZES = 50
 """Batch sizes that a job compares, spaced geometrically."""
-_CEILING = 1e-8
+CEILING = 1e-8
 """Tolerance of roundings up, as in the authors' code."""
 
 
@@ -93,6 +93,10 @@ class Noise(NamedTuple):
         """Progress of an example in a batch of this size, relative to one in a batch of `initial`."""
         return self.gain(batch, initial) * initial / batch
 
+    def scale(self, initial: float) -> float:
+        """Scale of the noise in examples; infinite if a larger batch than `initial` loses nothing."""
+        return self.var / self.sqr * initial if self.sqr else math.inf
+
 
 @dataclass(frozen=True)
 class BatchLimits:
@@ -110,12 +114,12 @@ class BatchLimits:
         """The batch of about `wanted` examples on so many GPUs; its true size is `total`."""
         local, passes = wanted / gpus, 0
         if self.accumulates:
-            passes = math.ceil(local / self.local_most - _CEILING) - 1
-            if gpus == 1 and local > self.initial + _CEILING:
+            passes = math.ceil(local / self.local_most - CEILING) - 1
+            if gpus == 1 and local > self.initial + CEILING:
                 passes = max(passes, 1)
         elif gpus == 1:
             local = float(self.initial)
-        each = math.ceil(local / (passes + 1) - _CEILING)
+        each = math.ceil(local / (passes + 1) - CEILING)
         return Batch(min(max(each, self.local_least), self.local_most), passes)
 
     def choices(self, gpus: int) -> list[Batch]:
@@ -123,7 +127,7 @@ class BatchLimits:
         least = max(self.initial, self.local_least * gpus)
         if least > self.most:
             return []
-        sizes = np.geomspace(least, self.most, _SIZES).tolist()
+        sizes = np.geomspace(least, self.most, SIZES).tolist()
         batches = dict.fromkeys(self.split(gpus, size) for size in sizes)
         return [batch for batch in batches if batch.total(gpus) >= self.initial]
 
@@ -161,10 +165,17 @@ class GoodputProfile:
         efficiency = noise.efficiency(batch.total(gpus), self.limits.initial)
         return fit.throughput(nodes, gpus, batch) * efficiency
 
-    def best(self, fit: StepFit, noise: Noise, nodes: int, gpus: int) -> tuple[Batch, float] | None:
-        """The batch with the best goodput, and that; the first of equals, None if no batch will do."""
+    def best(
+        self, fit: StepFit, noise: Noise, nodes: int, gpus: int, least: float = 0.0
+    ) -> tuple[Batch, float] | None:
+        """The batch of at least `least` examples with the best goodput, and that; the first of equals.
+
+        None if no batch will do.
+        """
         best: tuple[Batch, float] | None = None
         for batch in self.limits.choices(gpus):
+            if batch.total(gpus) < least:
+                continue
             goodput = self.goodput(fit, noise, nodes, gpus, batch)
             if best is None or goodput > best[1]:
                 best = batch, goodput

@@ -2,28 +2,23 @@
 
 Speed is relative to the share in proportion to GPUs, at which iteration times are measured (Synergy,
 OSDI 2022).  What a policy is told is a table (`host_table`), which `speeds_of` reads back: by row `class`,
--1 for a job that does not mind; shared `cpus` and `gib` [class, share], and `speeds` [class, cpus, gib], with
-NaN after the last.
+-1 for a job that does not mind; shared `cpus` and `gib` [class, share], `speeds` and `disk` [class, cpus,
+gib], with NaN after the last, and `wants` [class, 2], NaN where the speeds say it.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.needs import Table
-from rota.knowledge.throughput_file import read_text
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
-
-COLUMNS = ("workload", "cpus_per_gpu", "gib_per_gpu", "speed")
 
 
 @dataclass(frozen=True)
@@ -36,6 +31,10 @@ class HostSpeeds:
     """Host memory for each GPU, ascending."""
     speeds: Floats
     """Relative speed, [cores, memory]."""
+    disk: Floats | None = None
+    """MB/s of storage that each GPU reads at these speeds, [cores, memory]; None if nobody measured."""
+    wants: tuple[float, float] | None = None
+    """Cores and memory for each GPU that its owner asks for; None leaves it to the speeds."""
 
     def speed(self, cpus: float, gib: float) -> float:
         """Speed with so much for each GPU.
@@ -47,10 +46,27 @@ class HostSpeeds:
         column = max(int(np.searchsorted(self.gib, gib + 1e-9, side="right")) - 1, 0)
         return float(np.interp(cpus, [0.0, *self.cpus], [0.0, *self.speeds[:, column]]))
 
-    def best(self) -> tuple[float, float]:
-        """The least cores, then the least memory, with which it is as fast as it can be."""
-        row, column = (int(place[0]) for place in np.nonzero(self.speeds == self.speeds.max()))
+    def best(
+        self, cpus: float = math.inf, gib: float = math.inf, tolerance: float = 0.0
+    ) -> tuple[float, float]:
+        """The least cores, then the least memory, with which it is as fast as it can be, but for `tolerance`.
+
+        `cpus` and `gib` are the most that each GPU can be given; the least that was measured always counts.
+        """
+        rows = max(int(np.searchsorted(self.cpus, cpus + 1e-9, side="right")), 1)
+        columns = max(int(np.searchsorted(self.gib, gib + 1e-9, side="right")), 1)
+        within = self.speeds[:rows, :columns]
+        enough = np.nonzero(within >= (1.0 - tolerance) * within.max())
+        row, column = (int(place[0]) for place in enough)
         return float(self.cpus[row]), float(self.gib[column])
+
+    def disk_at(self, cpus: float, gib: float) -> float:
+        """MB/s of storage for each GPU with so much of both: as measured at the next lower amounts."""
+        if self.disk is None:
+            return 0.0
+        row = max(int(np.searchsorted(self.cpus, cpus + 1e-9, side="right")) - 1, 0)
+        column = max(int(np.searchsorted(self.gib, gib + 1e-9, side="right")) - 1, 0)
+        return float(self.disk[row, column])
 
 
 HostTable = Mapping[str, HostSpeeds]
@@ -64,11 +80,15 @@ def host_table(hosts: HostTable, workloads: Sequence[str], of_row: Ints) -> Tabl
     grids = [hosts[name] for name in known]
     most = [max((len(axis) for axis in axes), default=0) for axes in _axes(grids)]
     cpus, gib = (np.full((len(grids), size), np.nan) for size in most)
-    speeds = np.full((len(grids), *most), np.nan)
+    speeds, disk = (np.full((len(grids), *most), np.nan) for _ in range(2))
+    wants = np.array([grid.wants or (np.nan, np.nan) for grid in grids]).reshape(-1, 2)
     for i, grid in enumerate(grids):
         cpus[i, : len(grid.cpus)], gib[i, : len(grid.gib)] = grid.cpus, grid.gib
         speeds[i, : len(grid.cpus), : len(grid.gib)] = grid.speeds
-    return Table({"class": classes[of_row]}, {"cpus": cpus, "gib": gib, "speeds": speeds})
+        if grid.disk is not None:
+            disk[i, : len(grid.cpus), : len(grid.gib)] = grid.disk
+    shared = {"cpus": cpus, "gib": gib, "speeds": speeds, "disk": disk, "wants": wants}
+    return Table({"class": classes[of_row]}, shared)
 
 
 def _axes(grids: Sequence[HostSpeeds]) -> tuple[list[Floats], list[Floats]]:
@@ -78,10 +98,18 @@ def _axes(grids: Sequence[HostSpeeds]) -> tuple[list[Floats], list[Floats]]:
 def speeds_of(table: Table) -> list[HostSpeeds]:
     """The speeds of each class of `table`."""
     grids = []
-    shared = table.shared
-    for cpus, gib, speeds in zip(shared["cpus"], shared["gib"], shared["speeds"], strict=True):
-        rows, columns = ~np.isnan(cpus), ~np.isnan(gib)
-        grids.append(HostSpeeds(cpus[rows], gib[columns], speeds[np.ix_(rows, columns)]))
+    columns = (table.shared[name] for name in ("cpus", "gib", "speeds", "disk", "wants"))
+    for cpus, gib, speeds, disk, wants in zip(*columns, strict=True):
+        grid = np.ix_(~np.isnan(cpus), ~np.isnan(gib))
+        grids.append(
+            HostSpeeds(
+                cpus[~np.isnan(cpus)],
+                gib[~np.isnan(gib)],
+                speeds[grid],
+                None if np.isnan(disk[grid]).any() else disk[grid],
+                None if np.isnan(wants).any() else (wants.item(0), wants.item(1)),
+            )
+        )
     return grids
 
 
@@ -101,8 +129,12 @@ def host_share(jobs: JobTable, grant: Grant) -> tuple[float, float]:
     )
 
 
-def build_hosts(measured: Mapping[tuple[str, float, float], float], source: str = "hosts") -> HostTable:
-    """The table of `measured`: (workload, cores per GPU, GiB per GPU) -> relative speed.
+def build_hosts(
+    measured: Mapping[tuple[str, float, float], float],
+    source: str = "hosts",
+    disk: Mapping[tuple[str, float, float], float] | None = None,
+) -> HostTable:
+    """The table of `measured`: (workload, cores per GPU, GiB per GPU) -> relative speed; `disk` -> MB/s.
 
     Each workload is measured over a grid: all its numbers of cores with all its sizes of memory.
     """
@@ -118,34 +150,6 @@ def build_hosts(measured: Mapping[tuple[str, float, float], float], source: str 
                 expected="one for each pair of its numbers of cores and sizes of memory",
             )
         speeds = np.array([[own[c, m] for m in sizes] for c in cores])
-        table[workload] = HostSpeeds(np.array(cores), np.array(sizes), speeds)
+        read = np.array([[disk[workload, c, m] for m in sizes] for c in cores]) if disk else None
+        table[workload] = HostSpeeds(np.array(cores), np.array(sizes), speeds, read)
     return table
-
-
-def read_hosts(path: str | Path) -> HostTable:
-    """The table in the CSV file `path`: workload, cpus_per_gpu, gib_per_gpu, speed."""
-    rows = csv.DictReader(read_text(Path(path)).splitlines())
-    if not set(COLUMNS) <= set(rows.fieldnames or ()):
-        raise InputError.at("has other columns", file=path, row=1, expected=", ".join(COLUMNS))
-    measured: dict[tuple[str, float, float], float] = {}
-    for number, row in enumerate(rows, start=2):
-        cpus, gib, speed = (_number(path, number, name, row[name]) for name in COLUMNS[1:])
-        key = (row["workload"] or "", cpus, gib)
-        if key in measured:
-            raise InputError.at(
-                f"{key[0]!r} is listed twice with {cpus:g} and {gib:g}", file=path, row=number
-            )
-        measured[key] = speed
-    if not measured:
-        raise InputError.at("there is no speed in it", file=path, expected="a row for each share")
-    return build_hosts(measured, str(path))
-
-
-def _number(path: str | Path, row: int, field: str, value: str | None) -> float:
-    try:
-        number = float(value or "")
-        if 0.0 < number < float("inf"):
-            return number
-    except ValueError:
-        pass
-    raise InputError.at(f"{value!r} is no number above 0", file=path, row=row, field=field)

@@ -10,7 +10,8 @@ import numpy as np
 from rota.knowledge.given import Provides
 from rota.knowledge.needs import Knowledge, Observation, Provenance, Provider, Table
 from rota.knowledge.registry import Setup, Where, provides
-from rota.knowledge.seen import JobObservations, by_size, is_alone, shape_of
+from rota.knowledge.seen import JobObservations, by_size, efficiency, is_alone, shape_of
+from rota.knowledge.step_speed import Training, fit_speed
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
@@ -22,13 +23,16 @@ class MeasuredScaling(Provides):
 
     Jobs of one workload and batch are a class, a job without a workload is one of its own.  Until a class was
     measured on two numbers of GPUs, its speed is taken to be in proportion to them.  A curve is of one type
-    of GPU and one batch: those on which most numbers were measured.
+    of GPU and one batch: those on which most numbers were measured.  Of jobs that choose their batch it is
+    one of goodput, at the batches that they chose.
     """
 
     learns = True
     listens = True
 
-    def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
+    def __init__(
+        self, jobs: JobTable, cluster: Cluster, provenance: Provenance = Provenance.MEASURED
+    ) -> None:
         self.jobs = jobs
         self.cluster = cluster
         self._curve = np.zeros(len(jobs), dtype=np.int64)
@@ -44,7 +48,7 @@ class MeasuredScaling(Provides):
         self._most = 1
         """The most GPUs that a submitted job can use: curves end there."""
         self._table: Table | None = None
-        super().__init__(Knowledge.SCALING, Provenance.MEASURED, self.known())
+        super().__init__(Knowledge.SCALING, provenance, self.known())
 
     def attach(self, state: State) -> None:
         for row in range(state.submitted):
@@ -65,7 +69,7 @@ class MeasuredScaling(Provides):
     def _join(self, rows: Ints, code: int) -> None:
         """`rows` go by the curve `code`."""
         self._curve[rows] = code
-        self._unit[rows] = speed_on(np.maximum(self.jobs.gpus[rows], 1), self._measured[code])
+        self._unit[rows] = self.speed_on(np.maximum(self.jobs.gpus[rows], 1), self._measured[code])
 
     def observed(self, seen: Sequence[Observation]) -> None:
         changed = {self._class.item(one.row) for one in seen if self._hear(one)}
@@ -80,7 +84,11 @@ class MeasuredScaling(Provides):
         if not speed > 0.0 or not is_alone(one.grant):
             return False
         job = self._seen.setdefault(self._class.item(one.row), JobObservations())
-        job.time(shape_of(self.cluster, one.grant, one.batch_size), speed)
+        batch = one.batch_size
+        if self.jobs.batch_max.item(one.row) > 0.0:  # it chooses: what it learns counts, at whatever batch
+            initial = self.jobs.batch_size.item(one.row)
+            speed, batch = speed * efficiency(batch, initial, one.noise), 0.0
+        job.time(shape_of(self.cluster, one.grant, batch), speed)
         return True
 
     def _draw(self, number: int, sizes: Mapping[int, float]) -> None:
@@ -92,10 +100,14 @@ class MeasuredScaling(Provides):
         self._table = None
         self._join(np.flatnonzero(self._class == number), code)
 
+    def speed_on(self, counts: Ints, measured: Mapping[int, float]) -> Floats:
+        """Speed of a class on so many devices."""
+        return speed_on(counts, measured)
+
     def known(self) -> Table:
         if self._table is None:
             counts = np.arange(self._most + 1)
-            rates = np.array([speed_on(counts, sizes) for sizes in self._measured])
+            rates = np.array([self.speed_on(counts, sizes) for sizes in self._measured])
             self._table = Table({"curve": self._curve, "unit": self._unit}, {"rates": rates})
         return self._table
 
@@ -127,6 +139,31 @@ def speed_on(counts: Ints, measured: Mapping[int, float]) -> Floats:
 )
 def measured_scaling(setup: Setup) -> Provider:
     return MeasuredScaling(setup.jobs, setup.cluster)
+
+
+class FittedScaling(MeasuredScaling):
+    """The same along Optimus' model of a step, once a class was measured on three numbers of GPUs."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
+        super().__init__(jobs, cluster, Provenance.PREDICTED)
+
+    def speed_on(self, counts: Ints, measured: Mapping[int, float]) -> Floats:
+        sizes = sorted(measured)
+        model = fit_speed(Training.ALL_REDUCE, sizes, [measured[size] for size in sizes])
+        if model is None:
+            return speed_on(counts, measured)
+        speeds = [measured.get(k, model.at(k) if k else 0.0) for k in counts.tolist()]
+        never_slower: Floats = np.maximum.accumulate(speeds)
+        return never_slower
+
+
+@provides(
+    Knowledge.SCALING,
+    Provenance.PREDICTED,
+    "Optimus' model of a step through what was measured on three numbers of GPUs; until then as measured",
+)
+def fitted_scaling(setup: Setup) -> Provider:
+    return FittedScaling(setup.jobs, setup.cluster)
 
 
 class MeasuredUtilisation(Provides):

@@ -24,9 +24,11 @@ class Knowledge(StrEnum):
     THROUGHPUT = "throughput"
     SCALING = "scaling"
     GOODPUT = "goodput"
+    CONVERGENCE = "convergence"
     PAIRS = "pairs"
     PLACEMENT = "placement"
     HOSTS = "hosts"
+    REGIMES = "regimes"
     SKEW = "skew"
     UTILISATION = "utilisation"
 
@@ -41,13 +43,22 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
     "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
     "variance); `rota.knowledge.goodput.profiles_of` reads it",
+    Knowledge.CONVERGENCE: "table: by row `left_s` (seconds at the requested allocation until the job has "
+    "converged), `steps` (left after the epoch it is in, at least 1), NaN where nobody knows, and `points` "
+    "(losses heard so far, infinite for who knows without)",
     Knowledge.PAIRS: "table: by row `class`; shared `rates` [class, class beside it, GPU type], iterations "
     "per second on the same GPUs, NaN where nobody measured, and `alone` [class, GPU type]",
     Knowledge.PLACEMENT: "table: by row `class`; shared `rates` [class, level], rate of a job in more units "
     "of a level than it needs, the widest level first, NaN where nobody says; "
     "`rota.knowledge.placement.Closeness` reads it",
     Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
-    "[class, cpus, gib] relative to the share in proportion; `rota.knowledge.hosts.speeds_of` reads it",
+    "[class, cpus, gib] relative to the share in proportion, `disk` of that shape (MB/s) and `wants` "
+    "[class, 2], NaN where nobody says; `rota.knowledge.hosts.speeds_of` reads it",
+    Knowledge.REGIMES: "table: by row `class`, `epochs` (in all), `per_epoch` (work of one at the present "
+    "batch size), `mode` (that size, as a place in `modes`) and `seen` [job, mode] (epochs in each so far); "
+    "shared `modes` [class, mode] (batch sizes), `seconds` [class, mode] (of an epoch), `until` and `regime` "
+    "[class, regime] (the schedule: after which epoch each regime ends, and its mode); "
+    "`rota.knowledge.regimes.Regimes` reads it",
     Knowledge.SKEW: "column [job]: the largest tensor of its model over all of them, 0 to 1",
     Knowledge.UTILISATION: "column [job]: part of its GPUs that it keeps busy, alone on them, 0 to 1",
 }
@@ -124,6 +135,12 @@ class Observation(NamedTuple):
     """Memory in use on each device."""
     watts: float = math.nan
     """Power drawn by all its devices."""
+    passes: float = math.nan
+    """Passes whose gradients were accumulated before the one that ended in the step; NaN counts as none."""
+    gradient_s: float = math.nan
+    """Seconds of one pass, forward and backward, without waiting for other GPUs."""
+    local_most: float = math.nan
+    """Most samples that one GPU bears in one pass, by the program's own word."""
 
 
 class Provider(Protocol):

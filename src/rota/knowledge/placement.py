@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rota.knowledge.needs import Table
+from rota.knowledge.given import Given
+from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
+from rota.knowledge.registry import Setup, provides
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints
 
@@ -64,3 +66,10 @@ class Closeness:
         """True if `devices` lie in more units of a level than so many have to."""
         unit_of = self._units[column]
         return len({unit_of[device] for device in devices}) > -(-len(devices) // self._largest[column])
+
+
+@provides(Knowledge.PLACEMENT, Provenance.ASSUMED, "nobody is slowed down by lying apart")
+def assumed_placement(setup: Setup) -> Provider:
+    rates = np.full((1, len(levels_of(setup.cluster))), math.nan)
+    classes = np.zeros(len(setup.jobs), dtype=np.int64)
+    return Given(Knowledge.PLACEMENT, Table({"class": classes}, {"rates": rates}), Provenance.ASSUMED)

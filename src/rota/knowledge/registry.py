@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -106,13 +107,19 @@ def provides(
 
 def sources(where: Where) -> list[Source]:
     """All registered providers that can stand there, by kind, the default of each kind first."""
+    _load()
+    order = ORDER[where]
+    there = [one for same in _SOURCES.values() for one in same if where in one.where]
+    return sorted(there, key=lambda one: (list(Knowledge).index(one.kind), order.index(one.provenance)))
+
+
+@cache
+def _load() -> None:
+    """Import whoever registers providers: Rota's own modules, then those of installed packages."""
     for module in iter_modules(import_module("rota.knowledge").__path__):
         import_module(f"rota.knowledge.{module.name}")
     for entry in entry_points(group="rota.knowledge"):
         entry.load()
-    order = ORDER[where]
-    there = [one for same in _SOURCES.values() for one in same if where in one.where]
-    return sorted(there, key=lambda one: (list(Knowledge).index(one.kind), order.index(one.provenance)))
 
 
 def kinds(where: Where) -> frozenset[Knowledge]:
@@ -214,6 +221,7 @@ _OFFERED: Mapping[Knowledge, tuple[str, str]] = {
     Knowledge.PAIRS: ("the pair rates of the world", "a speed model with pairs"),
     Knowledge.PLACEMENT: ("the slowdowns of the world by level", "a speed model with slowdowns by level"),
     Knowledge.HOSTS: ("the sensitivity to cores and memory of the world", "a speed model of hosts"),
+    Knowledge.REGIMES: ("the regimes of the world", "a speed model with regimes"),
     Knowledge.UTILISATION: ("the utilisation of the world", "a speed model with interference"),
 }
 for _kind, (_summary, _needs) in _OFFERED.items():

@@ -5,8 +5,8 @@ What a policy is told is a table with one curve for each class of jobs:
 `by_row`   `curve` [job]: the class;  `unit` [job]: the rate on the curve that counts as 1 for this job
 `shared`   `rates` [class, k] on k = 0, 1, 2, ... GPUs; column 0 is 0, and beyond the last a curve is flat
 
-`rates_on` and `curves_of` read it: iterations per second of the whole job, or seconds of work per second in
-a world that counts work so.
+`rates_on`, `curves_of` and `shared_curves` read it: iterations per second of the whole job, or seconds of
+work per second in a world that counts work so.
 """
 
 from __future__ import annotations
@@ -113,6 +113,14 @@ def rates_on(scaling: Table, rows: Ints, gpus: Ints) -> Floats:
 def curves_of(scaling: Table, rows: Ints, most: int) -> Floats:
     """The rate of each of `rows` on 0, 1, ..., `most` GPUs, [row, GPUs]."""
     return rates_on(scaling, rows[:, None], np.arange(most + 1))
+
+
+def shared_curves(scaling: Table, rows: Ints, most: int) -> list[list[float]]:
+    """As `curves_of`, as lists, of which jobs with the same curve share one: memory for few, not for all."""
+    pairs = np.stack((scaling.by_row["curve"][rows].astype(np.float64), scaling.by_row["unit"][rows]))
+    _, first, which = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
+    curves: list[list[float]] = curves_of(scaling, rows[first], most).tolist()
+    return [curves[place] for place in which.ravel().tolist()]
 
 
 def given_scaling(curves: Table, provenance: Provenance = Provenance.ORACLE) -> Given:

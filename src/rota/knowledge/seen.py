@@ -63,6 +63,25 @@ def by_size(speeds: Speeds, gpu_type: str | None = None) -> list[dict[int, float
     return sorted(groups.values(), key=lambda sizes: -len(sizes))
 
 
+def at_any_batch(speeds: Speeds, initial: float, noise: float) -> dict[Shape, float]:
+    """Speeds of a job that chooses its batch: the best at whatever batch, in samples worth one of `initial`.
+
+    `noise` is the scale of the noise of its gradient; NaN where nobody knows it, and a sample counts as one.
+    """
+    best: dict[Shape, float] = {}
+    for shape, speed in speeds.items():
+        worth = speed * efficiency(shape.batch_size, initial, noise)
+        size = shape._replace(batch_size=0.0)
+        best[size] = max(worth, best.get(size, 0.0))
+    return best
+
+
+def efficiency(batch: float, initial: float, noise: float) -> float:
+    """What a sample of such a batch is worth, relative to one of `initial`; 1 where nobody knows."""
+    is_known = batch > 0.0 and initial > 0.0 and noise >= 0.0 and noise + batch > 0.0
+    return (noise + initial) / (noise + batch) if is_known else 1.0
+
+
 @dataclass(slots=True)
 class JobObservations:
     """What was seen, over all attempts."""
@@ -73,9 +92,13 @@ class JobObservations:
     """For how long it was watched."""
     speeds: dict[Shape, float] = field(default_factory=dict)
     """Samples per second, or steps where batches have no size, alone on its devices."""
+    noise: float = math.nan
+    """Scale of the noise of its gradient, in samples, as its program last said; NaN if it has not."""
     told: float = 1.0
     """The utilisation that policies know."""
     told_speeds: dict[Shape, float] = field(default_factory=dict)
+    """Likewise."""
+    told_noise: float = math.nan
     """Likewise."""
 
     def look(self, busy: float, seconds: float) -> None:
@@ -96,8 +119,9 @@ class JobObservations:
         is_news = abs(known - self.told) >= NEWS or any(
             abs(speed - old.get(shape, 0.0)) >= NEWS * speed for shape, speed in self.speeds.items()
         )
+        is_news = is_news or (self.noise >= 0.0 and not abs(self.noise - self.told_noise) < NEWS * self.noise)
         if is_news:
-            self.told, self.told_speeds = known, dict(self.speeds)
+            self.told, self.told_speeds, self.told_noise = known, dict(self.speeds), self.noise
         return is_news
 
     def plain(self) -> dict[str, Any]:
@@ -106,6 +130,7 @@ class JobObservations:
             "utilisation": self.utilisation,
             "looked_s": self.looked_s,
             "speeds": [[*shape, speed] for shape, speed in self.speeds.items()],
+            "noise": None if math.isnan(self.noise) else self.noise,
         }
 
     @classmethod
@@ -122,4 +147,6 @@ class JobObservations:
             speeds = {Shape("", 0, int(gpus)): float(speed) for gpus, speed in stored.items()}
         else:
             speeds = {Shape(*shape): float(speed) for *shape, speed in stored}
-        return cls(float(plain["utilisation"]), float(plain["looked_s"]), speeds)
+        noise = plain.get("noise")
+        noise = math.nan if noise is None else float(noise)
+        return cls(float(plain["utilisation"]), float(plain["looked_s"]), speeds, noise)

@@ -6,8 +6,9 @@ describes racks, CPU, memory and tenants as well (see `docs/cluster.md`).
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -41,6 +42,8 @@ class NodeShape:
     """What else each node has so much of: up -> 10."""
     labels: tuple[str, ...] = ()
     """Names under which jobs may ask for these nodes, such as Slurm's partitions; they may overlap."""
+    price_class: str = ""
+    """Class in which these nodes are paid for: `on_demand` or `spot`; empty if nobody says."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Cluster:
     """Nodes behind each name under which jobs may ask for them, ascending; one node may be behind several."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By GPU type: price of a GPU-hour in each class (`on_demand`, `spot`)."""
+    price_classes: Mapping[str, Ints] = field(default_factory=dict)
+    """Nodes that are paid for in each class, ascending; of the others nobody says."""
     tenants: Tenants = field(default_factory=Tenants.none)
     gone: tuple[int, ...] = ()
     """Nodes that never come back: they are closed, and here only for the numbers of the others."""
@@ -139,9 +144,28 @@ class Cluster:
             labels={
                 name: read_only(np.flatnonzero(np.isin(nodes, own))) for name, own in self.labels.items()
             },
+            price_classes={
+                name: read_only(np.flatnonzero(np.isin(nodes, own)))
+                for name, own in self.price_classes.items()
+            },
             tenants=tenants or Tenants.none(),
             gone=tuple(place for place, node in enumerate(nodes) if node in self.gone),
         )
+
+    def gpu_price(self, type_code: int) -> float:
+        """Price of a GPU-hour on one type, the mean over its GPUs; NaN if the cluster states none.
+
+        A node that says no class is on demand if that has a price, else in the cheapest class.
+        """
+        classes = self.prices.get(self.type_names[type_code])
+        if not classes:
+            return math.nan
+        usual = classes.get("on_demand", min(classes.values()))
+        of_node = np.full(self.nodes, usual)
+        for name, nodes in self.price_classes.items():
+            of_node[nodes] = classes.get(name, usual)
+        gpus = self.node_gpus * (self.node_type == type_code)
+        return float(of_node @ gpus / gpus.sum()) if gpus.any() else usual
 
     def units(self, level: str, type_code: int | None = None) -> int:
         """How many units of a level there are, all of whose devices are of one type if that is named."""
@@ -198,8 +222,11 @@ class Cluster:
             level_names=level_names,
             device_levels=_device_levels(spread),
             capacities=_capacities(spread),
-            labels=_labels(spread),
+            labels=_named_nodes(spread, lambda shape: shape.labels),
             prices=prices or {},
+            price_classes=_named_nodes(
+                spread, lambda shape: (shape.price_class,) if shape.price_class else ()
+            ),
             tenants=tenants or Tenants.none(),
         )
 
@@ -290,11 +317,13 @@ def _capacities(spread: Sequence[NodeShape]) -> dict[str, Floats]:
     }
 
 
-def _labels(spread: Sequence[NodeShape]) -> dict[str, Ints]:
-    """Nodes of each label."""
-    names = dict.fromkeys(name for shape in spread for name in shape.labels)
+def _named_nodes(
+    spread: Sequence[NodeShape], names_of: Callable[[NodeShape], tuple[str, ...]]
+) -> dict[str, Ints]:
+    """Nodes of each name."""
+    names = dict.fromkeys(name for shape in spread for name in names_of(shape))
     return {
-        name: read_only(np.array([n for n, shape in enumerate(spread) if name in shape.labels]))
+        name: read_only(np.array([n for n, shape in enumerate(spread) if name in names_of(shape)]))
         for name in names
     }
 

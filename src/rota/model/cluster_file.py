@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -62,6 +62,7 @@ class _Nodes(_Strict):
     device_levels: dict[str, Annotated[int, Field(ge=1)]] = {}
     capacities: dict[str, Amount] = {}
     labels: list[Annotated[str, AfterValidator(_label)]] = []
+    price_class: Literal["", "on_demand", "spot"] = ""
 
     def shape(self) -> NodeShape:
         return NodeShape(
@@ -76,6 +77,7 @@ class _Nodes(_Strict):
             device_levels=self.device_levels,
             capacities=self.capacities,
             labels=tuple(self.labels),
+            price_class=self.price_class,
         )
 
 
@@ -267,6 +269,7 @@ def _check_tenants(content: _ClusterFile, file: Path, tree: yaml.Node) -> None:
             file=file,
             row=_row_of(tree, ("prices", gpu_type)),
         )
+    _check_classes(content, file, tree)
     seen: set[str] = set()
     for number, tenant in enumerate(content.tenants):
         if tenant.path in seen:
@@ -281,4 +284,16 @@ def _check_tenants(content: _ClusterFile, file: Path, tree: yaml.Node) -> None:
                 f"tenants[{number}].quota_by_type names {gpu_type}, which no node has; {hint}",
                 file=file,
                 row=row,
+            )
+
+
+def _check_classes(content: _ClusterFile, file: Path, tree: yaml.Node) -> None:
+    """Refuse nodes of a class for which the prices of their type have none."""
+    for number, nodes in enumerate(content.nodes):
+        stated = content.prices[nodes.type].classes() if nodes.type in content.prices else {}
+        if nodes.price_class and nodes.price_class not in stated:
+            raise InputError.at(
+                f"nodes[{number}].price_class is {nodes.price_class}, and prices has no such of {nodes.type}",
+                file=file,
+                row=_row_of(tree, ("nodes", number, "price_class")),
             )

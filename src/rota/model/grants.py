@@ -81,6 +81,7 @@ LIMITS = ("batch_size", "cpus", "memory_gib", "gpu_memory_gib", "power_limit_w")
 UNLIMITED = AS_ASKED[3:]
 """The end of one that leaves CPUs and memory as they were asked for."""
 _WHOLE = Grant(0, ())[2:]
+_PACKED = Grant(0, (), role=Role.PACKED)[3:]
 
 
 # NaN equals nothing but is the same object here, which compiled modules forget: they compare through these.
@@ -89,6 +90,11 @@ _WHOLE = Grant(0, ())[2:]
 def is_whole(grant: Grant) -> bool:
     """True for whole devices that the job has to itself and uses as it asked to: most grants are so."""
     return grant[2:] == _WHOLE
+
+
+def is_packed(grant: Grant) -> bool:
+    """True for a part of each device, beside others, that the job uses as it asked to."""
+    return grant[3:] == _PACKED
 
 
 def is_unlimited(grant: Grant) -> bool:

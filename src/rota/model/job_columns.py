@@ -143,10 +143,10 @@ COLUMNS: tuple[JobColumn, ...] = (
         ),
     ),
     JobColumn(
-        "gpu_share", "float64", 1.0, "share claimed of each GPU; below 1 only of a single one", "1",
+        "gpu_share", "float64", 1.0, "share claimed of each GPU", "1",
         option=Option(
-            "share", "number", "PART", "Part of one device, such as 0.5.", DEVICES,
-            "0.5", "part of one device", "1",
+            "share", "number", "PART", "Part of each device, such as 0.5.", DEVICES,
+            "0.5", "part of each device: `gpus: 4` with `share: 0.5` is half of each of four", "1",
         ),
     ),
     JobColumn(

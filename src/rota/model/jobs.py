@@ -219,7 +219,9 @@ class Truth:
     """What only a simulated world knows about each job.
 
     `failures` maps a row to the run times (seconds of running) of the attempts that fail before
-    the one that ends as `outcome` says; a job without an entry has one attempt.
+    the one that ends as `outcome` says; a job without an entry has one attempt.  `signatures` says what
+    these failed of (`rota.model.failures`), one by one, and behind them what a last one did that failed too;
+    empty where nobody knows.
     """
 
     duration_s: Floats
@@ -232,6 +234,7 @@ class Truth:
     """Seconds from submission in which no scheduler could have started it: it waited for other jobs, for the
     moment its user had named, or was held.  NaN where nobody recorded that."""
     failures: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    signatures: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -242,6 +245,7 @@ class Truth:
         outcome: Any = Outcome.COMPLETED,
         held_s: Any = np.nan,
         failures: Mapping[int, tuple[float, ...]] | None = None,
+        signatures: Mapping[int, tuple[str, ...]] | None = None,
     ) -> Truth:
         duration = read_only(np.array(duration_s, dtype=np.float64))
         n = len(duration)
@@ -251,17 +255,24 @@ class Truth:
             outcome=read_only(np.array(np.broadcast_to(np.asarray(outcome, np.int8), (n,)))),
             held_s=read_only(np.array(np.broadcast_to(np.asarray(held_s, np.float64), (n,)))),
             failures=failures or {},
+            signatures=signatures or {},
         )
 
     def take(self, rows: Ints) -> Truth:
-        where = _new_rows(rows) if self.failures else {}
+        where = _new_rows(rows) if self.failures or self.signatures else {}
         return Truth(
             duration_s=read_only(self.duration_s[rows]),
             iterations=read_only(self.iterations[rows]),
             outcome=read_only(self.outcome[rows]),
             held_s=read_only(self.held_s[rows]),
             failures={where[row]: runs for row, runs in self.failures.items() if row in where},
+            signatures={where[row]: names for row, names in self.signatures.items() if row in where},
         )
+
+    def signature(self, row: int, attempt: int) -> str:
+        """What the failing attempt of `row`, counted from 0, failed of; empty if nobody knows."""
+        names = self.signatures.get(row, ())
+        return names[attempt] if attempt < len(names) else ""
 
     def run_s(self) -> Floats:
         """Seconds of running each job asks for in all: its failing attempts and the last one."""

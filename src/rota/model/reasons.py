@@ -37,6 +37,7 @@ class Code(StrEnum):
     LOCALITY = "Locality"
     PREEMPTED = "Preempted"
     ROUND = "Round"
+    TURN = "Turn"
     REFUSED = "Refused"
     BEGIN = "BeginTime"
     BACK_OFF = "BackOff"
@@ -46,6 +47,7 @@ class Code(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     SHRUNK = "Shrunk"
+    SIZE = "Size"
     PACKED = "Packed"
     PROFILING = "Profiling"
 
@@ -179,6 +181,12 @@ def _round(c: Constraint, device: str) -> str:
     return f"is decided upon at the next round{left}"
 
 
+def _turn(c: Constraint, device: str) -> str:
+    until = "" if math.isinf(c.provided) or math.isnan(c.provided) else format_duration(c.provided)
+    following = f"; its turn ends in {until}" if c.requested else f"; the next round begins in {until}"
+    return f"takes turns: {c.detail}{following if until else ''}"
+
+
 def _preempted(c: Constraint, device: str) -> str:
     heirs = c.detail if c.detail in ("", "nobody yet") else listed(c.detail)
     return f"gave up {plural(c.requested, device)} to {heirs or 'nobody yet'}"
@@ -187,6 +195,11 @@ def _preempted(c: Constraint, device: str) -> str:
 def _shrunk(c: Constraint, device: str) -> str:
     room = f", to make room for {listed(c.detail)}" if c.detail else "; no more were free"
     return f"runs on {number(c.provided)} of the {plural(c.requested, device)} it asked for{room}"
+
+
+def _size(c: Constraint, device: str) -> str:
+    how = f"; as fast as on {number(c.requested)}: {c.detail}" if c.detail else ""
+    return f"was given {plural(c.provided, device)} by what they bring it{how}"
 
 
 def _packed(c: Constraint, device: str) -> str:
@@ -257,6 +270,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
     ),
     Code.PREEMPTED: _preempted,
     Code.ROUND: _round,
+    Code.TURN: _turn,
     Code.REFUSED: lambda c, d: f"was to start, but was refused: {c.detail}",
     Code.BEGIN: _begin,
     Code.BACK_OFF: _back_off,
@@ -266,6 +280,7 @@ _SENTENCES: dict[Code, Callable[[Constraint, str], str]] = {
     Code.STARTING: _starting,
     Code.RUNNING: _running,
     Code.SHRUNK: _shrunk,
+    Code.SIZE: _size,
     Code.PACKED: _packed,
     Code.PROFILING: _profiling,
 }

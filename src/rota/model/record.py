@@ -59,6 +59,7 @@ INTERVALS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "memory_gib": pl.Float64,  # granted in all; likewise
     "gpu_memory_gib": pl.Float64,  # limit on each device; likewise
     "power_limit_w": pl.Float64,  # cap on each device; null if none
+    "work": pl.Float64,  # part of its whole work done in it, less what was lost; null if nobody noted it
 }
 """Columns of `Record.intervals`: one row per stretch of time in which a job held the same.
 
@@ -78,8 +79,8 @@ class Record:
     cluster: Mapping[str, object]
     """`gpus`, `nodes`, `describe`, `node_gpus`, `node_names`, `node_types` (lists), `types` (GPUs by type
     name).
-    Where the cluster has them: `device_levels` (units of each), `capacities` (by node), `prices`, `cells` (by
-    tenant)."""
+    Where the cluster has them: `device_levels` (units of each), `capacities` (by node), `prices`,
+    `price_classes` (nodes of each), `cells` (by tenant)."""
     engine_seconds: float
     """CPU seconds of the loop alone: no reading, no reporting."""
     decisions: int
@@ -108,6 +109,7 @@ def cluster_facts(cluster: Cluster) -> dict[str, object]:
         "device_levels": {name: cluster.units(name) for name in cluster.device_levels},
         "capacities": {name: amounts.tolist() for name, amounts in cluster.capacities.items()},
         "prices": {gpu_type: dict(classes) for gpu_type, classes in cluster.prices.items()},
+        "price_classes": {name: nodes.tolist() for name, nodes in cluster.price_classes.items()},
         "cells": cells,
     }
     return {name: said for name, said in more.items() if said} | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from rota.reports.chart import (
 )
 from rota.reports.clock import clock_of, time_label
 from rota.reports.metrics import jct_s, waiting_s
-from rota.reports.occupancy import arrivals_span, cluster_gpus, granted, waiting, whole_run
+from rota.reports.occupancy import arrivals_span, cluster_gpus, granted, waiting, whole_run, worked
 from rota.reports.sample import Sample
 from rota.reports.series import Steps, binned, cdf
 from rota.reports.svg import draw
@@ -30,6 +31,9 @@ from rota.reports.window import Span, Window
 
 BINS = 500
 """Points of a curve over time; more steps than this are averaged, with their extremes as a band."""
+
+
+STRETCHES = "Of each job the mean of each stretch on one size."
 
 
 def one_per_policy(records: Sequence[Record]) -> list[Record]:
@@ -130,6 +134,29 @@ def queue_chart(records: Sequence[Record], window: Window | None = None) -> Char
     )
 
 
+def work_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """Work done over time, in GPUs' worth; None unless all runs noted it, and some job changed its size."""
+    if not any(record.jobs["resizes"].sum() for record in records if "resizes" in record.jobs.columns):
+        return None
+    noted = [(record, worked(record)) for record in records]
+    steps = [one for _, one in noted if one is not None]
+    known = [record for record, one in noted if one is not None]
+    if not any(record.jobs["resizes"].sum() for record in known):
+        return None
+    highest = max((float(one.value.max()) for one in steps if len(one.value)), default=1.0)
+    span = shown_span(records)
+    means = [f"{r.policy} {_mean(s, span):.3g}" for r, s in zip(known, steps, strict=True)]
+    text = (
+        f"Work done over the {format_duration(span.length_s)} of submissions, in GPUs at the sizes that jobs "
+        f"asked for. Mean: {', '.join(means)}."
+    )
+    y = number_axis(highest, "GPUs' worth of work, at the sizes asked for")
+    places = {record.policy: number for number, record in enumerate(records)}
+    chart = _time_chart("work", "Goodput", text, known, steps, y, window, records)
+    curves = tuple(replace(curve, colour=places[curve.name]) for curve in chart.curves)
+    return replace(chart, curves=curves, caption=chart.caption.replace("Exact steps.", STRETCHES))
+
+
 def _time_chart(
     key: str,
     title: str,
@@ -138,9 +165,11 @@ def _time_chart(
     steps: Sequence[Steps],
     y: Axis,
     window: Window | None,
+    beside: Sequence[Record] | None = None,
 ) -> Chart:
-    span = common_span(records)
-    x, part = figure_axis(records)
+    """`records` on the axis that they share with those `beside` them."""
+    span = common_span(beside or records)
+    x, part = figure_axis(beside or records)
     curves = tuple(
         _time_curve(record, i, of, span, _bins(part))
         for i, (record, of) in enumerate(zip(records, steps, strict=True))

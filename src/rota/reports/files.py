@@ -137,7 +137,7 @@ def _read(path: Path) -> tuple[int, Record]:
         )
     facts["engine_seconds"] = math.nan if facts["engine_seconds"] is None else facts["engine_seconds"]
     jobs = _table(path.with_name("jobs.parquet"), JOBS_SCHEMA, ["eligible_s"])
-    intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA, LIMITS)
+    intervals = _table(path.with_name("intervals.parquet"), INTERVALS_SCHEMA, [*LIMITS, "work"])
     return place, Record(jobs=jobs, intervals=intervals, **facts)
 
 

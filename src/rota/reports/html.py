@@ -30,12 +30,14 @@ from rota.reports.figures import (
     queue_chart,
     utilisation_chart,
     waiting_chart,
+    work_chart,
 )
 from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.palette import BARS, DARK, LIGHT, dash
+from rota.reports.sizes import sizes_figures
 from rota.reports.summary import summarise
 from rota.reports.waits import causes, hour_chart, parts_named, size_bars, split_bars
 from rota.reports.window import Window
@@ -123,6 +125,8 @@ def render(
         time=time,
         shown=shown,
         epoch=clock.at(span.start_s).timestamp() if clock else "",
+        work=work_chart(runs, window),
+        lanes=sizes_figures(runs, span),
         gantts=[gantt(run, span, shown) for run in runs],
         drawn=drawn(runs, span, shown, duels),
         base=[line.policy for line in comparison.lines].index(comparison.baseline),

@@ -83,6 +83,21 @@ def granted(record: Record) -> Steps:
     return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), amount)
 
 
+def worked(record: Record) -> Steps | None:
+    """Work done, in GPUs' worth at the sizes that jobs asked for; None where the record does not say.
+
+    A job of 4 GPUs for an hour that gets half of its work done in ten minutes does 12 GPUs' worth.
+    """
+    jobs = record.jobs.select("job", size=pl.col("gpus") * pl.col("duration_s").fill_nan(None))
+    rows = closed_intervals(record).join(jobs, on="job", how="left", maintain_order="left")
+    seconds = pl.col("end_s") - pl.col("start_s")
+    rows = rows.filter(seconds > 0.0)
+    rate = rows.select((pl.col("work").clip(0.0) * pl.col("size") / seconds).alias("rate"))["rate"]
+    if not len(rows) or rate.null_count():
+        return None
+    return _open_close(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), rate.to_numpy())
+
+
 def _granted_by_device(rows: pl.DataFrame) -> Steps:
     """As `granted`, device by device, so that shares beyond a whole device can be cut off."""
     held = rows.select("devices", "start_s", "end_s", "share").explode("devices")

@@ -34,6 +34,8 @@ class Sample:
     """Rows of `record.jobs`."""
     tenants: int
     """N of finish-time fairness: tenants with a job in the window."""
+    jobs: int
+    """Jobs of the window, also in the samples of tenants and sizes."""
     _columns: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
     """Columns of the whole record read so far; shared with the samples of tenants and sizes."""
 
@@ -47,7 +49,7 @@ class Sample:
             end_s = window.end.resolve(*axis) if window.end else whole_run(record).end_s
             span = Span(window.start.resolve(*axis), end_s)
         rows = np.flatnonzero((submit_s >= span.start_s) & (submit_s <= span.end_s))
-        return cls(record, span, rows, tenants=record.jobs["tenant"][rows].n_unique())
+        return cls(record, span, rows, record.jobs["tenant"][rows].n_unique(), len(rows))
 
     def at(self, rows: Ints) -> Sample:
         """The same sample, of other rows of the record."""

@@ -17,6 +17,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("mean_waiting_s", "mean wait"),
     ("utilisation", "util"),
     ("finished", "finished"),
+    ("deadline_share", "deadlines"),
     ("p99_jct_s", "p99 JCT"),
     ("p50_jct_s", "p50 JCT"),
     ("p99_waiting_s", "p99 wait"),
@@ -25,7 +26,6 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("preemptions", "preempt"),
     ("mean_rho", "mean ρ"),
     ("goodput", "goodput"),
-    ("deadline_share", "deadlines"),
     ("fragmentation", "fragm"),
     ("mean_delay_s", "to start"),
     ("engine_seconds", "engine"),
@@ -34,7 +34,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 
 The wait is all time not running; preemptive policies start everyone at once and let them wait afterwards.
 """
-_PLACES = (0, 5, 4, 1, 6, 14, 8, 10, 7, 2, 13, 11, 9, 12, 3, 15)
+_PLACES = (0, 6, 5, 1, 7, 14, 9, 11, 8, 2, 13, 12, 10, 4, 3, 15)
 """Order in which the columns that fit are shown: times first, then the cluster, then counts."""
 _GAP = 2
 _RATIO_OF = frozenset(

@@ -123,3 +123,10 @@ class Decision:
         self.wake = Wake() if wake is None else wake
         self.reasons = {} if reasons is None else reasons
         self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise
+
+    @property
+    def names_nobody(self) -> bool:
+        """True if everybody keeps what he has: there is nothing to check, nor to carry out."""
+        if self.grants or self.preempt or self.reservations is not None:
+            return False
+        return not (self.reject or self.cancel)

@@ -249,15 +249,18 @@ class Loop:
         self.counts.decisions += 1
         if self.state.refused:
             self.state.refused = {}
-        breaches = self._breaches(decision)
-        if breaches:
-            decision = self._handle(breaches, decision)
+        if self.rules is not None or not decision.names_nobody:
+            breaches = self._breaches(decision)
+            if breaches:
+                decision = self._handle(breaches, decision)
         self._note_waits(snapshot, decision)
         if decision.wake.at_s <= self.state.now:
             decision = self._handle_late_wake(decision)
         self.memory = decision.memory
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
+        if decision.names_nobody:
+            return
         held = len(self.state.held)
         self._adopt(decision)
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)

@@ -78,6 +78,25 @@ def _with_knobs(grant: Grant, held: Grant | None) -> Grant:
 # -- several policies, each asked when it is due -----------------------------------------------------
 
 
+class WhenDue:
+    """`inner`, asked only when it wants to be; at other moments everything stays as it decided.
+
+    For wrappers that have something to do more often.  The memory is an entry.
+    """
+
+    def __init__(self, inner: Policy) -> None:
+        self.inner = inner
+        self.needs = inner.needs
+        self.levers = levers_of(inner)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if memory and not is_due(wake_of(memory), snapshot):
+            return Decision(memory, wake=wake_of(memory))
+        decision = self.inner.decide(snapshot, memory.get("memory", {}))
+        decision.memory = entry_of(decision)
+        return decision
+
+
 def entry_of(decision: Decision) -> Memory:
     """What is remembered of one of several policies: its memory, and when it wants to be asked."""
     wake = decision.wake

@@ -231,6 +231,11 @@ def system(name: str) -> System:
     return _SYSTEMS[name]
 
 
+def policy_names() -> list[str]:
+    """Names of all policies as far as they are known without loading any."""
+    return sorted({*_SYSTEMS, *_modules(), *(entry.name for entry in entry_points(group="rota.policies"))})
+
+
 def _modules() -> dict[str, str]:
     """The module that registers each of Rota's own systems: a file, or `system` in a folder of its own."""
     modules = iter_modules(import_module("rota.policies").__path__)
@@ -318,7 +323,7 @@ def split_policies(text: str) -> list[str]:
 
 def parse_parameters(entry: System, options: Mapping[str, str]) -> Any:
     """The parameters of `entry` with `options` (text) in place of defaults."""
-    types = get_type_hints(entry.parameters)
+    types = get_type_hints(entry.parameters) if options else {}
     known = {f.name: f for f in fields(entry.parameters)}
     values: dict[str, Any] = {}
     for key, text in options.items():

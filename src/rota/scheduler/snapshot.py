@@ -82,13 +82,17 @@ class Snapshot:
         self._known = known or {}
         self._needs = needs
 
-    def view(self, cluster: Cluster, nodes: Sequence[int]) -> View:
-        """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show."""
-        return View(self._state, cluster, nodes)
+    def view(self, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> View:
+        """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show.
+
+        On nodes that are `idle` nobody runs: who does waits like all others.
+        """
+        return View(self._state, cluster, nodes, idle=idle)
 
     def seen_as(self, view: View) -> Snapshot:
         """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
-        return Snapshot(view, self.cause, self._known, self._needs, self.seed, Jobs(view, self.by_row))
+        jobs = Jobs(view) if view.idle else Jobs(view, self.by_row)
+        return Snapshot(view, self.cause, self._known, self._needs, self.seed, jobs)
 
     # -- who waits, who runs -----------------------------------------------------------------------
 

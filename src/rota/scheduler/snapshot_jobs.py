@@ -161,6 +161,11 @@ class Jobs:
         """
         return self._state.work_s(rows)
 
+    def worked_s(self, rows: Ints) -> Floats:
+        """Seconds worked in the last round in which each ran; NaN in a world without rounds."""
+        worked: Floats = self._state.progress.worked[rows]
+        return worked
+
     @overload
     def rate(self, rows: int) -> float: ...
     @overload

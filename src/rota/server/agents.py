@@ -15,6 +15,7 @@ from rota.server.refusals import Conflict, Forbidden
 from rota.server.roster import StoredRoster, token_row
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.store import Store
+from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.waiting import Notifier
 from rota.wire.keeping import Kept, KeptReply
@@ -41,6 +42,7 @@ class Agents:
         inbox: Inbox,
         directives: Directives,
         logs: Logs,
+        terminals: Terminals,
         notifier: Notifier,
         tidier: Tidier,
         clock: Clock,
@@ -49,7 +51,7 @@ class Agents:
     ) -> None:
         self._store, self._roster, self._shown = store, roster, shown
         self._inbox, self._desk, self._logs, self._notifier = inbox, directives, logs, notifier
-        self._tidier, self._clock = tidier, clock
+        self._tidier, self._clock, self._terminals = tidier, clock, terminals
         self._heard = heard
         """When each agent was last heard, by this controller or before it began; the scheduler reads it."""
         self._lost_after_s = lost_after_s
@@ -118,6 +120,8 @@ class Agents:
             self._left[node] = request.incarnation
             self._inbox.put(ReportTold(node, request))
             return self._reply(node, request.seen)
+        if request.complete:
+            self._terminals.begins_anew(node)
         has_left = self._left.get(node) == request.incarnation
         is_new = request.controller != self._desk.incarnation
         if is_new and not request.complete:
@@ -134,7 +138,7 @@ class Agents:
                 reply = self._reply(node, seen)
                 left = until - time.monotonic()
                 is_over = left <= 0 or self._desk.incarnation != request.controller
-                if reply.parts or reply.fetch or is_over:
+                if reply.parts or reply.fetch or reply.terminals or is_over:
                     self._heard[node] = self._talked[node] = self._clock()
                     return reply
                 try:
@@ -166,7 +170,7 @@ class Agents:
     def _reply(self, node: str, seen: int) -> SyncReply:
         now_unix_s = self._clock.epoch_unix_s + self._clock()
         reply = self._desk.reply(node, seen, now_unix_s, self._lost_after_s)
-        reply.fetch = self._logs.asked_of(node)
+        reply.fetch, reply.terminals = self._logs.asked_of(node), self._terminals.asked_of(node)
         return reply
 
 

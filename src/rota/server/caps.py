@@ -21,6 +21,8 @@ class Cap:
     """Highest priority."""
     jobs: int = 100_000
     """Jobs of one user, and of one tenant, that are not over."""
+    log_mib: int = 0
+    """Most MiB of each rank's log, of which the beginning and the end are kept; 0 is no limit."""
     no_preempt: bool = True
     """Whether jobs may keep their devices from others."""
 

@@ -1,7 +1,6 @@
 """Settings of a live cluster, from one place each: flag, then environment, then file, then default.
 
-The file is YAML, `$ROTA_HOME/config.yaml` or the one that `--config` names, with the keys of `Config`; the
-environment has the same names in capitals after `ROTA_` (`ROTA_MIN_RUN=30s`).
+The file is `$ROTA_HOME/config.yaml`, or that of `--config`, with the keys of `Config`; or ROTA_MIN_RUN=30s.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
+from rota.server.cells import cells_of
 from rota.server.keeping import Keep
+from rota.server.notifying import targets_of
 from rota.wire.job import check_tenant
 from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
 
@@ -82,7 +83,9 @@ class Config:
     tenants: Any = field(default_factory=dict)
     """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
     caps: Any = field(default_factory=dict)
-    """What users may ask for: {priority: 1000, jobs: 100000, no_preempt: true}, tenants; only in the file."""
+    """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
+    notify: Any = field(default_factory=list)
+    """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
@@ -91,7 +94,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER = "forever"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -104,8 +107,9 @@ class Chosen:
     """flag, environment ROTA_X, the file's path, or default."""
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Name, value and source of each setting, as text that could be written as a setting."""
-        return [(name, shown(name, getattr(self.config, name)), self.source[name]) for name in _FIELDS]
+        """Name, value and source of each setting, as text to write as one; what has entries comes last."""
+        lines = [(name, shown(name, getattr(self.config, name)), self.source[name]) for name in _FIELDS]
+        return sorted(lines, key=lambda line: line[0] in ONLY_IN_FILE and bool(line[1]))
 
     def plain(self) -> dict[str, dict[str, Any]]:
         """The same for machines: what only the file has is a mapping or a list there."""
@@ -247,6 +251,7 @@ def _check(config: Config) -> None:
     keep_of(config)
     tenants_of(config)
     caps_of(config.caps)
+    targets_of(config.notify)
     rules_of(config)
     knowledge_of(config)
 
@@ -299,11 +304,14 @@ def tenants_of(config: Config) -> Tenants:
         except ValueError as error:
             raise InputError(f"tenants: {error}") from None
         unknown = (
-            set(said) - {"quota", "hard", "weight", "by_type"} if isinstance(said, dict) else {str(said)}
+            set(said) - {"quota", "hard", "weight", "by_type", "cells"}
+            if isinstance(said, dict)
+            else {str(said)}
         )
         if unknown:
             raise InputError(
-                f"tenants: {path}: {min(unknown)!r} is no setting; expected quota, hard, weight or by_type"
+                f"tenants: {path}: {min(unknown)!r} is no setting; "
+                "expected quota, hard, weight, by_type or cells"
             )
         if not path or said.get("weight", 1) == 0:
             raise InputError(f"tenants: {path!r} needs a path such as vision/ann, and a weight above 0")
@@ -315,6 +323,7 @@ def tenants_of(config: Config) -> Tenants:
                     hard=_yes_or_no(said.get("hard", False), f"tenants: {path}: hard"),
                     weight=_amount(said.get("weight", 1.0)),
                     quota_by_type={str(k): _amount(v) for k, v in (said.get("by_type") or {}).items()},
+                    cells=cells_of(said.get("cells") or [], f"tenants: {path}"),
                 )
             )
         except (TypeError, ValueError, AttributeError):

@@ -1,7 +1,8 @@
 """What has happened on the cluster as a trace that `rota simulate` reads back.
 
-One line for each job that has run and ended, in the columns of `rota.traces.plain`.  Jobs that never ran
-(cancelled while they waited, held to the end) would only take what nobody took; they are left out.
+One line for each job that has run, in the columns of `rota.traces.plain`.  Jobs that never ran (cancelled
+while they waited, held to the end) would only take what nobody took; they are left out.  A job that is not
+over has no `end_s`, and what it has done so far as its duration: how much is to come, nobody knows.
 
 submit_s    seconds since the first submission in the file; a job that was not to begin before a moment
             counts as submitted then
@@ -20,6 +21,7 @@ from typing import Any
 
 from rota.model.job_columns import SUBMITTED, Deadline, JobColumn, deadlines_text
 from rota.server.store.rows import HistoryWindow, IntervalRow, JobRow
+from rota.table.state import Phase
 from rota.wire.job import JobSpec, array_of
 
 COLUMNS = (
@@ -30,9 +32,12 @@ _OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
 _FAILED = frozenset({"failed", "lost"})
 
 
-def history_csv(history: HistoryWindow, specs: Mapping[int, JobSpec], epoch_s: float) -> str:
-    """The trace; `specs` are the specifications of its jobs, `epoch_s` the Unix time of moment 0."""
-    jobs = [job for job in history.jobs if job.now.finish_s is not None and job.now.run_s > 0]
+def history_csv(history: HistoryWindow, specs: Mapping[int, JobSpec], epoch_s: float, now: float) -> str:
+    """The trace; `specs` are the specifications of its jobs, `epoch_s` the Unix time of moment 0.
+
+    `now` is the moment, in seconds since then, up to which jobs that run have run.
+    """
+    jobs = [job for job in history.jobs if _run_s(job, now) > 0]
     begun = {job.row: _submit_s(job, specs.get(job.row), epoch_s) for job in jobs}
     zero_s = min(begun.values(), default=0.0)
     intervals: dict[int, list[IntervalRow]] = {}
@@ -49,9 +54,18 @@ def history_csv(history: HistoryWindow, specs: Mapping[int, JobSpec], epoch_s: f
         spec = specs.get(job.row)
         befores = spec.after if spec is not None else ()
         after = [id for before in befores for id in named.get(before.job, ())]
-        line = _line(job, intervals.get(job.row, ()), zero_s)
+        line = _line(job, intervals.get(job.row, ()), zero_s, now)
         writer.writerow({**line, "submit_s": _rounded(begun[job.row] - zero_s), "after": ";".join(after)})
     return out.getvalue()
+
+
+def _stretch_s(job: JobRow, now: float) -> float:
+    """How long it runs already since it last began to; 0 if it does not."""
+    return max(0.0, now - job.now.since_s) if job.now.phase == Phase.RUNNING else 0.0
+
+
+def _run_s(job: JobRow, now: float) -> float:
+    return job.now.run_s + _stretch_s(job, now)
 
 
 def _submit_s(job: JobRow, spec: JobSpec | None, epoch_s: float) -> float:
@@ -61,8 +75,8 @@ def _submit_s(job: JobRow, spec: JobSpec | None, epoch_s: float) -> float:
     return max(job.submit_s, spec.begin_s - epoch_s)
 
 
-def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[str, object]:
-    asked, now = job.asked, job.now
+def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float, now: float) -> dict[str, object]:
+    asked, state = job.asked, job.now
     failures = failures_s(job, intervals)
 
     def moment(at_s: float | None) -> object:
@@ -70,7 +84,7 @@ def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[
 
     return {
         "job_id": job.id,
-        "duration_s": _rounded(_duration_s(job, failures)),
+        "duration_s": _rounded(_duration_s(job, failures, now)),
         **{column.name: _cell(getattr(asked, column.name), column) for column in SUBMITTED},
         "gpu_types": "|".join(asked.gpu_types),
         "deadline_s": moment(asked.deadline_s),
@@ -78,9 +92,9 @@ def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float) -> dict[
             Deadline(_rounded(at_s - zero_s), worth) for at_s, worth in asked.deadlines
         ),
         "failures_s": ";".join(str(_rounded(seconds)) for seconds in failures),
-        "start_s": moment(now.first_start_s),
-        "end_s": moment(now.finish_s),
-        "outcome": _OUTCOMES.get(now.state, "FAILED"),
+        "start_s": moment(state.first_start_s),
+        "end_s": moment(state.finish_s),
+        "outcome": "COMPLETED" if state.finish_s is None else _OUTCOMES.get(state.state, "FAILED"),
     }
 
 
@@ -92,16 +106,19 @@ def failures_s(job: JobRow, intervals: Sequence[IntervalRow]) -> list[float]:
         ran[interval.attempt] = ran.get(interval.attempt, 0.0) + interval.end_s - interval.start_s
         if interval.how in _FAILED:
             failed.add(interval.attempt)
-    if job.now.state not in _OUTCOMES and failed:
+    if job.now.finish_s is not None and job.now.state not in _OUTCOMES and failed:
         failed.remove(max(failed))  # its last end is how the job ended
     return [ran[attempt] for attempt in sorted(failed)]
 
 
-def _duration_s(job: JobRow, failures: Sequence[float]) -> float:
-    now = job.now
-    if now.progress_base > 0:
-        return now.progress_base / job.asked.gpu_share
-    return max(now.run_s - sum(failures), 0.001)
+def _duration_s(job: JobRow, failures: Sequence[float], now: float) -> float:
+    state = job.now
+    done = state.progress_base
+    if state.phase == Phase.RUNNING:
+        done += state.progress_rate * max(0.0, now - state.progress_since)
+    if done > 0:
+        return done / job.asked.gpu_share
+    return max(_run_s(job, now) - sum(failures), 0.001)
 
 
 def _cell(value: Any, column: JobColumn) -> object:

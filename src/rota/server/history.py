@@ -28,7 +28,8 @@ class History:
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
         history = self._store.history(*self._window(since_s, until_s))
-        return history_csv(history, self._store.specs([job.row for job in history.jobs]), self._epoch_s)
+        specs = self._store.specs([job.row for job in history.jobs])
+        return history_csv(history, specs, self._epoch_s, self._clock())
 
     def _window(self, since_s: float | None, until_s: float | None) -> tuple[float, float]:
         """From Unix times to seconds since the epoch: all of the past if not said."""

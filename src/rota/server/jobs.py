@@ -13,7 +13,7 @@ from rota.server.records import JobRecords
 from rota.server.store.rows import JobQuery
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
-from rota.server.views import attempt_view, event_view, is_over
+from rota.server.views import attempt_view, event_view, is_over, size_views
 from rota.server.waiting import Notifier
 from rota.wire.sync import Capability, Piece
 from rota.wire.views import JobDetail, JobView, Why
@@ -63,6 +63,7 @@ class Jobs:
             attempts=[attempt_view(attempt, self._epoch_s) for attempt in self._store.attempts(row.row)],
             capability=None if capability is None else Capability(**capability),
             events=[event_view(event, self._epoch_s) for event in self._store.events(job=id)],
+            sizes=size_views(spec, row.now.measured or {}, self._store.nodes()),
             gone=self._tidier.gone(row),
         )
 

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from rota.server.logging import set_up
 from rota.server.logs import Logs
 from rota.server.metrics import Metrics
 from rota.server.nodes import Nodes
+from rota.server.notifying import Notices, targets_of
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
@@ -59,8 +61,10 @@ from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
+from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.users import Users
+from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.views import UserView
 from rota.worlds.live.directives import Directives
@@ -72,6 +76,8 @@ CONTROLLER = "controller.json"
 SOCKET = "controller.sock"
 TOKENS = "tokens"
 ADMIN = "admin"
+SWITCH_S = 0.0005
+"""A thread with news waits so long for one that works; by default it would be ten times as long."""
 LOCK_S = 5.0
 """A controller that was killed a moment ago may still be there: its successor waits so long for its lock."""
 CLOCK = "clock"
@@ -89,15 +95,18 @@ class Running:
     thread: threading.Thread
     answers: Answers
     tidier: Tidier
+    notices: Notices
 
     def stop(self) -> None:
-        """Make `serving.run` return."""
+        """Make `serving.run` return; a successor may be started now, and waits until we have gone."""
+        self.store.leave()
         self.serving.stop()
 
     def close(self) -> None:
         """End the scheduler and give the store free; jobs run on."""
         self.inbox.close()
         self.tidier.close()
+        self.notices.close()
         self.thread.join(timeout=10)
         if self.scheduler.host is not None:
             self.scheduler.host.close()
@@ -114,6 +123,9 @@ def start(home: Path, config: Config) -> Running:
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     settings = scheduler_settings(config)
+    notices = Notices(
+        config.name, targets_of(config.notify), partial(told_of, store, clock), clock.epoch_unix_s
+    )
     scheduler = Scheduler(
         store,
         host_maker(home, config),
@@ -123,19 +135,30 @@ def start(home: Path, config: Config) -> Running:
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(notifier, outcomes, metrics),
+        Announcer(notifier, outcomes, metrics, notices),
     )
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
-    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps)
+    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices)
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
     thread.start()
     tidier.start()
-    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier)
+    notices.start()
+    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices)
+
+
+def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """What notices say of jobs: what people see in lists."""
+    found = {row: store.job(row) for row in set(rows)}
+    return {
+        row: job_view(job, None, clock.epoch_unix_s, clock()).model_dump(mode="json")
+        for row, job in found.items()
+        if job is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -162,6 +185,7 @@ def services_of(
     notifier: Notifier,
     outcomes: CommandOutcomes,
     caps: Caps,
+    notices: Notices,
 ) -> Services:
     """What the routes ask, over the cluster called `name`."""
     store, inbox, directives, clock, shown = (
@@ -175,6 +199,7 @@ def services_of(
     records = JobRecords(store, shown, clock, tidier)
     commands = Commands(store, inbox, outcomes, clock)
     logs = Logs(store, directives, notifier)
+    terminals = Terminals(store, records, notifier)
     lost_after_s = scheduler.settings.live.lost_after_s
     agents = Agents(
         store,
@@ -183,22 +208,28 @@ def services_of(
         inbox,
         directives,
         logs,
+        terminals,
         notifier,
         tidier,
         clock,
         shared.heard,
         lost_after_s,
     )
+
+    def silent() -> list[str]:
+        return [*agents.silent(), *notices.troubles()]
+
     return Services(
         submissions=Submissions(store, inbox, clock, answers, caps),
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
-        cluster=Overview(name, store, scheduler, tidier, agents.silent, shared.notes),
+        cluster=Overview(name, store, scheduler, tidier, silent, shared.notes),
         policies=Policies(commands, answers),
         users=Users(shared.roster),
         agents=agents,
+        terminals=terminals,
     )
 
 
@@ -218,11 +249,13 @@ def host_maker(home: Path, config: Config) -> MakeHost:
 
 def scheduler_settings(config: Config) -> SchedulerSettings:
     """What the scheduler is told of the configuration."""
+    caps = caps_of(config.caps)
     live = LiveSettings(
         lost_after_s=config.lost_after,
         back_off=configuration.back_off_of(config),
         rules=configuration.rules_of(config),
         trial_s=config.trial,
+        log_limit=lambda tenant: caps.of(tenant).log_mib << 20,
     )
     return SchedulerSettings(
         live=live,
@@ -293,6 +326,7 @@ def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
+    sys.setswitchinterval(SWITCH_S)
     parser = argparse.ArgumentParser(prog="rota-controller")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--config", type=Path)
@@ -309,15 +343,21 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: running.stop())
+        signal.signal(number, lambda *_: _leave(home, running))
     teller = threading.Thread(target=_tell_when_ready, args=(home, running, flags), daemon=True)
     teller.start()
     try:
         running.serving.run()
     finally:
+        (home / CONTROLLER).unlink(missing_ok=True)  # before the lock is free: later it is a successor's
         running.close()
-        (home / CONTROLLER).unlink(missing_ok=True)
     return 0
+
+
+def _leave(home: Path, running: Running) -> None:
+    """From now on nobody takes this for the controller of its home."""
+    (home / CONTROLLER).unlink(missing_ok=True)
+    running.stop()
 
 
 def _tell_when_ready(home: Path, running: Running, flags: Mapping[str, Any]) -> None:

@@ -288,11 +288,11 @@ class Scheduler:
             self.store.commit(step)
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
+        self.view.decisions += has_decided
+        self._show(step, changed)  # at once: who reads the store now sees the same
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
         self.directives.publish()
-        self.view.decisions += has_decided
-        self._show(step, changed)
         self.told(changes_of(step, changed, unsaved))
         return self._afterwards(unsaved)
 

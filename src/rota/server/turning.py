@@ -42,6 +42,9 @@ class TurnChanges:
     """Moments of submission and of the first process, of jobs that have just begun."""
     preempted: Sequence[str] = ()
     """A reason for each job that had to give up devices."""
+    taken: Sequence[tuple[int, str]] = ()
+    """Rows of those jobs, with the reason."""
+    at_s: float = 0.0
     lost: int = 0
     """Attempts that ended by the infrastructure's fault."""
     decided_s: float | None = None
@@ -168,6 +171,8 @@ def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> 
         done=[(done.seq, done.outcome) for done in step.done],
         started=unsaved.started,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
+        taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
+        at_s=max((interval.end_s for interval in step.intervals), default=0.0),
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rota.knowledge.seen import JobObservations
+from rota.knowledge.speed_sizes import BatchesAsked, SizeSpeed, speeds_by_size
 from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
+from rota.wire.job import JobSpec
 from rota.wire.sync import ProgressReport, Usage
-from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView
+from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView, SizeView
 
 STOPPED = "its agent was stopped; jobs there run on, and no others start until it is back"
 OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "COMPLETING"})
 """States of jobs that will not run again."""
+MOST_SIZES = 8
+"""That are predicted: powers of two and the ends of the range, where there are more."""
 
 
 def is_over(state: str) -> bool:
@@ -92,9 +98,17 @@ def attempt_view(row: AttemptRow, epoch_s: float) -> AttemptView:
         cause=row.cause,
         progress=None if row.progress is None else ProgressReport(**row.progress),
         usage=None if row.usage is None else Usage(**row.usage),
+        cpu_s=_sum_of_ends(places, "cpu_s"),
+        peak_gib=_sum_of_ends(places, "peak_gib"),
         costs=dict(row.costs or {}),
         lost_s=row.parts.get("lost_s", 0.0),
     )
+
+
+def _sum_of_ends(places: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """What its parts said at their end; None if none did."""
+    said = [value for place in places if (value := (place["end"] or {}).get(name)) is not None]
+    return sum(said) if said else None
 
 
 def event_view(row: EventRow, epoch_s: float) -> EventView:
@@ -152,3 +166,48 @@ def node_view(
         devices=devices,
         capabilities=row.info.capabilities,
     )
+
+
+def size_views(spec: JobSpec, measured: Mapping[str, Any], nodes: Sequence[NodeRow]) -> list[SizeView]:
+    """Of a job with this spec, from what is on record of it; empty if nobody said how fast it is."""
+    observed = JobObservations.of(measured.get("observed"))
+    if not observed.speeds:
+        return []
+    asked = BatchesAsked(_number(spec.batch_size), _number(spec.batch_max), observed.noise)
+    return [_size_view(one) for one in speeds_by_size(observed.speeds, _counts(spec), _largest(nodes), asked)]
+
+
+def _counts(spec: JobSpec) -> list[int]:
+    """Sizes that it can run on."""
+    low, high = spec.range
+    counts = [low, spec.gpus, *range(low, high + 1, spec.gpus_step), high]
+    if spec.counts != "any" or len(set(counts)) > MOST_SIZES:
+        counts = [count for count in counts if count in (low, high, spec.gpus) or not count & (count - 1)]
+    return sorted(set(counts))
+
+
+def _largest(nodes: Sequence[NodeRow]) -> dict[str, int]:
+    """GPUs of the largest node of each type."""
+    most: dict[str, int] = {}
+    for node in nodes:
+        for kind in {device.type for device in node.info.devices}:
+            count = sum(device.type == kind for device in node.info.devices)
+            most[kind] = max(most.get(kind, 0), count)
+    return most
+
+
+def _size_view(one: SizeSpeed) -> SizeView:
+    kind, nodes, gpus, batch = one.shape
+    return SizeView(
+        gpu_type=kind,
+        nodes=nodes,
+        gpus=gpus,
+        batch_size=batch or None,
+        speed=one.speed,
+        goodput=None if math.isnan(one.goodput) else one.goodput,
+        provenance=one.provenance.value,
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

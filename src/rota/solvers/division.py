@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.solvers.interior import inner_optimum
+from rota.solvers.interior_system import InnerProgram, Rows, with_column
 from rota.solvers.lp import INFINITY, LinearProgram, Solution, SolveStatus
 
 SLACK = 1e-6
@@ -35,12 +35,21 @@ class Tie(StrEnum):
     INTERIOR = "interior"  # the point at which an interior-point method ends, as the authors' solver does
 
 
+ALONE = -1
+"""In the place of the second member of an entry that has none."""
+
+
+def alone(jobs: int) -> Ints:
+    """The entries of so many jobs that share with nobody."""
+    return np.column_stack((np.arange(jobs), np.full(jobs, ALONE)))
+
+
 @dataclass(frozen=True)
 class Division:
     """What is divided among whom."""
 
     members: Ints
-    """Jobs of each entry, [entry, 2]; the second is -1 for a job alone."""
+    """Jobs of each entry, [entry, 2]; the second is `ALONE` for a job by itself."""
     gpus: Floats
     """GPUs that each entry holds while it runs."""
     rates: Floats
@@ -65,30 +74,58 @@ class Division:
         pairs = self.members[:, 1] >= 0
         return (self.rates[:, 0] > 0.0) & ((self.rates[:, 1] > 0.0) | ~pairs[:, None])
 
+    @property
+    def gains(self) -> Floats:
+        """What each member of an entry obtains per second on each type, [entry, 2, type]."""
+        return self.rates
+
     @cached_property
-    def held(self) -> Any:
-        """GPUs in use, sparse [type, fraction]."""
+    def held(self) -> Rows:
+        """GPUs in use, [type, fraction]."""
         types, entries = len(self.capacity), len(self.members)
-        columns = np.arange(self.size).reshape(entries, types).T
-        return _rows(np.repeat(self.gpus, types).reshape(entries, types).T, columns, self.size)
+        columns = np.arange(self.size).reshape(entries, types).T.ravel()
+        return Rows(np.arange(types + 1) * entries, columns, np.tile(self.gpus, types))
 
     @cached_property
-    def time(self) -> Any:
-        """Time spent, sparse [job, fraction]."""
-        return self._by_job(np.ones_like(self.rates))
+    def time(self) -> Rows:
+        """Time spent, [job, fraction]."""
+        return self.by_job(np.ones_like(self.rates))
 
-    def gains(self, rates: Floats | None = None) -> Any:
-        """What each job obtains, sparse [job, fraction]; `rates` instead of its own."""
-        return self._by_job(self.rates if rates is None else rates)
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Entry and place of each membership, job by job; where the jobs start among them; and columns.
 
-    def _by_job(self, values: Floats) -> Any:
-        """Sparse [job, fraction] with `values` [entry, 2, type] of each member."""
+        Where a job stands for several, two of them may be an entry: they are one membership.
+        """
+        entry, place = np.nonzero(
+            (self.members >= 0) & ~np.column_stack((np.zeros_like(self._twice), self._twice))
+        )
+        of = self.members[entry, place]
+        order = np.argsort(of, kind="stable")
+        entry, place = entry[order], place[order]
+        starts = np.concatenate(([0], np.cumsum(np.bincount(of, minlength=len(self.counts)))))
         types = len(self.capacity)
-        entry, place = np.nonzero(self.members >= 0)
-        rows = np.repeat(self.members[entry, place], types)
-        columns = (entry[:, None] * types + np.arange(types)).ravel()
+        return entry, place, starts * types, (entry[:, None] * types + np.arange(types)).ravel()
+
+    @cached_property
+    def _twice(self) -> Bools:
+        """Entries of a job with another one that it stands for."""
+        same: Bools = self.members[:, 0] == self.members[:, 1]
+        return same
+
+    def by_job(self, values: Floats, jobs: Ints | None = None) -> Rows:
+        """A row for each job, or for each of `jobs`: `values` [entry, 2, type] of its memberships."""
+        entry, place, starts, columns = self._places
+        if self._twice.any():
+            values = values.copy()
+            values[self._twice, 0] += values[self._twice, 1]
         data = values[entry, place].ravel()
-        return sparse.csr_matrix((data, (rows, columns)), shape=(len(self.counts), self.size))
+        if jobs is None:
+            return Rows(starts, columns, data)
+        lengths = starts[jobs + 1] - starts[jobs]
+        first = np.concatenate(([0], np.cumsum(lengths)))
+        picked = np.arange(first[-1]) + np.repeat(starts[jobs] - first[:-1], lengths)
+        return Rows(first, columns[picked], data[picked])
 
     def fractions(self, columns: Floats) -> Floats:
         """The first columns of a solution as [entry, type], cut at 0 and at all its time against rounding."""
@@ -98,25 +135,23 @@ class Division:
         return np.where(self.able, x.clip(0.0, most[:, None]), 0.0)
 
 
-def _rows(values: Floats, columns: Ints, size: int) -> Any:
-    """Sparse [row, column] from dense [row, place] and the column of each place."""
-    starts = np.arange(len(values) + 1) * values.shape[1]
-    return sparse.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(len(values), size))
-
-
 def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
     """The division among jobs that share with nobody; `rates` is [job, type]."""
     jobs = len(gpus)
-    members = np.column_stack((np.arange(jobs), np.full(jobs, -1)))
-    return Division(members, gpus, np.stack((rates, np.zeros_like(rates)), axis=1), capacity, np.ones(jobs))
+    both = np.stack((rates, np.zeros_like(rates)), axis=1)
+    return Division(alone(jobs), gpus, both, capacity, np.ones(jobs))
 
 
 class Demands(NamedTuple):
-    """Rows to hold beside the constraints: gains · x >= least, or >= least + slope × t with a column t."""
+    """Rows to hold beside the constraints, one for each job: gains >= least, or >= least + slope × t with a
+    column t."""
 
-    gains: Any
+    gains: Floats
+    """What counts, [entry, 2, type]."""
     least: Floats
     slope: Floats | None = None
+    jobs: Ints | None = None
+    """Whom the rows are about; None for everybody."""
 
 
 class Objective(NamedTuple):
@@ -126,8 +161,21 @@ class Objective(NamedTuple):
     of_t: float = 0.0
 
 
-def best(division: Division, objective: Objective, demands: Demands | None, tie: Tie) -> Solution:
-    """The fractions, then t if demands have a slope, that maximise `objective`.
+class Answer(NamedTuple):
+    """What a division came to; without an optimum the value is NaN and the columns are empty."""
+
+    status: SolveStatus
+    value: float
+    columns: Floats
+    """The fractions, then t if demands have a slope."""
+    slack: Floats | None = None
+    """By how much the demand of each job is exceeded; None if that was not asked or not found, ..."""
+    prices: Floats | None = None
+    """... and by how much the objective falls for a little more of it."""
+
+
+def best(division: Division, objective: Objective, demands: Demands | None, tie: Tie) -> Answer:
+    """The fractions that maximise `objective`.
 
     Ties of t go to the largest sum of the gains that are demanded with `Tie.SUM`.
     """
@@ -136,21 +184,8 @@ def best(division: Division, objective: Objective, demands: Demands | None, tie:
     made = _program(division, objective, demands)
     solution = made.solve()
     if solution.status is not SolveStatus.OPTIMAL or demands is None or demands.slope is None:
-        return solution
-    return _largest_sum(made, division, demands, solution) if tie is Tie.SUM else solution
-
-
-def most_rising(division: Division, gains: Any, least: Floats, rows: Ints, rise: float) -> Floats:
-    """How far above `least` each of `rows` gets, at most `rise`, if together they get as far as they can.
-
-    Nobody's gains, sparse [job, fraction], fall below `least`.
-    """
-    made = _program(division, Objective(np.zeros(division.size)), None)
-    made.add_columns(np.ones(len(rows)), np.zeros(len(rows)), np.full(len(rows), rise))
-    lifted = sparse.csr_matrix((-np.ones(len(rows)), (rows, np.arange(len(rows)))), (len(least), len(rows)))
-    both = sparse.hstack((gains, lifted), format="csr")
-    _add_rows(made, both, least, np.full(len(least), INFINITY))
-    return made.optimum().columns[division.size :]
+        return Answer(*solution)
+    return Answer(*(_largest_sum(made, division, demands, solution) if tie is Tie.SUM else solution))
 
 
 def _program(division: Division, objective: Objective, demands: Demands | None) -> LinearProgram:
@@ -161,9 +196,11 @@ def _program(division: Division, objective: Objective, demands: Demands | None) 
     _add_rows(made, division.held, np.full(len(division.capacity), -INFINITY), division.capacity)
     _add_rows(made, division.time, np.full(len(division.counts), -INFINITY), division.counts)
     if demands is not None:
+        rows = division.by_job(demands.gains, demands.jobs)
         if demands.slope is not None:
             made.add_columns(np.array([objective.of_t]), np.array([-INFINITY]), np.array([INFINITY]))
-        _add_rows(made, _with_t(demands), demands.least, np.full(len(demands.least), INFINITY))
+            rows = with_column(rows, division.size, -demands.slope)
+        _add_rows(made, rows, demands.least, np.full(len(demands.least), INFINITY))
     return made
 
 
@@ -173,32 +210,120 @@ def _largest_sum(made: LinearProgram, division: Division, demands: Demands, firs
     made.set_column_bounds(
         np.array([division.size]), np.array([t - SLACK * max(abs(t), SLACK)]), np.array([INFINITY])
     )
-    costs = np.append(np.asarray(demands.gains.sum(axis=0)).ravel(), 0.0)
-    made.set_costs(np.arange(division.size + 1), costs)
+    made.set_costs(np.arange(division.size + 1), np.append(sum_of(demands.gains), 0.0))
     columns = made.optimum().columns  # there is one: the first optimum is still feasible
     return Solution(first.status, first.value, columns)
 
 
-def _with_t(demands: Demands) -> Any:
-    """The rows of demands, with the column of t behind the fractions if there is one."""
-    if demands.slope is None:
-        return demands.gains
-    return sparse.hstack((demands.gains, sparse.csr_matrix(-demands.slope[:, None])), format="csr")
+def sum_of(gains: Floats) -> Floats:
+    """What all jobs together gain by each fraction, given gains [entry, 2, type]; 0 where there is nobody."""
+    total: Floats = gains.sum(axis=1).ravel()
+    return total
 
 
-def _add_rows(made: LinearProgram, rows: Any, low: Floats, high: Floats) -> None:
-    made.add_rows(low, high, rows.indptr[:-1], rows.indices, rows.data)
+def _add_rows(made: LinearProgram, rows: Rows, low: Floats, high: Floats) -> None:
+    made.add_rows(low, high, rows.starts[:-1], rows.columns, rows.values)
 
 
-def _inside(division: Division, objective: Objective, demands: Demands | None) -> Solution:
-    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides."""
-    blocks = [-sparse.identity(division.size, format="csr"), division.held, division.time]
-    limits = [np.zeros(division.size), division.capacity, division.counts]
-    costs = objective.costs
+# -- from the inside -------------------------------------------------------------------------------
+
+
+def _inside(division: Division, objective: Objective, demands: Demands | None) -> Answer:
+    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides.
+
+    Jobs that are alike end alike, so each kind stands in the program once.
+    """
+    if division.has_pairs:
+        return _solved_inside(division, objective, demands, None)[0]
+    features = [division.gpus[:, None], division.rates[:, 0], objective.costs.reshape(len(division.gpus), -1)]
     if demands is not None:
+        mine = np.full((len(division.counts), 2), np.nan)
+        jobs = slice(None) if demands.jobs is None else demands.jobs
+        mine[jobs, 0] = demands.least
         if demands.slope is not None:
-            blocks = [sparse.hstack((block, sparse.csr_matrix((block.shape[0], 1)))) for block in blocks]
-            costs = np.append(costs, objective.of_t)
-        blocks.append(-_with_t(demands))
+            mine[jobs, 1] = demands.slope
+        features += [mine, demands.gains[:, 0]]
+    kinds, first = kinds_of(np.concatenate(features, axis=1))
+    if len(first) == len(kinds):
+        return _solved_inside(division, objective, demands, None)[0]
+    answer, is_t = _solved_inside(*_one_of_each(division, objective, demands, kinds, first))
+    if answer.status is not SolveStatus.OPTIMAL:
+        return answer
+    types = len(division.capacity)
+    x = answer.columns[: len(first) * types].reshape(-1, types)[kinds].ravel()
+    slack, prices = (None if of is None else of[kinds] for of in (answer.slack, answer.prices))
+    return Answer(
+        answer.status, answer.value, np.append(x, answer.columns[-1:] if is_t else []), slack, prices
+    )
+
+
+def kinds_of(features: Floats) -> tuple[Ints, Ints]:
+    """Kind of each row of `features`, numbered in order of appearance, and the first row of each kind."""
+    rows = np.ascontiguousarray(features)
+    number: dict[bytes, int] = {}
+    width = rows.shape[1] * rows.itemsize
+    data = rows.tobytes()
+    kinds = np.array(
+        [number.setdefault(data[at : at + width], len(number)) for at in range(0, len(data), width)],
+        dtype=np.int64,
+    )
+    first = np.full(len(number), len(kinds))
+    np.minimum.at(first, kinds, np.arange(len(kinds)))
+    return kinds, first
+
+
+def _one_of_each(
+    division: Division, objective: Objective, demands: Demands | None, kinds: Ints, first: Ints
+) -> tuple[Division, Objective, Demands | None, Floats]:
+    """The program with one job of each kind, and how many there are of it."""
+    copies = np.bincount(kinds).astype(np.float64)
+    small = single(division.gpus[first], division.rates[first, 0], division.capacity)
+    of_first = objective.costs.reshape(len(kinds), -1)[first].ravel()
+    if demands is not None:
+        least, slope, jobs = demands.least, demands.slope, demands.jobs
+        place = first
+        if jobs is not None:
+            has = np.isin(first, jobs)
+            place, jobs = np.searchsorted(jobs, first[has]), np.flatnonzero(has)
+        demands = Demands(demands.gains[first], least[place], None if slope is None else slope[place], jobs)
+    return small, Objective(of_first, objective.of_t), demands, copies
+
+
+def _solved_inside(
+    division: Division, objective: Objective, demands: Demands | None, copies: Floats | None
+) -> tuple[Answer, bool]:
+    """Where the method ends, and whether there is a t; `copies` says how many jobs each stands for."""
+    parts, limits = [division.held, division.time], [division.capacity, division.counts]
+    jobs = np.arange(len(division.counts))
+    free = None
+    of_rows = None if copies is None else [np.ones(len(division.capacity)), copies]
+    if demands is not None:
+        parts.append(division.by_job(-demands.gains, demands.jobs))
         limits.append(-demands.least)
-    return inner_optimum(costs, sparse.vstack(blocks, format="csr"), np.concatenate(limits))
+        jobs = jobs if demands.jobs is None else demands.jobs
+        if demands.slope is not None:
+            free = np.concatenate((np.zeros(len(division.capacity) + len(division.counts)), demands.slope))
+        if of_rows is not None and copies is not None:
+            of_rows.append(copies[jobs])
+    starts = np.cumsum([0] + [len(part.columns) for part in parts])
+    rows = Rows(
+        np.concatenate([[0], *(part.starts[1:] + at for part, at in zip(parts, starts, strict=False))]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
+    solution = inner_optimum(
+        InnerProgram(
+            objective.costs,
+            rows,
+            np.concatenate(limits),
+            free,
+            objective.of_t,
+            None if copies is None else np.repeat(copies, len(division.capacity)),
+            None if of_rows is None else np.concatenate(of_rows),
+        )
+    )
+    found = Answer(solution.status, solution.value, solution.columns)
+    if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
+        first = len(division.capacity) + len(division.counts)
+        found = found._replace(slack=solution.slack[first:], prices=solution.prices[first:])
+    return found, free is not None

@@ -1,6 +1,6 @@
 """A linear program solved from the inside: the point at which an interior-point method ends.
 
-    maximise costs · x   subject to   rows x <= limits   (x is free)
+    maximise costs · x + of_free × t   subject to   rows x + free × t <= limits,  x >= 0
 
 Linear programs of schedulers have many optima.  The simplex method ends at a corner; an interior-point method
 ends inside the face of optima, where jobs that are alike get the same.  Authors who called such a solver took
@@ -10,52 +10,44 @@ primal-dual method on the homogeneous self-dual embedding with Mehrotra's predic
 constraints alone), after three rounds of row and column scaling by the roots of the largest entries.
 
 Where it ends depends on the constraints as they are written: a bound that others imply moves the point.  It
-does not depend on their order.
+does not depend on their order, and columns that are alike end alike.  So they may stand in the program once,
+with the number of their copies: the walk is the same, step by step, as with all of them written out.
+
+Each step solves one system of the size of `rows` (the normal equations: bounds are eliminated).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
+from scipy.linalg import LinAlgError
 
 from rota.errors import PolicyError
-from rota.model.columns import Floats, Ints
-from rota.solvers.lp import Solution, SolveStatus
+from rota.model.columns import Floats
+from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_program
+from rota.solvers.lp import SolveStatus
 
 TOLERANCE = 1e-8
 """Of residuals and of the gap, absolute and relative."""
 ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
-_SCALINGS = 3
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
 _LEAST_CENTRING = 1e-4
-_REFINEMENTS = 2
-_REGULARISATION = 1e-11
-
-Pair = tuple[Floats, Floats]
-_Solver = Callable[[Floats, Floats], Pair]
 
 
-@dataclass(frozen=True)
-class _Scaled:
-    """minimise c x with G x + s = h, s >= 0, where rows and columns are of similar size."""
+class InnerSolution(NamedTuple):
+    """Where the method ended; without an optimum the value is NaN and the arrays are empty."""
 
-    c: Floats
-    G: Any
-    h: Floats
+    status: SolveStatus
+    value: float
     columns: Floats
-    """By how much x is larger than what was asked for."""
-    transposed: Any
-    newton: Any
-    """[0 Gᵀ; G −W²] for the weights of the last step, sparse by column, ..."""
-    diagonal: Ints
-    """... and where the entries of W² stand in its data."""
+    """x of each copy, then t if it is there."""
+    slack: Floats
+    """What is left of the limits, ..."""
+    prices: Floats
+    """... and what a little more of them would be worth: one of both is near 0, the other is not."""
 
 
 class _Point(NamedTuple):
@@ -76,159 +68,147 @@ class _Residuals(NamedTuple):
     tau: float
 
 
-def inner_optimum(costs: Floats, rows: Any, limits: Floats) -> Solution:
-    """Where the method ends; `rows` is a SciPy sparse matrix, [row, column].
+def inner_optimum(program: InnerProgram) -> InnerSolution:
+    """Where the method ends.
 
     Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`;
     then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
     PolicyError if there is none.
     """
-    scaled = _scale(-costs, sparse.csr_matrix(rows), limits)
-    point, nearest = _start(scaled), (math.inf, np.zeros(0))
-    for _ in range(MOST_STEPS):
-        missed = _residuals(scaled, point)
-        status, miss = _status(scaled, point, missed)
-        if miss < nearest[0]:
-            nearest = miss, point.x / (point.tau * scaled.columns)
-        if status is SolveStatus.OPTIMAL:
-            break
-        if status is not None:
-            return Solution(status, float("nan"), np.zeros(0))
-        following = _step(scaled, point, missed)
-        if following is None:
-            break
-        point = following
-    miss, columns = nearest
-    if miss > ROUGH_TOLERANCE:
+    scaled = scaled_program(program)
+    nearest: tuple[float, _Point | None] = math.inf, None
+    with np.errstate(all="ignore"):
+        point = _start(scaled)
+        for _ in range(MOST_STEPS):
+            missed = _residuals(scaled, point)
+            status, miss = _status(scaled, point, missed)
+            if miss < nearest[0]:
+                nearest = miss, point
+            if status is SolveStatus.OPTIMAL:
+                break
+            if status is not None:
+                return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)
+            following = _step(scaled, point, missed)
+            if following is None:
+                break
+            point = following
+    miss, best = nearest
+    if best is None or miss > ROUGH_TOLERANCE:
         raise PolicyError(
-            f"a linear program with {len(limits)} rows and {len(costs)} columns was not solved from the "
-            f"inside: the nearest point misses an equation or the optimum by {miss:.1g}"
+            f"a linear program with {len(program.limits)} rows and {len(program.costs)} columns was not "
+            f"solved from the inside: the nearest point misses an equation or the optimum by {miss:.1g}"
         )
-    return Solution(SolveStatus.OPTIMAL, float(costs @ columns), columns)
+    return _solution(program, scaled, best)
 
 
-def _scale(c: Floats, matrix: Any, h: Floats) -> _Scaled:
-    """Divide rows and columns by the root of their largest entry, three times."""
-    row_scale, column_scale = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
-    for _ in range(_SCALINGS):
-        size = abs(matrix)
-        by_row, by_column = (_root(size.max(axis=axis).toarray().ravel()) for axis in (1, 0))
-        matrix = sparse.diags(1.0 / by_row) @ matrix @ sparse.diags(1.0 / by_column)
-        row_scale, column_scale = row_scale * by_row, column_scale * by_column
-    rows = sparse.csr_matrix(matrix)
-    newton = sparse.csc_matrix(sparse.bmat([[None, rows.T], [rows, sparse.identity(len(h))]], format="csc"))
-    newton.sort_indices()
-    diagonal = newton.indptr[len(c) + 1 :] - 1  # the last entry of each of these columns
-    return _Scaled(
-        c / column_scale, rows, h / row_scale, column_scale, sparse.csr_matrix(rows.T), newton, diagonal
-    )
+def _solution(program: InnerProgram, p: Scaled, at: _Point) -> InnerSolution:
+    n = len(program.costs)
+    columns = at.x / (at.tau * p.columns)
+    worth = program.costs * columns[:n]
+    if program.column_copies is not None:
+        worth = worth * program.column_copies
+    value = float(worth.sum()) + (program.of_free * columns.item(n) if program.free is not None else 0.0)
+    slack, prices = at.s[n:] * p.rows / at.tau, at.z[n:] / (p.rows * at.tau)
+    if program.row_copies is not None:
+        prices = prices / program.row_copies
+    return InnerSolution(SolveStatus.OPTIMAL, value, columns, slack, prices)
 
 
-def _root(largest: Floats) -> Floats:
-    roots: Floats = np.sqrt(np.where(largest < 1e-6, 1.0, largest))
-    return roots
+# -- the walk --------------------------------------------------------------------------------------
 
 
-def _start(p: _Scaled) -> _Point:
+def _start(p: Scaled) -> _Point:
     """The points that miss the equations least, moved inside."""
-    solve = _factor(p, np.ones(len(p.h)))
-    x, minus_s = solve(np.zeros(len(p.c)), p.h)
-    _, z = solve(-p.c, np.zeros(len(p.h)))
-    return _Point(x, _inside(-minus_s), _inside(z), 1.0, 1.0)
+    solve = factor(p, np.ones(len(p.h)))
+    a, b = np.zeros((len(p.c), 2)), np.zeros((len(p.h), 2))
+    b[:, 0], a[:, 1] = p.h, -p.c
+    x, z = solve(a, b)
+    roots = 1.0 if p.copies is None else np.sqrt(p.copies)
+    return _Point(x[:, 0], _inside(-z[:, 0], roots), _inside(z[:, 1], roots), 1.0, 1.0)
 
 
-def _inside(r: Floats) -> Floats:
-    """`r` if all of it is above 0, else moved until the least is 1."""
-    return r.copy() if r.min() > 0.0 else r + (1.0 - r.min())
+def _inside(r: Floats, roots: Floats | float) -> Floats:
+    """`r` if all of it is above 0, else moved until the least is 1, copy by copy."""
+    least = float((r / roots).min()) if len(r) else 1.0
+    moved: Floats = r.copy() if least > 0.0 else r + (1.0 - least) * roots
+    return moved
 
 
-def _factor(p: _Scaled, w2: Floats) -> _Solver:
-    """Solves [0 Gᵀ; G −W²] [x; z] = [a; b].
-
-    Where constraints that hold with equality depend on each other a little regularisation keeps the matrix
-    sound; refinement takes it out of x again.
-    """
-    n = len(p.c)
-    p.newton.data[p.diagonal] = -w2 - _REGULARISATION
-    lu = splu(p.newton)
-
-    def solve(a: Floats, b: Floats) -> Pair:
-        both = lu.solve(np.concatenate((a, b)))
-        x, z = both[:n], both[n:]
-        for _ in range(_REFINEMENTS):
-            more = lu.solve(np.concatenate((a - p.transposed @ z, b - (p.G @ x - w2 * z))))
-            x, z = x + more[:n], z + more[n:]
-        return x, z
-
-    return solve
+def _residuals(p: Scaled, at: _Point) -> _Residuals:
+    of_z = p.of_z(at.z)
+    of_z += at.tau * p.c
+    of_x = p.of_x(at.x)
+    of_x += at.s
+    of_x -= at.tau * p.h
+    return _Residuals(-of_z, of_x, float(at.kappa + p.c @ at.x + p.h @ at.z))
 
 
-def _residuals(p: _Scaled, at: _Point) -> _Residuals:
-    return _Residuals(
-        -(p.transposed @ at.z) - at.tau * p.c,
-        at.s + p.G @ at.x - at.tau * p.h,
-        float(at.kappa + p.c @ at.x + p.h @ at.z),
-    )
+def _norm(values: Floats) -> float:
+    return math.sqrt(values @ values)
 
 
-def _status(p: _Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | None, float]:
+def _status(p: Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | None, float]:
     """What is known at this point, None if not enough; and by how much it misses equations or the optimum."""
-    of_h, of_c = max(1.0, float(np.linalg.norm(p.h))), max(1.0, float(np.linalg.norm(p.c)))
+    of_h, of_c = max(1.0, _norm(p.h)), max(1.0, _norm(p.c))
     cost, bound = float(p.c @ at.x), float(-(p.h @ at.z))
-    misses = max(float(np.linalg.norm(missed.z)) / of_h, float(np.linalg.norm(missed.x)) / of_c) / at.tau
+    misses = max(_norm(missed.z) / of_h, _norm(missed.x) / of_c) / at.tau
     gap = float(at.s @ at.z) / max(1.0, -cost / at.tau, bound / at.tau)
     miss = max(misses, gap)
     if miss < TOLERANCE:
         return SolveStatus.OPTIMAL, miss
     if at.tau >= at.kappa:
         return None, miss
-    of_z, of_x = max(1.0, float(np.linalg.norm(at.z))), max(1.0, float(np.linalg.norm(at.x)))
-    if bound > TOLERANCE * of_z and np.linalg.norm(p.transposed @ at.z) < TOLERANCE * of_z:
+    of_z, of_x = max(1.0, _norm(at.z)), max(1.0, _norm(at.x))
+    if bound > TOLERANCE * of_z and _norm(p.of_z(at.z)) < TOLERANCE * of_z:
         return SolveStatus.INFEASIBLE, miss
-    if -cost > TOLERANCE * of_x and np.linalg.norm(p.G @ at.x + at.s) < TOLERANCE * of_x:
+    if -cost > TOLERANCE * of_x and _norm(p.of_x(at.x) + at.s) < TOLERANCE * of_x:
         return SolveStatus.UNBOUNDED, miss
     return None, miss
 
 
-def _step(p: _Scaled, at: _Point, missed: _Residuals) -> _Point | None:
+def _step(p: Scaled, at: _Point, missed: _Residuals) -> _Point | None:
     """One step: where Newton's method would go, then a corrected one that keeps away from the walls.
 
     None where rounding leaves no direction.
     """
-    with np.errstate(all="ignore"):
-        try:
-            following = _stepped(p, at, missed)
-        except RuntimeError:  # SuperLU: the matrix is singular
-            return None
+    try:
+        following = _stepped(p, at, missed)
+    except (RuntimeError, LinAlgError):  # the matrix is singular
+        return None
     sound = min(following.s.min(), following.z.min(), following.tau, following.kappa) > 0.0
-    return following if sound and np.isfinite(following.x).all() else None
+    return following if sound and math.isfinite(following.x.sum()) else None
 
 
-def _stepped(p: _Scaled, at: _Point, missed: _Residuals) -> _Point:
-    w, scaled = np.sqrt(at.s / at.z), np.sqrt(at.s * at.z)
-    mu = float(at.s @ at.z + at.kappa * at.tau) / (len(at.s) + 1)
-    solve = _factor(p, w * w)
-    x1, z1 = solve(-p.c, p.h)
+def _stepped(p: Scaled, at: _Point, missed: _Residuals) -> _Point:
+    w2 = at.s / at.z
+    w = np.sqrt(w2)
+    scaled = w * at.z
+    rows = len(at.s) if p.copies is None else float(p.copies.sum())
+    mu = float(at.s @ at.z + at.kappa * at.tau) / (rows + 1)
+    solve = factor(p, w2)
+    x, z = solve(np.column_stack((-p.c, missed.x)), np.column_stack((p.h, at.s - missed.z)))
+    x1, z1 = x[:, 0], z[:, 0]
     denominator = at.kappa / at.tau - float(p.c @ x1 + p.h @ z1)
-
-    def direction(centring: float, complement: Floats, kappa: float) -> tuple[Floats, Pair, float, float]:
-        """Changes of x, of (s / w, w z), of tau and of kappa that lead to the given complementarities."""
-        rest = 1.0 - centring
-        x2, z2 = solve(rest * missed.x, w * complement - rest * missed.z)
-        tau = (rest * missed.tau - kappa / at.tau + float(p.c @ x2 + p.h @ z2)) / denominator
-        of_z = w * (z2 + tau * z1)
-        return x2 + tau * x1, (-(complement + of_z), of_z), tau, -(kappa + at.kappa * tau) / at.tau
-
-    _, (of_s, of_z), tau, kappa = direction(0.0, scaled, at.kappa * at.tau)
+    # Straight to complementarity 0, ...
+    tau = (missed.tau - at.kappa + float(p.c @ x[:, 1] + p.h @ z[:, 1])) / denominator
+    of_z = w * (z[:, 1] + tau * z1)
+    of_s = -(scaled + of_z)
+    kappa = -at.kappa * (at.tau + tau) / at.tau
     length = _length(at, scaled, of_s, of_z, tau, kappa)
+    # ... then what that misses by corrected, towards the middle.
     centring = min(max((1.0 - length) ** 3, _LEAST_CENTRING), 1.0)
-    complement = scaled + (of_s * of_z - centring * mu) / scaled
-    x, (of_s, of_z), tau, kappa = direction(
-        centring, complement, at.kappa * at.tau + kappa * tau - centring * mu
-    )
+    rest, target = 1.0 - centring, centring * mu
+    complement = scaled + (of_s * of_z - (target if p.copies is None else target * p.copies)) / scaled
+    of_kappa = at.kappa * at.tau + kappa * tau - target
+    x, z = solve(rest * missed.x[:, None], (w * complement - rest * missed.z)[:, None])
+    x2, z2 = x[:, 0], z[:, 0]
+    tau = (rest * missed.tau - of_kappa / at.tau + float(p.c @ x2 + p.h @ z2)) / denominator
+    of_z = w * (z2 + tau * z1)
+    of_s = -(complement + of_z)
+    kappa = -(of_kappa + at.kappa * tau) / at.tau
     length = _BACK_OFF * _length(at, scaled, of_s, of_z, tau, kappa)
     return _Point(
-        at.x + length * x,
+        at.x + length * (x2 + tau * x1),
         at.s + length * w * of_s,
         at.z + length * of_z / w,
         at.tau + length * tau,

@@ -1,15 +1,22 @@
-"""GPUs handed out one by one: who gets the next one is decided by a tournament between jobs.
+"""GPUs handed out one by one: by the largest key, or by the tournament of AFS.
 
-The filler is shared by all rules of that kind (Optimus, AFS, max-min); a rule is a function that says which
-of two jobs deserves the next GPU more.
+What all rules of that kind (Optimus, Elan, AFS, max-min) share is `Filling`, the shares as they grow.  A rule
+that gives each job a key of its own is a heap (`fill_largest`).  AFS compares jobs in pairs, and its relation
+is not transitive, so that the walk from job to job matters: `fill_apathetic` keeps the walk, and repeats of
+it only what a grant has changed.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 
-Better = Callable[[int, int], bool]
-"""True if the second job deserves the next step more than the first, which came before it."""
+import numpy as np
+
+Key = Callable[[int], float]
+"""What a job's next step is worth at its present share; it may depend on nobody else's share."""
 
 
 class Filling:
@@ -35,48 +42,178 @@ class Filling:
         now = self.share[job]
         return self.rates[job][now], self.rates[job][now + self.step(job)]
 
-    def fill(self, gpus: int, better: Better) -> list[int]:
-        """Hand out `gpus`: each step goes to the winner of a tournament in the order of the jobs."""
-        candidates = [job for job in range(len(self.rates)) if self._can_use(job, gpus)]
-        while candidates:
-            winner = candidates[0]
-            for job in candidates[1:]:
-                if better(winner, job):
-                    winner = job
-            gpus -= self.step(winner)
-            self.share[winner] += self.step(winner)
-            self._level[winner] += 1
-            self.grants.append(winner)
-            candidates = [job for job in candidates if self._can_use(job, gpus)]
-        return self.share
-
-    def _can_use(self, job: int, gpus: int) -> bool:
-        """True if there is a next share, it fits, and it is faster."""
+    def can_use(self, job: int, gpus: int) -> bool:
+        """True if there is a next share, the step to it takes no more than `gpus`, and it is faster."""
         if not 0 < self.step(job) <= gpus:
             return False
         slow, fast = self.speeds(job)
         return fast > slow
 
+    def give(self, job: int) -> int:
+        """One step for `job`; the GPUs that it takes."""
+        step = self.step(job)
+        self.share[job] += step
+        self._level[job] += 1
+        self.grants.append(job)
+        return step
 
-def afs(filling: Filling, key: Sequence[float], work: Sequence[float] | None = None) -> Better:
-    """The rule of AFS: of two jobs the one that ends first must gain more by it than the other would later.
+
+def fill_largest(filling: Filling, gpus: int, key: Key) -> list[int]:
+    """Hand out `gpus`: each step goes to the job with the largest key, the first of equals.  The shares.
+
+    A key of minus infinity: the step is not worth it, whatever is free.  O((jobs + steps) log jobs).
+    """
+    heap = [(-key(job), job) for job in range(len(filling.rates)) if filling.can_use(job, gpus)]
+    heapify(heap)
+    while heap and heap[0][0] < math.inf:
+        job = heap[0][1]
+        if filling.can_use(job, gpus):
+            gpus -= filling.give(job)
+        if filling.can_use(job, gpus):
+            heapreplace(heap, (-key(job), job))
+        else:
+            heappop(heap)
+    return filling.share
+
+
+def fill_savings(
+    seconds: Sequence[Sequence[float]], work: Sequence[float], counts: Sequence[Sequence[int]], gpus: int
+) -> list[int]:
+    """Hand out `gpus` to the largest saving of time for each GPU, the first of equals.  The shares.
+
+    `seconds[j][k]` is what a unit of the work of job j takes on k GPUs, infinite where it does not run;
+    `counts[j]` the numbers it can use, ascending.  Everybody gets the least first, in order; a step that
+    saves nothing ends a job's turn.  O((jobs + steps) log jobs).
+    """
+    shares, heap = [0] * len(counts), []
+    for job, own in enumerate(counts):
+        if own[0] <= gpus and seconds[job][own[0]] < math.inf:
+            shares[job] = own[0]
+            gpus -= own[0]
+            if len(own) > 1:
+                now, after = own[0], own[1]
+                saved = (seconds[job][now] - seconds[job][after]) * work[job] / (after - now)
+                if saved > 0.0:
+                    heap.append((-saved, job, 1))
+    heapify(heap)
+    while heap and gpus:
+        _, job, level = heap[0]
+        own, times, now = counts[job], seconds[job], shares[job]
+        after = own[level]
+        if after - now > gpus:
+            heappop(heap)
+            continue
+        shares[job] = after
+        gpus -= after - now
+        level += 1
+        if level < len(own):
+            saved = (times[after] - times[own[level]]) * work[job] / (own[level] - after)
+            if saved > 0.0:
+                heapreplace(heap, (-saved, job, level))
+                continue
+        heappop(heap)
+    return shares
+
+
+def fill_apathetic(
+    filling: Filling, gpus: int, key: Sequence[float], work: Sequence[float] | None = None
+) -> list[int]:
+    """Hand out `gpus` as AFS does: of two jobs the one that ends first must gain more than the other later.
 
     With `work` (what is left of each job) the one that ends first is found at present shares; without, it is
-    the one with the smaller `key`.  Gains are per GPU.  Jobs without GPUs come first, in order of `key`: the
-    rule itself says so, as long as curves are concave.
+    the one with the smaller `key`, and in both cases the earlier one of equals.  Gains are per GPU.  Jobs
+    without GPUs come first, in order of `key`: the rule itself says so, as long as curves are concave.
+
+    Each step goes to the winner of a walk over the jobs in their order: whoever is better than the best so
+    far takes its place.  O(jobs) comparisons for each step and each job, made at once for all that follow.
+
+    Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.
+    """
+    first = sorted(range(len(key)), key=lambda job: key[job])
+    for job in first:
+        if filling.can_use(job, gpus):
+            gpus -= filling.give(job)
+    return _Tournament(filling, key, work).hand_out(gpus)
+
+
+class _Tournament:
+    """Walks over the jobs that hold something.
+
+    `_best` are those that were the best so far, in the order of the walk: the last one has won.  What it is
+    given makes no difference to the walk up to it, so that the next walk begins where it stood.
     """
 
-    def end(job: int) -> float:
-        return work[job] / filling.rates[job][filling.share[job]] if work is not None else key[job]
+    def __init__(self, filling: Filling, key: Sequence[float], work: Sequence[float] | None) -> None:
+        self.filling = filling
+        self.work = work
+        self._best: list[int] = []
+        self._sizes: list[tuple[int, int]] = []
+        """Steps of more than one GPU, negated, with the job: a heap, in which some are void."""
+        self._end = np.array(key, dtype=np.float64)
+        """When each job ends, or what stands for it."""
+        self._now = np.full(len(key), -math.inf)
+        """What one more GPU adds, measured against the present speed; minus infinity for who is out."""
+        self._later = np.full(len(key), -math.inf)
+        """The same, measured against the speed that it leads to."""
 
-    def better(first: int, second: int) -> bool:
-        shares = filling.share
-        if not shares[first] or not shares[second]:
-            return not shares[second] and (shares[first] > 0 or key[second] < key[first])
-        a, b = (second, first) if end(second) < end(first) else (first, second)
-        (slow_a, fast_a), (slow_b, fast_b) = filling.speeds(a), filling.speeds(b)
-        gain_a = (fast_a - slow_a) / slow_a / filling.step(a)
-        gain_b = (fast_b - slow_b) / fast_b / filling.step(b)
-        return (a if gain_a > gain_b else b) == second
+    def hand_out(self, gpus: int) -> list[int]:
+        """Steps to the winners, as long as somebody can use one of `gpus`; the shares."""
+        for job, share in enumerate(self.filling.share):
+            if share:
+                self._weigh(job, gpus)
+        self._walk(0)
+        while self._best and gpus:
+            winner = self._best.pop()
+            gpus -= self.filling.give(winner)
+            self._weigh(winner, gpus)
+            self._walk(min(winner, self._retire(gpus)))
+        return self.filling.share
 
-    return better
+    def _weigh(self, job: int, gpus: int) -> None:
+        """Work out anew when `job` ends and what it gains; it is out if it can use none of `gpus`."""
+        filling = self.filling
+        if not filling.can_use(job, gpus):
+            self._now[job] = self._later[job] = -math.inf
+            return
+        (slow, fast), step = filling.speeds(job), filling.step(job)
+        self._now[job] = (fast - slow) / slow / step
+        self._later[job] = (fast - slow) / fast / step
+        if self.work is not None:
+            self._end[job] = self.work[job] / slow
+        if step > 1:
+            heappush(self._sizes, (-step, job))
+
+    def _retire(self, gpus: int) -> int:
+        """Take those out whose step is more than `gpus`; the first job from which the walk is another."""
+        first = len(self._now)
+        while self._sizes and -self._sizes[0][0] > gpus:
+            step, job = heappop(self._sizes)
+            if self.filling.step(job) != -step:
+                continue
+            self._now[job] = self._later[job] = -math.inf
+            place = bisect_left(self._best, job)
+            if place < len(self._best) and self._best[place] == job:
+                del self._best[place:]
+                first = min(first, job)
+        return first
+
+    def _walk(self, start: int) -> None:
+        """Go on from `start` with the best so far, up to the last job."""
+        if not self._best:
+            there = self._now[start:] > -math.inf
+            job = start + int(there.argmax()) if there.any() else len(self._now)
+            if job == len(self._now):
+                return
+            self._best.append(job)
+            start = job + 1
+        while start < len(self._now):
+            best = self._best[-1]
+            end, now, later = self._end.item(best), self._now.item(best), self._later.item(best)
+            # Whoever ends first is weighed against its present speed, the other one against its next.
+            ends_first, gains = self._end[start:] < end, self._now[start:] > later
+            is_better = np.where(ends_first, gains, self._later[start:] >= now)
+            job = int(is_better.argmax())
+            if not is_better[job]:
+                return
+            self._best.append(start + job)
+            start += job + 1

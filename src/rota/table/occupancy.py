@@ -12,7 +12,7 @@ from rota.table.free import Free
 from rota.table.node_sets import NodeSets
 
 EPSILON = 1e-9
-_ALONE = int(Role.ALONE)
+_ALONE, _OPPORTUNISTIC = int(Role.ALONE), int(Role.OPPORTUNISTIC)
 
 
 class Occupancy:
@@ -36,6 +36,7 @@ class Occupancy:
         "jobs",
         "memory_used",
         "node_sets",
+        "opportunists",
         "sharers",
         "spare",
         "spares",
@@ -58,6 +59,8 @@ class Occupancy:
         """The same as pairs, ascending: who wants a part of a device takes the first with room."""
         self.sharers: dict[int, list[int]] = {}
         """Jobs on each device that is, or may be, shared; jobs alone on whole devices do not appear."""
+        self.opportunists = 0
+        """Claims on single devices by jobs that use what the others leave."""
         self.gpu_memory_used: dict[int, float] = {}
         """Device memory in use, GiB, where jobs state it."""
         self.cpus_used: list[float] = [0.0] * cluster.nodes
@@ -82,7 +85,7 @@ class Occupancy:
         twin.gpu_memory_used = self.gpu_memory_used.copy()
         twin.cpus_used, twin.memory_used = self.cpus_used.copy(), self.memory_used.copy()
         twin.down, twin.down_nodes = self.down.copy(), self.down_nodes.copy()
-        twin.tenant_gpus = self.tenant_gpus.copy()
+        twin.tenant_gpus, twin.opportunists = self.tenant_gpus.copy(), self.opportunists
         return twin
 
     # -- trying things out -------------------------------------------------------------------------
@@ -114,6 +117,7 @@ class Occupancy:
     def _restore(self, truth: Occupancy) -> None:
         """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
         self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
+        self.opportunists = truth.opportunists
         nodes, devices = self._take_touched()
         more_nodes, more_devices = truth._take_touched()
         for node in nodes | more_nodes:
@@ -143,8 +147,8 @@ class Occupancy:
         rows = truth.sharers.get(device)
         if rows is not None:
             self.sharers[device] = rows.copy()
-        elif device in self.sharers:
-            del self.sharers[device]
+        else:
+            self.sharers.pop(device, None)
         self._leave(device, truth.spare.get(device, 0.0))
         _copy_member(self.down, truth.down, device)
         if truth.counts_hosts:
@@ -213,29 +217,33 @@ class Occupancy:
         """Add or remove a claim that may leave the device shared."""
         if self.touched is not None:
             self.touched.add(device)
-        was_free = self.claimed[device] <= EPSILON
-        if grant.role is not Role.OPPORTUNISTIC:
-            self.claimed[device] += sign * grant.share
-            if abs(self.claimed[device]) <= EPSILON:
-                self.claimed[device] = 0.0
-        rows = self.sharers.setdefault(device, [])
-        if sign > 0:
-            rows.append(grant.job)
+        before = after = self.claimed[device]
+        if grant.role == _OPPORTUNISTIC:
+            self.opportunists += sign
         else:
+            after = before + sign * grant.share
+            if abs(after) <= EPSILON:
+                after = 0.0
+            self.claimed[device] = after
+        rows = self.sharers.get(device)
+        if sign < 0:
+            assert rows is not None, "who leaves a shared device was there"
             rows.remove(grant.job)
             if not rows:
                 del self.sharers[device]
-        self._index(device, was_free)
+        elif rows is None:
+            self.sharers[device] = [grant.job]
+        else:
+            rows.append(grant.job)
+        if device not in self.down:
+            self._index(device, before, after)
 
-    def _index(self, device: int, was_free: bool) -> None:
-        """Keep `free` and `spare` in step with `claimed`."""
-        left = 1.0 - self.claimed[device]
-        is_free = self.claimed[device] <= EPSILON
-        if device in self.down:
-            return
-        if is_free != was_free:
+    def _index(self, device: int, before: float, after: float) -> None:
+        """Keep `free` and `spare` in step with `claimed`, which was `before` and is `after`."""
+        is_free = after <= EPSILON
+        if is_free != (before <= EPSILON):
             (self.free.put if is_free else self.free.remove)(device)
-        self._leave(device, 0.0 if is_free else left)
+        self._leave(device, 0.0 if is_free else 1.0 - after)
 
     def _leave(self, device: int, left: float) -> None:
         """So much of `device` is left beside those who share it; 0 if it is free, full or closed."""

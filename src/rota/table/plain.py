@@ -21,15 +21,21 @@ def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
 
 def whole_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that ask for nothing but whole GPUs, of whatever types, in a gang of fixed size."""
-    whole: Bools = (jobs.gpus > 0) & (jobs.gpu_share == 1.0) & jobs.gang & (jobs.node_set < 0)
-    if cluster.node_cpus.any():
-        whole &= jobs.cpus == 0
-    if cluster.node_memory_gib.any():
-        whole &= jobs.memory_gib == 0
-    if cluster.device_memory_gib.any():
-        whole &= jobs.gpu_memory_gib == 0
-    whole[list(jobs.parts)] = False
+    whole: Bools = bare_rows(jobs, cluster) & (jobs.gpu_share == 1.0)
     return whole
+
+
+def bare_rows(jobs: JobTable, cluster: Cluster) -> Bools:
+    """Rows that ask for nothing but GPUs or parts of them, of whatever types, in a gang of fixed size."""
+    bare: Bools = (jobs.gpus > 0) & jobs.gang & (jobs.node_set < 0)
+    if cluster.node_cpus.any():
+        bare &= jobs.cpus == 0
+    if cluster.node_memory_gib.any():
+        bare &= jobs.memory_gib == 0
+    if cluster.device_memory_gib.any():
+        bare &= jobs.gpu_memory_gib == 0
+    bare[list(jobs.parts)] = False
+    return bare
 
 
 def _masks_with(jobs: JobTable, cluster: Cluster) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Can
 
-COLUMNS = ("base", "rate", "since", "batch", "can")
+COLUMNS = ("base", "rate", "since", "batch", "can", "worked")
 """What a `Progress` notes about each job: arrays of these names."""
 _ALL = int(Can.ALL)
 
@@ -22,7 +22,7 @@ _ALL = int(Can.ALL)
 class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
-    __slots__ = ("base", "batch", "can", "per_s", "rate", "since", "steady")
+    __slots__ = ("base", "batch", "can", "per_s", "rate", "since", "steady", "worked")
 
     def __init__(self, rows: int, per_s: Floats | None = None, batch: Floats | None = None) -> None:
         self.base = np.zeros(rows)
@@ -33,6 +33,8 @@ class Progress:
         """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
         self.can = np.full(rows, _ALL, dtype=np.int64)
         """What each row bears, as `Can` flags."""
+        self.worked = np.full(rows, np.nan)
+        """Seconds that each row worked in its last round; NaN where nothing goes by rounds."""
         self.per_s = per_s
         """Work of each row in a second at the requested allocation, NaN where that is not always the same;
         None if all work is counted in such seconds."""

@@ -20,7 +20,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
 from rota.table.occupancy import Occupancy
-from rota.table.plain import plain_rows, whole_rows
+from rota.table.plain import bare_rows, plain_rows
 from rota.table.progress import Progress
 from rota.table.rows import RowSet
 
@@ -84,7 +84,7 @@ class State:
         self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
         self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
-        self._whole: list[bool] = whole_rows(self.jobs, cluster).tolist()
+        self._bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
         self._accepting: dict[int, list[bool]] = {}
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
         """True for each row that the empty cluster could hold."""
@@ -143,7 +143,7 @@ class State:
         one = self.jobs.take(np.array([row]))
         self.gpus_of[row] = one.gpus.item(0)
         self._plain[row] = bool(plain_rows(one, self.cluster)[0])
-        self._whole[row] = bool(whole_rows(one, self.cluster)[0])
+        self._bare[row] = bool(bare_rows(one, self.cluster)[0])
         self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
         self.occupancy.enter(row)
         self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
@@ -396,12 +396,16 @@ class State:
     @property
     def is_bare(self) -> bool:
         """True if nobody has a quota, no device is shared and none is down."""
-        occupancy = self.occupancy
-        return not self._has_tenants and not occupancy.sharers and not occupancy.down
+        return self.is_open and not self.occupancy.sharers
 
-    def asks_whole(self, row: int) -> bool:
-        """True if `row` asks for whole GPUs, of whatever type, and for nothing else."""
-        return self._whole[row]
+    @property
+    def is_open(self) -> bool:
+        """True if nobody has a quota and no device is down."""
+        return not self._has_tenants and not self.occupancy.down
+
+    def asks_only_gpus(self, row: int) -> bool:
+        """True if `row` asks for GPUs or parts of them, of whatever type, and for nothing else."""
+        return self._bare[row]
 
     def accepts(self, row: int, devices: tuple[int, ...]) -> bool:
         """True if `row` takes GPUs of the types that `devices` have."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
+import numpy as np
+
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant
-from rota.table.state import State
+from rota.table.state import Phase, State
+
+_PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 class View(State):
@@ -15,10 +19,13 @@ class View(State):
     Rows keep their numbers and what is known of them is the whole's own; nodes and devices are numbered
     anew, in the order of `nodes`.  Jobs belong to the view once they have been named to `follow`.  Which
     nodes it shows may change.  It is there to be read: the verbs of the loop are for the whole.
+
+    In a view that is `idle` nobody runs: who does waits like all others, as when all leases have ended.
     """
 
-    def __init__(self, whole: State, cluster: Cluster, nodes: Sequence[int]) -> None:
+    def __init__(self, whole: State, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> None:
         self.whole = whole
+        self.idle = idle
         self._outside: set[int] = set()
         """Jobs of the view that run on nodes it does not show, or not all of them."""
         super().__init__(whole.jobs, cluster, whole.progress, whole)
@@ -45,6 +52,16 @@ class View(State):
         self._number(nodes)
         self.log = []
         self.follow(rows, barred)
+
+    def _share(self, whole: State) -> None:
+        super()._share(whole)
+        if not self.idle:
+            return
+        rows = np.arange(len(whole.phase))
+        self.run_s, self.service = whole.ran_s(rows), whole.service_gpu_s(rows)
+        self.service_rate = np.zeros(len(rows))
+        self.since_s = np.full(len(rows), whole.now)
+        self.phase = np.where(whole.phase == _RUNNING, _PENDING, whole.phase).astype(np.int8)
 
     # -- translation -------------------------------------------------------------------------------
 
@@ -73,6 +90,8 @@ class View(State):
         what it holds in here is barred as well.
         """
         rows = list(rows)
+        if self.idle:
+            self.log = []  # who runs stays a job that waits: only a new log makes orders read its key anew
         self._share(self.whole)
         self.occupancy.take_back()
         for row in rows:
@@ -101,7 +120,7 @@ class View(State):
 
     def _see(self, row: int) -> None:
         held = self.whole.grants.get(row)
-        if row in self.whole.waiting:
+        if row in self.whole.waiting or (self.idle and held is not None):
             self.waiting.add(row)
             self.waiting_gpus += self.gpus_of[row]
         elif held is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from rota.errors import InputError
 from rota.scheduler.policy import Policy, PolicySpec
+from rota.testing.onlooking import watch
 from rota.testing.properties import PROPERTIES
 from rota.testing.scenes import Scene, make_scene
 from rota.testing.sentences import Property
@@ -26,20 +27,55 @@ def check_policy(policy: Named, *, seeds: Iterable[int] = SEEDS, only: str = "",
     sentence; `facts` (`rotates`, `work_conserving`, `providers`) describe a policy that is not registered.
     """
     subject = subject_of(policy, **facts)
-    for prop in PROPERTIES if not only else [property_named(only)]:
-        check_property(subject, prop, seeds)
+    properties = [property_named(only)] if only else PROPERTIES
+    for seed in seeds:
+        _check_scene(subject, properties, make_scene(seed))
 
 
 def check_property(subject: Subject, prop: Property, seeds: Iterable[int] = SEEDS) -> None:
     """Raise ContractError at the first scene of `seeds` in which `subject` breaks `prop`."""
     for seed in seeds:
-        scene = make_scene(seed)
-        try:
-            offences = list(islice(prop.check(subject, scene), 5))
-        except Exception as error:  # whatever stops the run breaks the contract; its traceback is kept
-            raise _broken(subject, prop, scene, [f"{type(error).__name__}: {error}"]) from error
-        if offences:
-            raise _broken(subject, prop, scene, offences)
+        _check_alone(subject, prop, make_scene(seed))
+
+
+def _check_scene(subject: Subject, properties: Sequence[Property], scene: Scene) -> None:
+    """Whoever can looks on at one and the same run; if somebody is offended, each looks for itself."""
+    together = [prop for prop in properties if prop.seen_by is not None]
+    try:
+        _look(subject, together, scene)
+    except ContractError:
+        for prop in together:
+            _check_alone(subject, prop, scene)
+        raise  # alone it does not happen again: the policy gives dice their way
+    for prop in properties:
+        if prop.seen_by is None:
+            _check_alone(subject, prop, scene)
+
+
+def _look(subject: Subject, together: Sequence[Property], scene: Scene) -> None:
+    """One run before all onlookers; ContractError at the first offence."""
+    kinds = [prop.seen_by for prop in together if prop.seen_by is not None]
+    try:
+        first = next(watch(subject, scene, kinds), None) if kinds else None
+    except Exception as error:
+        raise _stopped(subject, together[0], scene, error) from error
+    if first is not None:
+        number, line = first
+        raise _broken(subject, together[number], scene, [line])
+
+
+def _check_alone(subject: Subject, prop: Property, scene: Scene) -> None:
+    try:
+        offences = list(islice(prop.check(subject, scene), 5))
+    except Exception as error:
+        raise _stopped(subject, prop, scene, error) from error
+    if offences:
+        raise _broken(subject, prop, scene, offences)
+
+
+def _stopped(subject: Subject, prop: Property, scene: Scene, error: Exception) -> ContractError:
+    """Whatever stops the run breaks the contract; its traceback is kept."""
+    return _broken(subject, prop, scene, [f"{type(error).__name__}: {error}"])
 
 
 def _broken(subject: Subject, prop: Property, scene: Scene, offences: list[str]) -> ContractError:

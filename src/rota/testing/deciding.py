@@ -7,90 +7,99 @@ from collections.abc import Iterator
 import numpy as np
 
 from rota.errors import PolicyError
+from rota.model.columns import Array
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.packing import pack
-from rota.scheduler.moments.values import copied, digest
+from rota.scheduler.moments.values import copied, decode, digest, encode
 from rota.scheduler.policy import Policy, levers_of
 from rota.scheduler.reasons.waiting import UNSAID, explain
 from rota.scheduler.snapshot import Snapshot
+from rota.testing.onlooking import Onlooker
 from rota.testing.scenes import Scene
-from rota.testing.sentences import ask, at, played, print_of, show
+from rota.testing.sentences import at, print_of, show
 from rota.testing.subject import Around, Subject
 from rota.worlds.simulated.recorder import RunRecorder
 
 
-def same_decision(subject: Subject, scene: Scene) -> Iterator[str]:
+class SameDecision(Onlooker):
     """A second, fresh instance is asked the same; it gets a copy of the memory."""
-    offences: list[str] = []
 
-    def ask_twice(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        told = copied(memory)
-        decision = policy.decide(snapshot, memory)
-        twin = subject.make().decide(snapshot, told)
+    def asked(self, snapshot: Snapshot, memory: Memory) -> None:
+        self.told = copied(memory)
+
+    def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
+        twin = self.subject.make().decide(snapshot, self.told)
         if print_of(decision) != print_of(twin):
-            offences.append(f"{at(snapshot)} {show(decision)}, and asked again {show(twin)}")
-        return decision
-
-    yield from played(subject, scene, ask_twice, offences)
+            yield f"{at(snapshot)} {show(decision)}, and asked again {show(twin)}"
 
 
-def snapshot_unchanged(subject: Subject, scene: Scene) -> Iterator[str]:
-    offences: list[str] = []
+class SnapshotUnchanged(Onlooker):
+    def asked(self, snapshot: Snapshot, memory: Memory) -> None:
+        text, arrays = encode(pack(snapshot), "the snapshot")
+        self.before = text, {name: array.copy() for name, array in arrays.items()}
 
-    def look_before_and_after(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        before = copied(pack(snapshot), "the snapshot")
-        decision = policy.decide(snapshot, memory)
-        after = pack(snapshot)
-        if digest(before) != digest(after):
-            offences.extend(f"{at(snapshot)} {what} changed" for what in _changed(before, after))
-        return decision
-
-    yield from played(subject, scene, look_before_and_after, offences)
+    def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
+        (text, arrays), (text_after, after) = self.before, encode(pack(snapshot))
+        if text != text_after or not all(_same(array, after[name]) for name, array in arrays.items()):
+            before = decode(text, arrays)
+            yield from (f"{at(snapshot)} {what} changed" for what in _changed(before, pack(snapshot)))
 
 
-def keys_in_order(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Asked of policies that say who is ahead by the key of a job."""
-    offences: list[str] = []
+class KeysInOrder(Onlooker):
+    """Asks policies that say who is ahead by the key of a job."""
 
-    def look_at_keys(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        decision = policy.decide(snapshot, memory)
+    def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         stale = getattr(decision.ranking, "stale", None)
         for row in stale(snapshot) if stale is not None else ():
             name = snapshot.jobs.table.ids[row]
-            offences.append(
+            yield (
                 f"{at(snapshot)} the key of {name}, which waits, is not the one that it waits by; "
                 "a key that changes with time has to say so: drifts=Drift.ALWAYS"
             )
-        return decision
-
-    yield from played(subject, scene, look_at_keys, offences)
 
 
-def levers_declared(subject: Subject, scene: Scene) -> Iterator[str]:
-    """The loop stops at a lever that is not declared; what is declared, its registration lists."""
-    for _ in subject.play(scene):
-        pass
-    beyond = sorted(levers_of(subject.make()) - subject.may_pull)
-    if beyond:
-        yield f"it declares {', '.join(beyond)}, which its registration does not list"
-
-
-def waits_explained(subject: Subject, scene: Scene) -> Iterator[str]:
+class WaitsExplained(Onlooker):
     """The policy, the cluster or the queue says why; that nobody knows is no reason."""
-    offences: list[str] = []
 
-    def ask_why(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        decision = policy.decide(snapshot, memory)
+    def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
         named = {*decision.reject, *decision.cancel, *(grant.job for grant in decision.grants)}
-        offences.extend(
-            f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
-            for row in snapshot.waiting.tolist()
-            if row not in named and explain(snapshot, decision, row) == (UNSAID,)
-        )
-        return decision
+        for row in snapshot.waiting.tolist():
+            if row not in named and explain(snapshot, decision, row) == (UNSAID,):
+                yield f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
 
-    yield from played(subject, scene, ask_why, offences)
+
+class LeversDeclared(Onlooker):
+    """The loop stops at a lever that is not declared; what is declared, its registration lists."""
+
+    def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        beyond = sorted(levers_of(self.subject.make()) - self.subject.may_pull)
+        if beyond:
+            yield f"it declares {', '.join(beyond)}, which its registration does not list"
+
+
+class NeedsEnforced(Onlooker):
+    """Reading what is not declared stops the run; what is declared is registered, and missed if missing."""
+
+    def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        needs = loop.policy.needs
+        beyond = sorted(kind.value for kind in needs - self.subject.may_need)
+        if beyond:
+            yield f"it needs {', '.join(beyond)}, which its registration does not list"
+        if not needs:
+            return
+        fresh, _ = self.subject.loop(self.scene)
+        try:
+            Loop(fresh.world, self.subject.make(), RunRecorder())
+        except PolicyError:
+            return
+        yield f"it is run although nobody provides {', '.join(sorted(kind.value for kind in needs))}"
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether every bit of them is the same."""
+    alike = one.dtype == other.dtype and one.shape == other.shape
+    return alike and one.tobytes() == other.tobytes()
 
 
 def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[str]:
@@ -102,36 +111,57 @@ def _changed(before: object, after: object, path: str = "snapshot") -> Iterator[
         yield path
 
 
-def memory_stored(subject: Subject, scene: Scene) -> Iterator[str]:
+class _Diverging(Onlooker):
+    """Compares the decisions that it sees with those of another run, in which `ask` asks the policy."""
+
+    how: str
+    """In what the other run differs."""
+
+    def __init__(self, subject: Subject, scene: Scene) -> None:
+        super().__init__(subject, scene)
+        self.seen: list[tuple[float, str]] = []
+
+    def decided(self, snapshot: Snapshot, decision: Decision) -> tuple[()]:
+        self.seen.append((snapshot.now, print_of(decision)))
+        return ()
+
+    def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        """The first decision that differs."""
+        other = _decisions(self.subject, self.scene, self.ask)
+        for (now, decision), (_, twin) in zip(self.seen, other, strict=False):
+            if decision != twin:
+                yield f"at {now:g} s it decides otherwise {self.how}"
+                return
+        if len(self.seen) != len(other):
+            yield f"it takes {len(self.seen)} decisions, and {len(other)} {self.how}"
+
+    def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        raise NotImplementedError
+
+
+class MemoryStored(_Diverging):
     """A run whose memory is written and read before each call decides as one whose memory is kept."""
 
-    def through_storage(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+    how = "with a stored memory"
+
+    def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
         return policy.decide(snapshot, copied(memory))
 
-    yield from _diverges(subject, scene, through_storage, "with a stored memory")
 
+class CachesDroppable(_Diverging):
+    """So does one in which every now and then a fresh instance is asked."""
 
-def caches_droppable(subject: Subject, scene: Scene) -> Iterator[str]:
-    rng = np.random.default_rng([7, scene.seed])
-    kept: list[Policy] = []
+    how = "with fresh instances in between"
 
-    def now_and_then_a_fresh_one(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-        if not kept or rng.random() < 0.3:
-            kept[:] = [subject.make()]
-        return kept[0].decide(snapshot, memory)
+    def __init__(self, subject: Subject, scene: Scene) -> None:
+        super().__init__(subject, scene)
+        self.rng = np.random.default_rng([7, scene.seed])
+        self.kept: Policy | None = None
 
-    yield from _diverges(subject, scene, now_and_then_a_fresh_one, "with fresh instances in between")
-
-
-def _diverges(subject: Subject, scene: Scene, around: Around, how: str) -> Iterator[str]:
-    """The first decision in which a run asked by `around` differs from an ordinary one."""
-    plain, other = _decisions(subject, scene, ask), _decisions(subject, scene, around)
-    for (now, decision), (_, twin) in zip(plain, other, strict=False):
-        if decision != twin:
-            yield f"at {now:g} s it decides otherwise {how}"
-            return
-    if len(plain) != len(other):
-        yield f"it takes {len(plain)} decisions, and {len(other)} {how}"
+    def ask(self, policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
+        if self.kept is None or self.rng.random() < 0.3:
+            self.kept = self.subject.make()
+        return self.kept.decide(snapshot, memory)
 
 
 def _decisions(subject: Subject, scene: Scene, around: Around) -> list[tuple[float, str]]:
@@ -146,21 +176,3 @@ def _decisions(subject: Subject, scene: Scene, around: Around) -> list[tuple[flo
     for _ in subject.play(scene, note):
         pass
     return taken
-
-
-def needs_enforced(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Reading what is not declared stops the run; what is declared is registered, and missed if missing."""
-    for _ in subject.play(scene):
-        pass
-    loop, _ = subject.loop(scene)
-    needs = loop.policy.needs
-    beyond = sorted(kind.value for kind in needs - subject.may_need)
-    if beyond:
-        yield f"it needs {', '.join(beyond)}, which its registration does not list"
-    if not needs:
-        return
-    try:
-        Loop(loop.world, subject.make(), RunRecorder())
-    except PolicyError:
-        return
-    yield f"it is run although nobody provides {', '.join(sorted(kind.value for kind in needs))}"

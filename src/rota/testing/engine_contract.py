@@ -209,6 +209,15 @@ def what_is_suspended_gives_its_devices_back(case: Case) -> None:
     case.runs((0, 1))
 
 
+def what_is_suspended_before_it_began_is_held(case: Case) -> None:
+    """Nothing of it is there, and that is said; it begins once it is wanted to run."""
+    wanted = part(0, run=case.node.command(Program.STAYS)).model_copy(update={"wanted": Wanted.SUSPEND})
+    case.controller.order(wanted)
+    case.report((0, 1), PartStatus.HELD)
+    case.controller.change((0, 1), Wanted.RUN)
+    case.runs((0, 1))
+
+
 def what_runs_outlives_the_engine(case: Case) -> None:
     """It is neither ended nor begun twice when the engine starts again."""
     case.want(0)
@@ -269,6 +278,7 @@ SENTENCES: dict[str, Callable[[Case], None]] = {
         shares_of_a_device_run_side_by_side,
         a_higher_attempt_follows_a_lower_one,
         what_is_suspended_gives_its_devices_back,
+        what_is_suspended_before_it_began_is_held,
         what_runs_outlives_the_engine,
         a_new_controller_is_told_everything_first,
         absence_kills_only_when_it_is_whole,

@@ -11,14 +11,16 @@ from rota.model.grants import Grant, Role
 from rota.model.units import plural
 from rota.scheduler.loop import Loop
 from rota.table.state import Phase
+from rota.testing.onlooking import Onlooker
 from rota.testing.scenes import Scene, with_hopeless
 from rota.testing.sentences import ids, moment
 from rota.testing.subject import Subject, moments
 from rota.worlds.simulated.checks import recount
+from rota.worlds.simulated.recorder import RunRecorder
 
 
-def devices_within_one(subject: Subject, scene: Scene) -> Iterator[str]:
-    for loop in subject.play(scene):
+class DevicesWithinOne(Onlooker):
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         claims: dict[int, float] = {}
         for grant in loop.state.grants.values():
             for device in () if grant.role is Role.OPPORTUNISTIC else grant.devices:
@@ -29,19 +31,20 @@ def devices_within_one(subject: Subject, scene: Scene) -> Iterator[str]:
                 yield f"{moment(loop)} device {device} is claimed {claim:g} times by {ids(loop, holders)}"
 
 
-def gangs_whole(subject: Subject, scene: Scene) -> Iterator[str]:
-    jobs = scene.trace.jobs
-    for loop in subject.play(scene):
+class GangsWhole(Onlooker):
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        jobs = self.scene.trace.jobs
         for row, grant in loop.state.grants.items():
             count, least, most = len(set(grant.devices)), jobs.gpus_min[row], jobs.gpus_max[row]
             if jobs.gang[row] and not least <= count <= most:
                 yield f"{moment(loop)} job {jobs.ids[row]} of {least} to {most} GPUs holds {count}"
 
 
-def quotas_kept(subject: Subject, scene: Scene) -> Iterator[str]:
-    tenants = [t for t in scene.cluster.tenants.by_path.values() if t.hard]
-    for loop in subject.play(scene):
-        for tenant in tenants:
+class QuotasKept(Onlooker):
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        for tenant in self.scene.cluster.tenants.by_path.values():
+            if not tenant.hard:
+                continue
             held = [g for g in loop.state.grants.values() if _counts_against(loop, g, tenant.path)]
             used = sum(len(g.devices) * g.share for g in held)
             if used > tenant.quota_gpus + 1e-6:
@@ -54,8 +57,8 @@ def _counts_against(loop: Loop, grant: Grant, path: str) -> bool:
     return grant.role is not Role.OPPORTUNISTIC and (name + "/").startswith(path + "/")
 
 
-def finished_hold_nothing(subject: Subject, scene: Scene) -> Iterator[str]:
-    for loop in subject.play(scene):
+class FinishedHoldNothing(Onlooker):
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
         state = loop.state
         for row in state.grants:
             if state.phase[row] != Phase.RUNNING:
@@ -66,19 +69,21 @@ def finished_hold_nothing(subject: Subject, scene: Scene) -> Iterator[str]:
                 yield f"{moment(loop)} devices are reserved for {ids(loop, [reservation.job])}, which ended"
 
 
-def every_job_ends(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Asked of work-conserving policies; a job that does not even end alone asks for too much of them."""
-    if not subject.work_conserving:
-        return
-    stuck = unfinished(subject, scene)
-    if stuck:
-        alone = [row for row in range(len(scene.trace)) if not unfinished(subject, _only(scene, [row]))]
-        if len(alone) < len(scene.trace):
-            scene = _only(scene, alone)
-            stuck = unfinished(subject, scene) if alone else []
-    for row in stuck:
-        jobs = scene.trace.jobs
-        yield f"job {jobs.ids[row]} of {plural(jobs.gpus.item(row), 'GPU')} never ends"
+class EveryJobEnds(Onlooker):
+    """Asks work-conserving policies; a job that does not even end alone asks for too much of them."""
+
+    def over(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        stuck, subject, scene = left(loop, recorder), self.subject, self.scene
+        if not subject.work_conserving:
+            return
+        if stuck:
+            alone = [row for row in range(len(scene.trace)) if not unfinished(subject, _only(scene, [row]))]
+            if len(alone) < len(scene.trace):
+                scene = _only(scene, alone)
+                stuck = unfinished(subject, scene) if alone else []
+        for row in stuck:
+            jobs = scene.trace.jobs
+            yield f"job {jobs.ids[row]} of {plural(jobs.gpus.item(row), 'GPU')} never ends"
 
 
 def hopeless_block_nobody(subject: Subject, scene: Scene) -> Iterator[str]:
@@ -91,11 +96,16 @@ def hopeless_block_nobody(subject: Subject, scene: Scene) -> Iterator[str]:
 
 
 def unfinished(subject: Subject, scene: Scene) -> list[int]:
-    """Rows that have not ended when nothing happens any more; the run is recounted."""
+    """Rows that have not ended when nothing happens any more."""
     loop, recorder = subject.loop(scene)
     for _ in moments(loop):
         pass
     loop.close()
+    return left(loop, recorder)
+
+
+def left(loop: Loop, recorder: RunRecorder) -> list[int]:
+    """Rows that have not ended in a run that is over; it is recounted."""
     recount(loop.state, recorder)
     return np.flatnonzero(loop.state.phase < Phase.COMPLETED).tolist()
 

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.values import copied
 from rota.scheduler.world import How
 from rota.table.state import Phase
-from rota.testing.holding import unfinished
+from rota.testing.holding import left, unfinished
+from rota.testing.onlooking import Onlooker
 from rota.testing.scenes import Scene
 from rota.testing.sentences import ids, moment, moves
 from rota.testing.subject import Subject, moments
-from rota.worlds.simulated.checks import recount
+from rota.worlds.simulated.recorder import RunRecorder
 
 SWAP_S = 1.0
 """Two jobs that swap places there and back, without news, in less than this thrash; quanta are longer."""
 
 
-def rest(subject: Subject, scene: Scene) -> Iterator[str]:
-    """Asked five more times at the moment of a decision, with no event; those that rotate are excused."""
-    if subject.rotates:
-        return
-    decided = 0
-    for loop in subject.play(scene):
-        if loop.counts.decisions == decided:
-            continue
-        decided = loop.counts.decisions
-        policy, memory = subject.make(), copied(loop.memory)
+class Rest(Onlooker):
+    """Asks five more times at the moment of a decision, with no event; those that rotate are excused."""
+
+    decided_before = 0
+
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        if self.subject.rotates or loop.counts.decisions == self.decided_before:
+            return
+        self.decided_before = loop.counts.decisions
+        policy, memory = self.subject.make(), copied(loop.memory)
         for again in range(5):
             decision = policy.decide(loop.snapshot(), memory)
             memory = decision.memory
@@ -57,10 +56,9 @@ def empty_memory(subject: Subject, scene: Scene) -> Iterator[str]:
     for _ in moments(loop):
         pass
     loop.close()
-    recount(loop.state, recorder)
-    left = np.flatnonzero(loop.state.phase < Phase.COMPLETED).tolist()
-    if subject.work_conserving and left and not unfinished(subject, scene):
-        yield f"after the change {ids(loop, left)} never end"
+    stuck = left(loop, recorder)
+    if subject.work_conserving and stuck and not unfinished(subject, scene):
+        yield f"after the change {ids(loop, stuck)} never end"
 
 
 def _newcomer(subject: Subject, loop: Loop) -> tuple[Decision, Decision]:
@@ -70,26 +68,29 @@ def _newcomer(subject: Subject, loop: Loop) -> tuple[Decision, Decision]:
     return first, policy.decide(loop.snapshot(), copied(first.memory))
 
 
-def no_thrashing(subject: Subject, scene: Scene) -> Iterator[str]:
+class NoThrashing(Onlooker):
     """Between two pieces of news nobody starts in vain, and no two jobs swap places there and back."""
-    loop, recorder = subject.loop(scene)
-    seen, news = 0, 0
-    gave_to: dict[int, set[int]] = {}
-    for _ in moments(loop):
-        news, before = _news(loop), news
+
+    def __init__(self, subject: Subject, scene: Scene) -> None:
+        super().__init__(subject, scene)
+        self.seen = self.news = 0
+        self.gave_to: dict[int, set[int]] = {}
+
+    def moment(self, loop: Loop, recorder: RunRecorder) -> Iterator[str]:
+        news, before = _news(loop), self.news
         if news != before:
-            gave_to.clear()
-        for grant, start_s, end_s, how, _ in recorder.intervals[seen:]:
+            self.gave_to.clear()
+        for grant, start_s, end_s, how, _ in recorder.intervals[self.seen :]:
             if how is not How.PREEMPTED:
                 continue
             if start_s == end_s and news == before:
                 yield f"{moment(loop)} {ids(loop, [grant.job])} is preempted as soon as it has started"
             heirs = [g.job for g in loop.state.grants.values() if set(g.devices) & set(grant.devices)]
-            back = [heir for heir in heirs if grant.job in gave_to.get(heir, ())]
+            back = [heir for heir in heirs if grant.job in self.gave_to.get(heir, ())]
             if back and end_s - start_s < SWAP_S:
                 yield f"{moment(loop)} {ids(loop, [grant.job, *back])} swap there and back without news"
-            gave_to.setdefault(grant.job, set()).update(heirs)
-        seen = len(recorder.intervals)
+            self.gave_to.setdefault(grant.job, set()).update(heirs)
+        self.seen, self.news = len(recorder.intervals), news
 
 
 def _news(loop: Loop) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Bools, Floats, Ints
 from rota.model.job_columns import AllowedCounts, JobKind
 from rota.model.jobs import JobTable, Truth
 from rota.model.tenants import Tenant, Tenants
@@ -197,7 +197,7 @@ def _rich_columns(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any
         columns["gpus"] = np.where(rng.random(n) < 0.2, 0, columns["gpus"])
     gpus = columns["gpus"]
     if _often(rng):
-        columns["gpu_share"] = np.where((gpus == 1) & (rng.random(n) < 0.6), rng.choice([0.25, 0.5], n), 1.0)
+        columns["gpu_share"] = _shares(rng, gpus)
     if cluster.device_memory_gib.any():
         columns["gpu_memory_gib"] = np.where(gpus > 0, rng.choice([0.0, 4.0, 10.0], n), 0.0)
     if cluster.node_cpus.any():
@@ -206,17 +206,23 @@ def _rich_columns(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any
     if len(cluster.type_names) > 1:
         columns["gpu_types"] = rng.integers(0, 4, n)
     if _often(rng):
-        columns |= _elastic(rng, cluster, gpus)
+        columns |= _elastic(rng, cluster, gpus, columns.get("gpu_share", np.ones(n)) == 1.0)
     if _often(rng):
         columns["gang"] = rng.random(n) < 0.8
         columns["kind"] = rng.choice([int(JobKind.TRAIN), int(JobKind.OPPORTUNISTIC)], n)
     return columns
 
 
-def _elastic(rng: Generator, cluster: Cluster, gpus: Ints) -> dict[str, Any]:
-    """Ranges from half to twice the request for jobs of more than one GPU."""
+def _shares(rng: Generator, gpus: Ints) -> Floats:
+    """Parts of a GPU for most jobs of one, and of each of their GPUs for a few others."""
+    has_part = (gpus > 0) & (rng.random(len(gpus)) < np.where(gpus == 1, 0.6, 0.2))
+    return np.where(has_part, rng.choice([0.25, 0.5], len(gpus)), 1.0)
+
+
+def _elastic(rng: Generator, cluster: Cluster, gpus: Ints, whole: Bools) -> dict[str, Any]:
+    """Ranges from half to twice the request for jobs of more than one GPU that want `whole` ones."""
     most = min(cluster.gpus_of_type(code) for code in range(len(cluster.type_names)))
-    elastic = (gpus > 1) & (rng.random(len(gpus)) < 0.7)
+    elastic = (gpus > 1) & whole & (rng.random(len(gpus)) < 0.7)
     return {
         "gpus_min": np.where(elastic, gpus // 2, gpus),
         "gpus_max": np.where(elastic, np.maximum(np.minimum(2 * gpus, most), gpus), gpus),

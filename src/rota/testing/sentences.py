@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.frozen import packed_decision
 from rota.scheduler.moments.values import digest
-from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
+from rota.testing.onlooking import Onlooker, watch
 from rota.testing.scenes import Scene
-from rota.testing.subject import Around, Subject
+from rota.testing.subject import Subject
 
 Check = Callable[[Subject, Scene], Iterator[str]]
 """Plays a scene and yields one line per offence: the moment, the jobs, the devices."""
@@ -20,24 +20,23 @@ Check = Callable[[Subject, Scene], Iterator[str]]
 
 @dataclass(frozen=True)
 class Property:
-    """A sentence that holds for every policy, with the check that looks for a scene that breaks it."""
+    """A sentence that holds for every policy, and who looks for a scene that breaks it."""
 
     sentence: str
-    check: Check
+    seen_by: type[Onlooker] | None = None
+    """Looks on at an ordinary run, together with others."""
+    found_by: Check | None = None
+    """Plays runs of its own instead."""
+
+    def check(self, subject: Subject, scene: Scene) -> Iterator[str]:
+        """The offences in `scene`, one line each."""
+        if self.seen_by is not None:
+            yield from (line for _, line in watch(subject, scene, [self.seen_by]))
+        if self.found_by is not None:
+            yield from self.found_by(subject, scene)
 
     def __str__(self) -> str:
         return self.sentence
-
-
-def ask(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
-    return policy.decide(snapshot, memory)
-
-
-def played(subject: Subject, scene: Scene, around: Around, offences: list[str]) -> Iterator[str]:
-    """Plays the scene; yields the offences that `around` notes."""
-    for _ in subject.play(scene, around):
-        yield from offences
-        offences.clear()
 
 
 def print_of(decision: Decision) -> str:

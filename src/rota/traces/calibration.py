@@ -19,6 +19,7 @@ from rota.traces.philly_figures import (
     ALL_RUNTIMES_S,
     ATTEMPTS_MEAN,
     BUCKETS,
+    FAILURES,
     LIST_BUCKET_SHARES,
     OUTCOME_JOB_SHARES,
     OUTCOME_TIME_SHARES,
@@ -56,7 +57,13 @@ class Figure:
 
 def compare(trace: Trace) -> list[Figure]:
     """Every calibrated figure of a generated trace."""
-    return [*_runtimes(trace), *_reweighted(trace), *_virtual_clusters(trace), *_outcomes(trace)]
+    return [
+        *_runtimes(trace),
+        *_reweighted(trace),
+        *_virtual_clusters(trace),
+        *_outcomes(trace),
+        *_failures(trace),
+    ]
 
 
 def _runtimes(trace: Trace) -> Iterator[Figure]:
@@ -111,6 +118,16 @@ def _outcomes(trace: Trace) -> Iterator[Figure]:
     failed = max(int((trace.truth.outcome == Outcome.FAILED).sum()), 1)
     attempts = 1 + sum(len(runs) for runs in trace.truth.failures.values()) / failed
     yield Figure("attempts", "mean of a failing job", ATTEMPTS_MEAN, attempts)
+
+
+def _failures(trace: Trace) -> Iterator[Figure]:
+    """Signatures of failing jobs, those that are at least a hundredth of them as published."""
+    names = [names[-1] for names in trace.truth.signatures.values()]
+    jobs = sum(failure.jobs for failure in FAILURES)
+    for failure in FAILURES:
+        if 100 * failure.jobs >= jobs:
+            share = 100 * names.count(failure.signature) / max(len(names), 1)
+            yield Figure("% of failing jobs", failure.signature, 100 * failure.jobs / jobs, share)
 
 
 def _percent(which: Array) -> float:

@@ -3,7 +3,7 @@
 Most traces know one size only.  `1:64` gives every such job the range from 1 to 64 GPUs, `1:64:pow2` the
 powers of two in it.  What a job asked for stays in its range: one that asked for more than the most keeps
 that as its most, one that asked for less than the fewest as its fewest.  Jobs without GPUs, with a part of
-one, with uneven parts or with a range of their own stay as they are.
+one, with uneven parts or with a range of their own stay as they are.  `1:64,ncf=1:1` names workloads apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rota.errors import InputError
-from rota.model.columns import read_only
+from rota.model.columns import Bools, read_only
 from rota.model.job_columns import AllowedCounts
 from rota.model.trace import Trace
 
@@ -26,13 +26,23 @@ class Sizes:
     least: int
     most: int
     counts: AllowedCounts = AllowedCounts.ANY
+    apart: tuple[tuple[str, Sizes], ...] = ()
+    """Other sizes for some workloads."""
 
     def __str__(self) -> str:
-        return f"{self.least}:{self.most}" + (":pow2" if self.counts else "")
+        own = f"{self.least}:{self.most}" + (":pow2" if self.counts else "")
+        return ",".join([own, *(f"{workload}={sizes}" for workload, sizes in self.apart)])
 
 
 def parse_sizes(text: str) -> Sizes:
-    """`1:64` or `1:64:pow2`."""
+    """`1:64` or `1:64:pow2`, and other sizes for some workloads: `1:64,ncf=1:1`."""
+    first, *others = text.split(",")
+    pairs = (part.partition("=") for part in others)
+    apart = tuple((workload.strip(), _parse_range(sizes)) for workload, _, sizes in pairs)
+    return replace(_parse_range(first), apart=apart)
+
+
+def _parse_range(text: str) -> Sizes:
     match = re.fullmatch(r"(\d+):(\d+)(:pow2)?", text.strip())
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError.at(
@@ -44,13 +54,31 @@ def parse_sizes(text: str) -> Sizes:
 
 def make_elastic(trace: Trace, sizes: Sizes) -> Trace:
     """`trace` with these sizes for its jobs of one size; its source says so."""
+    jobs, rigid = trace.jobs, _rigid(trace)
+    workloads = np.array([jobs.name_of("workload", row) for row in range(len(jobs))], dtype=object)
+    for workload, own in sizes.apart:
+        of_it = workloads == workload
+        if not of_it.any():
+            raise InputError.at(f"no job runs {workload!r}", field="--elastic", expected="a workload")
+        trace, rigid = _with(trace, own, rigid & of_it), rigid & ~of_it
+    return replace(_with(trace, sizes, rigid), source=f"{trace.source} (elastic {sizes})")
+
+
+def _rigid(trace: Trace) -> Bools:
+    """Jobs of one size that may have others."""
     jobs = trace.jobs
-    rigid = (jobs.gpus_min == jobs.gpus_max) & (jobs.gpus > 0) & (jobs.gpu_share == 1.0)
+    rigid: Bools = (jobs.gpus_min == jobs.gpus_max) & (jobs.gpus > 0) & (jobs.gpu_share == 1.0)
     rigid[list(jobs.parts)] = False
+    return rigid
+
+
+def _with(trace: Trace, sizes: Sizes, rigid: Bools) -> Trace:
+    """The same with `sizes` for those that are `rigid`."""
+    jobs = trace.jobs
     changed = replace(
         jobs,
         gpus_min=read_only(np.where(rigid, np.minimum(jobs.gpus, sizes.least), jobs.gpus_min)),
         gpus_max=read_only(np.where(rigid, np.maximum(jobs.gpus, sizes.most), jobs.gpus_max)),
         counts=read_only(np.where(rigid, int(sizes.counts), jobs.counts).astype(np.int8)),
     )
-    return replace(trace, jobs=changed, source=f"{trace.source} (elastic {sizes})")
+    return replace(trace, jobs=changed)

@@ -3,7 +3,8 @@
     virtual clusters -> submissions in batches -> series of similar jobs (user, size, program)
                      -> runtimes -> outcomes and attempts -> span that gives the wanted load
 
-Everything is drawn from one NumPy generator in this order, so a seed names a trace.
+Everything is drawn from one NumPy generator in this order, so a seed names a trace; what jobs fail of has
+a generator of its own behind it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from rota.traces.philly_figures import (
     TAIL_PERCENTS,
 )
 from rota.traces.population import Population, draw_population
+from rota.traces.signatures import draw_signatures
 
 # Choices of ours: the published figures do not settle them.
 WORKLOADS = {
@@ -44,6 +46,8 @@ SERIES_SIMILARITY = 0.9
 KILLED_POWER = 1.9
 """The chance to be killed grows with this power of the job's rank by GPU-time."""
 ATTEMPT_JITTER = 0.1
+_OF_SIGNATURES = 1
+"""Which of a seed's generators draws what jobs fail of."""
 MOST_JOBS = 10_000_000
 """About a hundred times Philly; they still fit into the memory of a machine."""
 LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
@@ -101,7 +105,8 @@ def generate(
     facts: dict[str, object] = {"seed": seed, "span_s": span_s, "second 0": "Monday 00:00"}
     if load is not None:
         facts |= {"load": load, "gpus": gpus_in_all}
-    return Trace(table, _truth(attempts_s[order], outcome[order]), _source(jobs, seed), "rota", facts=facts)
+    truth = _truth(attempts_s[order], outcome[order], np.random.default_rng([seed, _OF_SIGNATURES]))
+    return Trace(table, truth, _source(jobs, seed), "rota", facts=facts)
 
 
 def _source(jobs: int, seed: int) -> str:
@@ -228,14 +233,20 @@ def attempt_chances() -> Floats:
     return np.asarray(chances / chances.sum())
 
 
-def _truth(attempts_s: Floats, outcome: Array) -> Truth:
+def _truth(attempts_s: Floats, outcome: Array, rng: np.random.Generator) -> Truth:
     retried = np.flatnonzero(attempts_s[:, 1] > 0)
     earlier = attempts_s[retried, 1:].tolist()
     failures = {
         row: tuple(run for run in runs if run > 0)
         for row, runs in zip(retried.tolist(), earlier, strict=True)
     }
-    return Truth.build(attempts_s[:, 0], outcome=outcome, failures=failures)
+    failed = np.flatnonzero(outcome == Outcome.FAILED)
+    names = draw_signatures(rng, attempts_s[failed, 0])
+    signatures = {
+        row: (name,) * (1 + len(failures.get(row, ())))
+        for row, name in zip(failed.tolist(), names, strict=True)
+    }
+    return Truth.build(attempts_s[:, 0], outcome=outcome, failures=failures, signatures=signatures)
 
 
 def _draw_limits(rng: np.random.Generator, runtime_s: Floats, series: Ints) -> Floats:

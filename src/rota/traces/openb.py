@@ -9,9 +9,8 @@ Times     kept as they are: seconds from an origin that is not stated
 Odd       pending pods were deleted without having run; running pods have a deletion time all the same;
           pods without GPU; the lists without times are meant for placement tests in file order
 Handling  duration is deletion minus scheduling; never scheduled: kept with duration 0 as CANCELLED;
-          without times: all submitted at 0, duration NaN.  Less than 1000 gpu_milli of one GPU is a share;
-          of several GPUs it is counted and kept as whole GPUs.  qos is the group (best effort stays
-          an ordinary job)
+          without times: all submitted at 0, duration NaN.  Less than 1000 gpu_milli is a share of each
+          GPU.  qos is the group (best effort stays an ordinary job)
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def read(source: TraceSource) -> Trace:
     gpus = table.whole("num_gpu")
     jobs: dict[str, Any] = {
         "gpus": gpus,
-        "gpu_share": _shares(table, gpus, odd),
+        "gpu_share": _shares(table, gpus),
         "cpus": table.floats("cpu_milli") / MILLI,
         "memory_gib": table.floats("memory_mib") / MIB_PER_GIB,
     }
@@ -82,14 +81,12 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _shares(table: Table, gpus: Ints, odd: Oddities) -> Floats:
-    """Share of each GPU; 1 for pods with several GPUs or none."""
+def _shares(table: Table, gpus: Ints) -> Floats:
+    """Share of each GPU; 1 for pods with none."""
     milli = table.floats("gpu_milli")
     table.reject(milli > MILLI, "gpu_milli", "{!r} is more than a whole GPU", "0 to 1000")
     table.reject((milli == 0) & (gpus > 0), "gpu_milli", "{!r} is no share of a GPU", "1 to 1000")
-    part = milli < MILLI
-    odd.note("fraction of several GPUs", "kept, as whole GPUs", part & (gpus > 1))
-    return np.where(part & (gpus == 1), milli / MILLI, 1.0)
+    return np.where(gpus > 0, milli / MILLI, 1.0)
 
 
 def _times(table: Table, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:

@@ -6,10 +6,9 @@ Columns   job_id, user, group (hash of the recurring job), submit_time (s), dura
           there are any: user_dur, group_dur, group_gpu_dur (s), by ever more that jobs have in common
 Times     kept as they are
 Odd       fractions of a GPU; several instances with a fraction each
-Handling  one instance with a fraction: one GPU with that share.  A fraction of more than one GPU, or of
-          each of several instances, is rounded up to whole GPUs, counted and kept.  The tenant is the
-          user, the group the group; what is stated of the run time (`limit_s`) is the last of the estimates
-          that the file has
+Handling  instances with a fraction each: as many GPUs, with that share of each.  More than one GPU and a
+          fraction is rounded up to whole GPUs, counted and kept.  The tenant is the user, the group the
+          group; what is stated of the run time (`limit_s`) is the last of the estimates that the file has
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def read(source: TraceSource) -> Trace:
     per_instance, instances = table.floats("num_gpu"), table.whole("num_inst", low=1)
     table.reject(per_instance * instances > MOST, "num_gpu", "{!r} is too large", f"at most {MOST} in all")
     gpus, gpu_share = whole_gpus(per_instance, instances)
-    rounded = gpus * gpu_share != per_instance * instances
-    odd.note("fraction of several GPUs", "kept, rounded up to whole GPUs", rounded)
+    rounded = (per_instance > 1.0) & (per_instance != np.ceil(per_instance))
+    odd.note("fraction beyond one GPU", "kept, rounded up to whole GPUs", rounded)
     group, group_names = table.codes("group")
     estimates = [column for column in ESTIMATES if table.has(column)]
     stated = {"limit_s": table.floats(estimates[-1], blank=np.nan)} if estimates else {}
@@ -68,8 +67,7 @@ def read(source: TraceSource) -> Trace:
 def whole_gpus(per_instance: Floats, instances: Ints) -> tuple[Ints, Floats]:
     """GPUs of a job and its share of each, from what each of its instances asks for.
 
-    A fraction is possible only for a single GPU; elsewhere each instance gets whole GPUs.
+    Less than one GPU is a share; beyond one, each instance gets whole GPUs.
     """
     gpus = (np.ceil(per_instance) * instances).astype(np.int64)
-    fraction = (per_instance > 0) & (per_instance < 1) & (instances == 1)
-    return gpus, np.where(fraction, per_instance, 1.0)
+    return gpus, np.where((per_instance > 0) & (per_instance < 1), per_instance, 1.0)

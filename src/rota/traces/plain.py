@@ -4,7 +4,8 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           optional: every other column of a job (`rota.model.job_columns`; tenant, group and workload by
           name, gpu_types or gpu_type as A100|V100, deadlines as 3600=10;7200=4, members by name),
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
-          attempts, joined by ;), held_s (from submission until it could have started, whoever schedules),
+          attempts, joined by ;), signatures (what they failed of, joined by ;), held_s (from submission
+          until it could have started, whoever schedules),
           start_s and end_s (observed), ran_on (names of its nodes, joined by |) and ran_type (of its GPUs)
 Units     as the names say
 Times     kept as they are: seconds from any origin
@@ -50,6 +51,7 @@ OTHERS = (
     "iterations",
     "outcome",
     "failures_s",
+    "signatures",
     "held_s",
     "start_s",
     "end_s",
@@ -225,10 +227,12 @@ def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
     gpus, ones = columns["gpus"], np.ones(len(table))
     share = columns.get("gpu_share", ones)
     table.reject((share <= 0) | (share > 1), "gpu_share", "{!r} is not a share", "more than 0, at most 1")
-    table.reject((share < 1) & (gpus != 1), "gpu_share", "{!r} of other than one GPU", "1, or gpus = 1")
+    table.reject((share < 1) & (gpus < 1), "gpu_share", "{!r} of no GPU", "1, or gpus of at least 1")
     least, most = columns.get("gpus_min", gpus), columns.get("gpus_max", gpus)
     table.reject(least > gpus, "gpus_min", "{!r} is more than gpus", "at most gpus")
     table.reject(most < gpus, "gpus_max", "{!r} is less than gpus", "at least gpus")
+    elastic = (share < 1) & (least < most)
+    table.reject(elastic, "gpu_share", "{!r} of a number of GPUs that may change", "1, or gpus alone")
     if "batch_min" in columns and "batch_max" in columns:
         crossed = columns["batch_min"] > columns["batch_max"]
         table.reject(crossed, "batch_min", "{!r} is more than batch_max", "at most batch_max")
@@ -257,7 +261,14 @@ def _truth(table: Table) -> Truth:
     iterations = table.floats("iterations", blank=np.nan) if table.has("iterations") else np.nan
     duration_s = table.floats("duration_s", blank=np.nan)
     held_s = table.floats("held_s", blank=np.nan) if table.has("held_s") else np.nan
-    return Truth.build(duration_s, iterations=iterations, outcome=outcome, held_s=held_s, failures=failures)
+    return Truth.build(
+        duration_s,
+        iterations=iterations,
+        outcome=outcome,
+        held_s=held_s,
+        failures=failures,
+        signatures={row: tuple(cell.split(";")) for row, cell in _filled(table, "signatures")},
+    )
 
 
 def _run_times(cell: str) -> tuple[float, ...]:

@@ -31,6 +31,7 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Array, Floats, Ints
+from rota.model.failures import NO_SIGNATURE
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
@@ -46,6 +47,17 @@ from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
 MINUTE_S = 60.0
 WAITING, RUNNING = -1, -2
 """Codes beside those of `Outcome` for jobs that had not ended when the dump was made."""
+SIGNATURES = {
+    "NODE_FAIL": "node failure",
+    "BOOT_FAIL": "node failure",
+    "LAUNCH_FAILED": "node failure",
+    "OUT_OF_MEMORY": "CPU out of memory",
+    "PREEMPTED": "job preempted",
+    "TIMEOUT": "time limit",
+    "DEADLINE": "time limit",
+    "FAILED": NO_SIGNATURE,
+}
+"""What a state says that an attempt failed of; the other states say nothing."""
 STATES: dict[str, int] = {
     "COMPLETED": Outcome.COMPLETED,
     **dict.fromkeys(
@@ -97,7 +109,8 @@ def read(source: TraceSource) -> Trace:
     table, noted, usage = jobs_of(rows)
     if not (table.has("ReqTRES") or table.has("AllocTRES")):
         table.require("AllocTRES")
-    states = _states(table)
+    words = _state_words(table)
+    states = np.array(words.one_of("State", STATES))
     submit_s, start_s, end_s = (table.stamps(name, blank=name != "Submit") for name in _STAMPS)
     table.reject(end_s < start_s, "End", "{!r} is before Start", "a later time")
     attempts = Attempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
@@ -121,6 +134,7 @@ def read(source: TraceSource) -> Trace:
             outcome=np.where(states < 0, Outcome.COMPLETED, states),
             held_s=_held(table, odd, attempts, submit_s),
             failures=attempts.failures(),
+            signatures=_signatures(words.text("State").to_list(), attempts, states),
         ),
         observed=_observed(ran, attempts),
         facts={"duration": "seconds elapsed, time suspended included", **_facts(jobs, odd, usage)},
@@ -128,11 +142,22 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _states(table: Table) -> Array:
-    """`Outcome`, WAITING or RUNNING of each row; `CANCELLED by 123` is CANCELLED."""
+def _state_words(table: Table) -> Table:
+    """`table` with the first word of each state: `CANCELLED by 123` is CANCELLED."""
     words = table.text("State").str.strip_chars().str.split(" ").list.first().str.strip_chars_end("+")
-    single = Table(table.file, table.frame.with_columns(words.alias("State")), table.row)
-    return np.array(single.one_of("State", STATES))
+    return Table(table.file, table.frame.with_columns(words.alias("State")), table.row)
+
+
+def _signatures(words: list[str], attempts: Attempts, states: Array) -> dict[int, tuple[str, ...]]:
+    """What the failing attempts of each job failed of, as far as their states say it."""
+    signatures = {}
+    last_rows = np.flatnonzero(attempts.is_last).tolist()
+    for job, last in enumerate(last_rows):
+        rows = [*attempts.earlier_rows.get(job, ()), *([last] if states[job] == Outcome.FAILED else [])]
+        names = tuple(SIGNATURES.get(words[row], "") for row in rows)
+        if any(names):
+            signatures[job] = names
+    return signatures
 
 
 def _elapsed(table: Table, start_s: Floats, end_s: Floats) -> Floats:

@@ -39,6 +39,9 @@ class Attempts:
     earlier: Mapping[int, tuple[float, ...]]
     """By job: seconds run by the attempts before the last one, for jobs that have several."""
 
+    earlier_rows: Mapping[int, tuple[int, ...]]
+    """By job: rows of the dump with those attempts."""
+
     def failures(self) -> dict[int, tuple[float, ...]]:
         """Run times of the attempts before the last one, as `Truth` has them."""
         return dict(self.earlier)
@@ -54,14 +57,15 @@ class Attempts:
         ran = [[row for row in rows if np.isfinite(start_s[row])] for rows in groups]
         n = len(groups)
         started, ended, lasted = (np.full(n, np.nan) for _ in range(3))
-        earlier = {}
+        earlier, earlier_rows = {}, {}
         for job, (rows, runs) in enumerate(zip(groups, ran, strict=True)):
             ended[job] = end_s[rows[-1]]
             if runs:
                 started[job], lasted[job] = start_s[runs[0]], elapsed_s[runs[-1]]
                 ended[job] = end_s[runs[-1]] if np.isnan(ended[job]) and runs[-1] != rows[-1] else ended[job]
             if len(runs) > 1:
-                earlier[job] = tuple(elapsed_s[runs[:-1]][~np.isnan(elapsed_s[runs[:-1]])].tolist())
+                timed = [row for row in runs[:-1] if not np.isnan(elapsed_s[row])]
+                earlier[job], earlier_rows[job] = tuple(elapsed_s[timed].tolist()), tuple(timed)
         first = np.array([rows[0] for rows in groups], dtype=np.int64)
         last_run = [(runs or rows)[-1] for rows, runs in zip(groups, ran, strict=True)]
         return cls(
@@ -73,6 +77,7 @@ class Attempts:
             lasted,
             started - submit_s[first],
             earlier,
+            earlier_rows,
         )
 
 

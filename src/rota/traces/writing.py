@@ -112,6 +112,9 @@ def _truth_columns(trace: Trace) -> dict[str, Any]:
     if truth.failures:
         runs = [truth.failures.get(row, ()) for row in range(len(trace))]
         columns["failures_s"] = [";".join(repr(float(run)) for run in times) or None for times in runs]
+    if truth.signatures:
+        names = [truth.signatures.get(row, ()) for row in range(len(trace))]
+        columns["signatures"] = [";".join(name) or None for name in names]
     return columns
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from rota.training.checkpoint import CheckpointError, Checkpoints, Voided
 from rota.training.environment import Environment
+from rota.training.host_limits import Limits, limits
 from rota.training.loop import Job, attach
 from rota.training.protocol import LEAVE_CODE, VERSION, VOID_CODE
 from rota.training.sampler import Sampler
@@ -26,8 +27,10 @@ __all__ = [
     "Checkpoints",
     "Environment",
     "Job",
+    "Limits",
     "Sampler",
     "Voided",
     "attach",
     "ddp",
+    "limits",
 ]

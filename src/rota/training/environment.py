@@ -24,6 +24,8 @@ class Environment:
     """Checkpoint folders of earlier attempts, newest first."""
     notice: str = ""
     attempt: str = ""
+    batch_range: tuple[float, float] | None = None
+    """ROTA_BATCH_RANGE: the fewest and most samples of a step that the job was submitted with."""
     started_s: float | None = None
     """Unix time at which this rank's command was started, wrappers included; None outside Rota."""
 
@@ -44,6 +46,7 @@ class Environment:
             restore=tuple(filter(None, os.environ.get("ROTA_RESTORE_DIRS", "").split(":"))),
             notice=os.environ.get("ROTA_NOTICE_FILE", ""),
             attempt=f"{os.environ.get('ROTA_JOB_ID', '')}.{os.environ.get('ROTA_ATTEMPT', '')}",
+            batch_range=_range("ROTA_BATCH_RANGE"),
             started_s=_moment("ROTA_STARTED_S"),
         )
         group = group_if_there()
@@ -68,6 +71,18 @@ def _number(name: str, default: int) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{name}={text!r} in the environment is no whole number") from None
+
+
+def _range(name: str) -> tuple[float, float] | None:
+    """`128:4096`; ValueError names a variable that is no range."""
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    try:
+        least, most = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ValueError(f"{name}={text!r} in the environment is no range such as 128:4096") from None
+    return least, most
 
 
 def _moment(name: str) -> float | None:

@@ -3,6 +3,8 @@
 keep      as it is (the default: without knowing the model nothing else is safe)
 linear    in proportion to the batch (Goyal et al. 2017)
 sqrt      with its square root (usual for Adam and its kin)
+adascale  with what a step is worth (Johnson et al. 2020; Pollux, OSDI 2021, section 3.2), which follows the
+          noise of the gradient as well and needs it measured; of Adam and its kin with the root of that
 function  factor = function(old, new), both in samples of one step over all workers
 """
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
     Rule = str | Callable[[float, float], float]
 
-RULES = ("keep", "linear", "sqrt")
+ADASCALE = "adascale"
+RULES = ("keep", "linear", "sqrt", ADASCALE)
 
 
 def factor(rule: Rule, old: float, new: float) -> float:
@@ -38,21 +41,39 @@ def factor(rule: Rule, old: float, new: float) -> float:
         return new / old
     if rule == "sqrt":
         return math.sqrt(new / old)
-    if rule == "keep":
+    if rule in ("keep", ADASCALE):  # AdaScale goes by what a step is worth, not by the batch alone
         return 1.0
     raise ValueError(f"unknown learning-rate rule {rule!r}; known are {', '.join(RULES)}, or give a function")
 
 
-def scale(objects: Iterable[Any], by: float) -> None:
+def ramp(multiple: float, steps: int, over: int = 100) -> float:
+    """The factor of the rate `steps` steps after the batch has grown, if it is `multiple` after `over` steps.
+
+    A rate that jumps hurts accuracy, so it rises on a straight line (Elan, ICDCS 2020, from memory).  For
+    programs that set their rate themselves, with a `function` as the rule, or `keep`.
+
+    >>> [round(ramp(4.0, step), 3) for step in (0, 25, 50, 100, 150)]
+    [1.0, 1.75, 2.5, 4.0, 4.0]
+    """
+    if over < 1 or steps < 0:
+        raise ValueError(f"a ramp over {over} steps, of which {steps} are done: expected at least 1, and 0")
+    return 1.0 + (multiple - 1.0) * min(steps / over, 1.0)
+
+
+def scale(objects: Iterable[Any], by: float, adaptive: float | None = None) -> None:
     """Multiply the rates of all optimizers among `objects`, and the base rates of all schedulers, by `by`.
 
     An optimizer has `param_groups` with `lr`, a scheduler `base_lrs` (torch's words); others are left alone.
+    Those of Adam and its kin, which have `betas`, are multiplied by `adaptive` if that is given.
     """
     for one in objects:
+        optimizer = one if hasattr(one, "param_groups") else getattr(one, "optimizer", None)
+        is_adaptive = any("betas" in group for group in getattr(optimizer, "param_groups", ()))
+        factor_ = adaptive if adaptive is not None and is_adaptive else by
         for group in getattr(one, "param_groups", ()):
             for key in ("lr", "initial_lr"):
                 if key in group:
-                    group[key] = group[key] * by
+                    group[key] = group[key] * factor_
         base = getattr(one, "base_lrs", None)
         if isinstance(base, list):
-            one.base_lrs = [rate * by for rate in base]
+            one.base_lrs = [rate * factor_ for rate in base]

@@ -21,10 +21,12 @@ from rota.training.environment import Environment
 from rota.training.gate import StepGate
 from rota.training.restoring import load_alike, own_random_states
 from rota.training.sampler import Sampler
-from rota.training.statistics import GradientNoise
+from rota.training.tuning import EVERY_S, Tuning, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rota.training.tuning import Statistics
 
 VERSION = 1
 """Of the tree in a checkpoint."""
@@ -38,8 +40,11 @@ def attach(
     checkpoint_every_steps: int | None = None,
     total_steps: int | None = None,
     batch_size: int | None = None,
+    batch_range: tuple[float, float] | None = None,
+    local_batch_most: float | None = None,
+    batch_every_s: float = EVERY_S,
     learning_rate: rates.Rule = "keep",
-    statistics: bool = False,
+    statistics: Statistics = False,
     **objects: Any,
 ) -> Job:
     """Attach the program's state to Rota, and restore its newest checkpoint if there is one.
@@ -53,8 +58,14 @@ def attach(
                             step, with every rank's random states
     `total_steps`           steps until the program is done, for progress; `epochs` and `steps` set it
     `batch_size`            samples of one step over all workers (a `Sampler` knows it)
-    `learning_rate`         rule for when that changes: `keep`, `linear`, `sqrt`, function(old, new) -> factor
-    `statistics`            estimate the gradient noise scale (DDP models, see `rota.training.statistics`)
+    `learning_rate`         rule for when that changes: `keep`, `linear`, `sqrt`, `adascale`, or
+                            function(old, new) -> factor
+    `statistics`            estimate the gradient noise scale (`rota.training.statistics`); or a function
+                            without arguments that gives the program's own estimate in samples, or None
+    `batch_range`           the fewest and the most samples of a step between which the job may choose, with
+                            `statistics`; in place of the range it was submitted with (ROTA_BATCH_RANGE)
+    `local_batch_most`      the most samples of one worker, for its device's memory
+    `batch_every_s`         how often it looks for a better batch
 
     Call it when all objects exist and, with DDP, the process group.  TypeError or ValueError say what does
     not fit.
@@ -73,7 +84,7 @@ def attach(
         save_every_s=checkpoint_every_s if environment.checkpoint and environment.rank == 0 else None,
         save_every_steps=checkpoint_every_steps if environment.checkpoint else None,
     )
-    job.begin(gate, total_steps, statistics)
+    job.begin(gate, total_steps, Wishes(statistics, batch_range, local_batch_most, batch_every_s))
     return job
 
 
@@ -97,19 +108,20 @@ class Job:
         self.restored = False
         """Whether this run continues from a checkpoint."""
         self._objects = objects
-        self._rule = learning_rate
         self._samplers = [one for one in objects.values() if isinstance(one, Sampler)]
-        self._asked = self._samplers[0].batch_size if self._samplers else batch_size
-        self._batch = self._asked
+        self._tuning = Tuning(
+            environment, _flat(objects), self._samplers, batch=batch_size, rule=learning_rate
+        )
         self._epochs: int | None = None
         """How many there are in all, where `total_steps` follows from it."""
-        self._noise: GradientNoise | None = None
+        self._gains: float | None = None
+        """Likewise, of steps that count by what they are worth."""
         self._suspension: torch_state.Suspension | None = None
         self._frozen: Any = None
         folder = environment.checkpoint
         self._checkpoints = Checkpoints(folder, environment.restore, keep) if folder else None
 
-    def begin(self, gate: StepGate, total_steps: int | None, statistics: bool) -> None:
+    def begin(self, gate: StepGate, total_steps: int | None, wishes: Wishes) -> None:
         """Restore, and say that we are here (called by `attach`)."""
         self._gate = gate
         self.status.total_steps = total_steps
@@ -117,12 +129,11 @@ class Job:
             "protocol": protocol.VERSION,
             "checkpoint": self._checkpoints is not None,
             "resize": self._checkpoints is not None,
-            "batch_size": self._batch is not None,
+            "batch_size": self._tuning.batch is not None,
             "to_host": True,
         }
         step, samples = self._restore()
-        if statistics:
-            self._watch_gradients()
+        self._tuning.begin(step, wishes)
         gate.start(step, samples)
 
     # What the program does
@@ -138,7 +149,10 @@ class Job:
             taken = sampler.done()
         if samples is None:
             samples = taken / self.environment.world_size
+        self._tuning.count(taken)
         self._gate.step(loss, samples)
+        if self._tuning.go_on(self._gate.step_count):
+            self._expect_steps()
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs left of `count`; a restored one continues where its samplers stand."""
@@ -154,11 +168,16 @@ class Job:
                 self.epoch += 1
         self.finish()
 
-    def steps(self, count: int) -> Iterator[int]:
-        """The steps left of `count`, for loops without epochs; the body calls `step` once."""
+    def steps(self, count: int, *, scaled: bool = False) -> Iterator[int]:
+        """The steps left of `count`, for loops without epochs; the body calls `step` once.
+
+        `scaled` counts a step by how many with the first batch it is worth (`statistics`): the job ends when
+        it has learnt as much as `count` of those teach, whatever batches it used.
+        """
         if self.status.total_steps is None:
             self.status.total_steps = count
-        while self._gate.step_count < count:
+            self._gains = float(count) if scaled else None
+        while (self._tuning.gained + 1e-6 if scaled else self._gate.step_count) < count:
             before = self._gate.step_count
             yield before
             if self._gate.step_count == before:
@@ -201,14 +220,19 @@ class Job:
     @property
     def batch_size(self) -> int | None:
         """Samples of one step over all workers; changes by directive.  None if it was never told."""
-        return self._batch
+        return self._tuning.batch
 
     @property
     def local_batch_size(self) -> int | None:
         """This worker's part of it (the first ranks have one more if it does not divide)."""
-        if self._batch is None:
+        if self._tuning.batch is None:
             return None
-        return max(1, (self._batch - self.rank + self.world_size - 1) // self.world_size)
+        return max(1, (self._tuning.batch - self.rank + self.world_size - 1) // self.world_size)
+
+    @property
+    def gained_steps(self) -> float:
+        """Steps done, each counted by how many with the first batch it is worth."""
+        return self._tuning.gained
 
     @property
     def should_leave(self) -> bool:
@@ -267,15 +291,9 @@ class Job:
         torch_state.settle()
 
     def change_batch_size(self, samples: int) -> None:
-        """Samplers draw such batches from now on, and the learning rate follows the user's rule."""
-        old, self._batch = self._batch, samples
-        for sampler in self._samplers:
-            sampler.batch_size = samples
+        """The scheduler names the batch."""
+        self._tuning.told(samples)
         self._expect_steps()
-        if self._noise is not None:
-            self._noise.local_batch = float(self.local_batch_size or 0)
-        if old is not None and old != samples:
-            rates.scale(self._flat_objects(), rates.factor(self._rule, old, samples))
 
     def ends_epoch(self, ahead: int) -> bool:
         """Whether the `ahead`-th step from now is an epoch's last (not if each epoch has a single step)."""
@@ -283,9 +301,9 @@ class Job:
 
     def tell(self, status: protocol.RankState) -> None:
         """Batch and gradient noise for a report."""
-        status.batch_size = self._batch
-        if self._noise is not None:
-            status.gradient_noise = self._noise.scale
+        self._tuning.tell(status)
+        if self._gains is not None:
+            status.total_steps = self.step_count + self._tuning.steps_for(self._gains - self._tuning.gained)
 
     # Inside
 
@@ -308,8 +326,9 @@ class Job:
             "step": self.step_count,
             "epoch": self.epoch,
             "samples": self._gate.samples,
-            "batch_size": self._batch,
-            "asked_batch_size": self._asked,
+            "batch_size": self._tuning.batch,
+            "asked_batch_size": self._tuning.asked,
+            "tuning": self._tuning.facts(),
             "world_size": self.world_size,
         }
 
@@ -329,7 +348,8 @@ class Job:
         self._give(tree["objects"])
         facts = tree["job"]
         self.epoch, self.restored = int(facts["epoch"]), True
-        self._restore_batch(facts)
+        told = {"gained": float(facts["step"]), **facts.get("tuning", {})}
+        self._tuning.restore(told, facts["batch_size"], facts["asked_batch_size"])
         self._restore_random(tree["random"], facts)
         size = float(loaded.bytes) if loaded is not None else 0.0
         self.status.costs["restore"] = (time.monotonic() - began, size)
@@ -351,15 +371,6 @@ class Job:
         for name, one in self._objects.items():
             state.give(name, one, states[name])
 
-    def _restore_batch(self, facts: dict[str, Any]) -> None:
-        """A batch changed by directive stays changed, unless the program now asks for another than it did."""
-        stored = facts["batch_size"]
-        if stored is None or self._asked is None:
-            return
-        target = stored if facts["asked_batch_size"] == self._asked else self._asked
-        self._batch = stored
-        self.change_batch_size(target)
-
     def _restore_random(self, states: list[Any], facts: dict[str, Any]) -> None:
         """Random states of this rank, and once more after a loader in mid-epoch has drawn its seed again."""
         own = own_random_states(states, self.rank, self.world_size == facts["world_size"])
@@ -379,16 +390,10 @@ class Job:
         in_epoch = -(-sampler.samples // sampler.batch_size)
         self.status.total_steps = self.step_count + len(sampler) + (self._epochs - self.epoch - 1) * in_epoch
 
-    def _flat_objects(self) -> list[Any]:
-        flat: list[Any] = []
-        for one in self._objects.values():
-            flat.extend(one if isinstance(one, (list, tuple)) else [one])
-        return flat
 
-    def _watch_gradients(self) -> None:
-        wrapped = [one for one in self._flat_objects() if type(one).__name__ == "DistributedDataParallel"]
-        if not wrapped:
-            say("statistics=True measures DDP models only; none is attached, so there will be none")
-            return
-        self._noise = GradientNoise(float(self.local_batch_size or 0), self.world_size)
-        self._noise.watch(wrapped[0])
+def _flat(objects: dict[str, Any]) -> list[Any]:
+    """What was attached, lists one by one."""
+    flat: list[Any] = []
+    for one in objects.values():
+        flat.extend(one if isinstance(one, (list, tuple)) else [one])
+    return flat

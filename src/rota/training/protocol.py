@@ -108,6 +108,10 @@ class RankState:
     total_steps: int | None = None
     gradient_noise: float | None = None
     """Simple noise scale, in samples; see `rota.training.statistics`."""
+    gradient_s: float | None = None
+    """Seconds of one pass, forward and backward, without waiting for other ranks."""
+    local_most: float | None = None
+    """Most samples that a rank bears in one pass, as the program has said."""
     capability: dict[str, Any] = field(default_factory=dict)
     """`protocol`, `agreement` (`alone`, `rank 0`, `store`, `agent`), `checkpoint`, `resize`, `batch_size`,
     `to_host` (device state can go to host memory)."""
@@ -300,7 +304,7 @@ def read_rank(folder: Folder, rank: int) -> RankState | None:
         setattr(state, name, int(_number(said.get(name)) or 0))
     for name in ("samples", "residual_bytes", "suspended_bytes", "at_s"):
         setattr(state, name, _number(said.get(name)) or 0.0)
-    for name in ("loss", "step_s", "batch_size", "gradient_noise"):
+    for name in ("loss", "step_s", "batch_size", "gradient_noise", "gradient_s", "local_most"):
         setattr(state, name, _number(said.get(name)))
     for name in ("checkpoint_step", "total_steps"):
         number = _number(said.get(name))

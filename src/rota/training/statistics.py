@@ -1,4 +1,4 @@
-"""How noisy gradients are, from what data-parallel training computes anyway.
+"""How noisy gradients are, from what training computes anyway.
 
 With b samples per rank and B = N b over all ranks, g the gradient of one rank and G their mean
 (McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", appendix A):
@@ -7,13 +7,19 @@ With b samples per rank and B = N b over all ranks, g the gradient of one rank a
     noise  tr(covariance)     ~  (|g|^2 - |G|^2) / (1/b - 1/B)
     gradient noise scale      =  noise / signal, in samples: batches well below it lose nothing by growing
 
+One rank alone has a single gradient a step: there two steps in a row stand for two ranks, with |g|^2 the mean
+of their squared norms and G their mean (Pollux, OSDI 2021, section 3.1; the weights move between the two, so
+this is the rougher estimate, and what several ranks measure takes its place).
+
 Both are averaged over the last ~20 measured steps (factor 0.95) before they are divided.  Every eighth step
-is measured: two norms over the gradients, no further communication, no wait for the device.
+is measured: two norms over the gradients, no further communication, no wait for the device; one rank alone
+keeps a copy of its gradients from a measured step to the next.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 DECAY = 0.95
@@ -21,23 +27,35 @@ EVERY = 8
 
 
 class GradientNoise:
-    """The estimate of one rank; None until enough is known (also always with one rank: there g = G)."""
+    """The estimate of one rank; None until enough is known."""
 
     def __init__(self, local_batch: float, world_size: int) -> None:
         """`local_batch` samples per rank and step; may be set anew when it changes."""
         self.local_batch = local_batch
         self.world_size = world_size
+        self.waited_s = 0.0
+        """Mean time that a measured step waited for other ranks once its own pass was done, lately.
+
+        Only where the host does the sums: a GPU is asked for them, and the host goes on."""
+        self.on_host = False
+        """The host does the sums, so that `waited_s` means something."""
         self._signal = self._noise = self._weight = 0.0
+        self._before: float | None = None
+        """The scale that an attempt before this one knew."""
         self._step = 0
+        self._ready_s = 0.0
         self._own: Any = 0.0
         self._mean: Any = 0.0
-        self._measured: list[tuple[Any, Any]] = []
-        """Squared norms (own, mean) of measured steps, still on the device."""
+        self._measured: list[tuple[float, Any, Any]] = []
+        """Local batch and squared norms (own, mean) of measured steps, still on the device."""
+        self._first: list[Any] | None = None
+        """Gradients of the first step of a pair."""
 
-    def add(self, own: float, mean: float) -> None:
-        """Count one step: |g|^2 and |G|^2."""
-        small, big = self.local_batch, self.local_batch * self.world_size
-        if small <= 0 or self.world_size < 2 or not math.isfinite(own + mean):
+    def add(self, own: float, mean: float, local_batch: float | None = None) -> None:
+        """Count |g|^2 and |G|^2 of a step, or of two in a row; at the present batch if none is named."""
+        small = self.local_batch if local_batch is None else local_batch
+        big = small * max(self.world_size, 2)
+        if small <= 0 or not math.isfinite(own + mean):
             return
         signal = (big * mean - small * own) / (big - small)
         noise = (own - mean) / (1.0 / small - 1.0 / big)
@@ -49,22 +67,55 @@ class GradientNoise:
     def scale(self) -> float | None:
         """The noise scale in samples, None while it makes no sense.  Waits for the device."""
         measured, self._measured = self._measured, []
-        for own, mean in measured:
-            self.add(float(own), float(mean))
+        for local_batch, own, mean in measured:
+            self.add(float(own), float(mean), local_batch)
         if self._weight <= 0 or self._signal <= 0 or self._noise < 0:
-            return None
+            return self._before
         return self._noise / self._signal
+
+    def begin_with(self, scale: float | None) -> None:
+        """What was known before this attempt stands until this one has measured."""
+        self._before = scale
+
+    def resize(self, local_batch: float) -> None:
+        """Ranks have another batch from now on; two steps across the change are no pair."""
+        if local_batch != self.local_batch:
+            self.local_batch, self._first = local_batch, None
+
+    def watch_alone(self, optimizer: Any) -> None:
+        """Measure the gradients of one rank: what `optimizer` is about to apply."""
+        optimizer.register_step_pre_hook(self._pair)
+
+    def _pair(self, optimizer: Any, *_: Any) -> None:
+        """Before a step of one rank: the first of two is kept, with the second the pair is measured."""
+        step, self._step = self._step % EVERY, self._step + 1
+        if step > 1 or (step == 1 and self._first is None):
+            return
+        found = [one.grad for group in optimizer.param_groups for one in group["params"]]
+        now = [grad.detach().float() for grad in found if grad is not None and not grad.is_sparse]
+        if step == 0:
+            self._first = [grad.clone() for grad in now]
+            return
+        first, self._first = self._first or [], None
+        if now and [one.shape for one in first] == [one.shape for one in now]:
+            both = sum(_square(one) for one in (*first, *now)) / 2.0
+            mean = sum(_square(first[i] + now[i]) for i in range(len(now))) / 4.0
+            self._measured.append((self.local_batch, both, mean))
+            del self._measured[:-64]
 
     def watch(self, model: Any) -> None:
         """Measure the gradients of a DDP model; RuntimeError if it has a communication hook already."""
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
         group = model.process_group
+        self.on_host = next(model.parameters()).device.type == "cpu"
 
         def hook(state: object, bucket: Any) -> Any:
             if self._step % EVERY == 0:
                 self._own = self._own + _square(bucket.buffer())
             last = bucket.is_last()
+            if last:
+                self._ready_s = time.monotonic()
             return default_hooks.allreduce_hook(group, bucket).then(lambda done: after(done.value(), last))
 
         def after(reduced: Any, last: bool) -> Any:
@@ -82,9 +133,11 @@ class GradientNoise:
     def _finish(self) -> None:
         """The last bucket of a step is through."""
         if self._step % EVERY == 0:
-            self._measured.append((self._own, self._mean))
+            self._measured.append((self.local_batch, self._own, self._mean))
             del self._measured[:-64]
             self._own = self._mean = 0.0
+            waited_s = time.monotonic() - self._ready_s
+            self.waited_s += (1.0 - DECAY if self._step else 1.0) * (waited_s - self.waited_s)
         self._step += 1
 
 

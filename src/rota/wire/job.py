@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -11,6 +11,10 @@ from rota.wire.numbers import Batch, Cores, Gib, Unix
 
 MOST_GPUS = 1_000_000
 MOST_ARRAY = 10_000
+NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
+"""Of the description only: who sends one is told so in words."""
+PROGRAM = {"type": "string", "minLength": 1, "maxLength": 131072, "pattern": r"^[^\x00]+$"}
+"""The first word of a command, as the API's description has it."""
 Text = Annotated[str, Field(max_length=1024)]
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.@:+/-]*$")]
 Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400.0, allow_inf_nan=False)]
@@ -40,9 +44,20 @@ class Due(BaseModel):
 class JobSpec(BaseModel):
     """What a job asks for.  All but the command has a default."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "dependentRequired": {"batch_min": ["batch_max"], "batch_max": ["batch_min"]},
+            "if": {"properties": {"gpu_share": {"exclusiveMaximum": 1}}, "required": ["gpu_share"]},
+            "then": {"properties": {key: {"const": 1} for key in ("gpus", "gpus_min", "gpus_max")}},
+        },
+    )
 
-    command: Annotated[list[Annotated[str, Field(max_length=131072)]], Field(min_length=1, max_length=4096)]
+    command: Annotated[
+        list[Annotated[str, Field(max_length=131072, json_schema_extra=NO_NUL)]],
+        Field(min_length=1, max_length=4096, json_schema_extra={"prefixItems": [PROGRAM]}),
+    ]
     """Program and arguments; no shell is involved unless the program is one."""
     name: Name = ""
     tenant: Name = ""
@@ -101,8 +116,24 @@ class JobSpec(BaseModel):
     """Fewest and most samples of a step, for a program whose batch may be changed."""
     ranks: Literal["gpu", "node"] = "gpu"
     """One process for each device (as `torchrun` starts them), or one for each node."""
-    workdir: Annotated[str, Field(max_length=4096)] = ""
-    env: Annotated[dict[str, Annotated[str, Field(max_length=131072)]], Field(max_length=4096)] = {}
+    terminal: bool = False
+    """Rank 0 has a terminal, to which `rota shell` attaches; there is one process for each node then."""
+    workdir: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
+    output: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
+    """File that takes what the ranks write as well, from `workdir` if it is relative; written as the user, by
+    appending.  %j is the job, %A and %a its array and index, %x its name, %u the user, %t the rank, %N the
+    node, %% a percent sign."""
+    error: Annotated[str, Field(max_length=4096, json_schema_extra=NO_NUL)] = ""
+    """File for their standard error; the same as `output` if empty."""
+    output_limit_gib: Gib = 0.0
+    """Of each such file: the beginning and the end of more are kept; 0 is no limit."""
+    env: Annotated[
+        dict[
+            Annotated[str, Field(json_schema_extra=NO_NUL)],
+            Annotated[str, Field(max_length=131072, json_schema_extra=NO_NUL)],
+        ],
+        Field(max_length=4096, json_schema_extra={"propertyNames": NO_NUL}),
+    ] = {}
     grace_s: Annotated[float, Field(ge=0, le=86400)] = 120.0
     """Between SIGTERM and SIGKILL."""
     notice_signal: Annotated[str, Field(pattern=r"^(SIG)?(USR1|USR2|HUP|INT|WINCH|URG|CONT)?$")] = ""
@@ -132,8 +163,10 @@ class JobSpec(BaseModel):
         high = self.gpus if self.gpus_max is None else self.gpus_max
         if not low <= self.gpus <= high:
             raise ValueError(f"gpus={self.gpus} is outside the range {low}:{high}")
-        if self.gpu_share < 1.0 and (low, high) != (1, 1):
-            raise ValueError(f"gpu_share={self.gpu_share:g} goes with gpus=1; got {low}:{high}")
+        if self.gpu_share < 1.0 and not 1 <= low == high:
+            raise ValueError(
+                f"gpu_share={self.gpu_share:g} goes with one number of GPUs, 1 or more; got {low}:{high}"
+            )
         if 0 < self.gpu_memory_gib < self.gpu_persistent_gib:
             raise ValueError(
                 f"gpu_persistent={self.gpu_persistent_gib:g} GiB is more than "
@@ -142,10 +175,13 @@ class JobSpec(BaseModel):
         if any(late.at_s <= early.at_s for early, late in pairwise(self.deadlines)):
             raise ValueError("the deadlines are not in the order of their moments, each of them once")
         self._check_batch()
+        paths = self.workdir, self.output, self.error
         if not self.command[0]:
             raise ValueError("the command is empty")
-        if any("\0" in text for text in (*self.command, *self.env, *self.env.values(), self.workdir)):
-            raise ValueError("command, environment and workdir must not contain a NUL character")
+        if any("\0" in text for text in (*self.command, *self.env, *self.env.values(), *paths)):
+            raise ValueError(
+                "command, environment, workdir, output and error must not contain a NUL character"
+            )
         return self
 
     def _check_batch(self) -> None:
@@ -164,6 +200,11 @@ class JobSpec(BaseModel):
         return "|".join(
             [part for part in (self.node_set,) if part] + [f"!{name}" for name in self.exclude_nodes]
         )
+
+    @property
+    def ranks_by(self) -> Literal["gpu", "node"]:
+        """What has a process each, a terminal considered."""
+        return "node" if self.terminal else self.ranks
 
     @property
     def range(self) -> tuple[int, int]:

@@ -32,7 +32,9 @@ class Kept(BaseModel):
     disk: Disk
     rows: list[Count] = Field(default=[], max_length=MOST_ROWS)
     """Rows of jobs of which something lies there."""
-    submit_s: dict[Count, Unix] = Field(default={}, max_length=MOST_ROWS)
+    submit_s: dict[Count, Unix] = Field(
+        default={}, max_length=MOST_ROWS, json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,15}$"}}
+    )
     """Unix times at which those jobs were submitted, by row, where the folders say so: of a row that belonged
     to another job before a store was restored, nothing goes."""
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
 from rota.errors import InputError
 from rota.wire import numbers as n
+from rota.wire.terminal import TerminalCall
 
 PROTOCOL = 1
 SAME_S = 0.001
@@ -56,6 +57,7 @@ class PartStatus(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     SUSPENDED = "suspended"
+    HELD = "held"  # wanted suspended before any of it had begun: it holds nothing, and nothing of it is there
     LEAVING = "leaving"  # told to leave or stop, still there
     ENDED = "ended"  # by itself or as told: `end` says how
     LOST = "lost"  # the shim or its record is gone, or it could not be started: `why` says so
@@ -120,6 +122,16 @@ class Part(BaseModel):
     workdir: str = ""
     env: dict[str, str] = {}
     """As submitted, with ROTA_* of the controller (see docs/jobs.md)."""
+    output: str = ""
+    """File that takes what ranks write as well, `%t` for the rank and `%N` for the node; none if empty."""
+    error: str = ""
+    """Of their standard error; the same if empty."""
+    output_limit: int = 0
+    """Bytes of each such file; 0 is no limit."""
+    log_limit: int = 0
+    """Bytes of each rank's log; 0 is no limit."""
+    terminal: bool = False
+    """Rank 0, the only process on its node, has a terminal; others have none."""
     user: str = ""
     """Whom the command runs as, if the agent is root; empty for the agent's own user."""
     grace_s: float = 120.0
@@ -131,6 +143,10 @@ class Part(BaseModel):
     """Host memory that the job states, as much of it as falls to this node; 0.0 if it states none."""
     cpus: float = 0.0
     """CPU cores that the job states, on all its nodes together; 0.0 if it states none."""
+    own_cpus: float | None = None
+    """CPU cores that the policy gives it on this node, which may change while it runs; None sets no limit."""
+    own_gib: float | None = None
+    """Host memory, likewise."""
     notice: Notice | None = None
     restore: list[int] = []
     """Earlier attempts whose checkpoints may be restored, newest first."""
@@ -155,6 +171,10 @@ class Exit(BaseModel):
     """Last lines of that rank's log, for the classifier: at most 4,000 characters."""
     oom: bool = False
     """The kernel killed it for memory, as far as can be told."""
+    cpu_s: n.Duration | None = None
+    """CPU seconds of its ranks, and of their children that they waited for; None if nobody knows."""
+    peak_gib: n.Gib | None = None
+    """Most host memory that its ranks had, each at its time; of a rank its largest process counts."""
     by_itself: bool = False
     """That rank had ended before anything was done to the part: no signal, no directive to go."""
 
@@ -172,6 +192,11 @@ class ProgressReport(BaseModel):
     checkpoint_step: n.Count | None = None
     """Step of the newest complete checkpoint."""
     gradient_noise: n.Finite | None = None
+    """Its scale, in samples."""
+    gradient_s: n.Duration | None = None
+    """Seconds of one pass, forward and backward, without waiting for other ranks."""
+    local_most: n.Batch | None = None
+    """Most samples that one rank bears in one pass, as its user has said."""
     at_s: n.Unix = 0.0
 
 
@@ -248,6 +273,13 @@ class DeviceInfo(BaseModel):
     why: str = ""
 
 
+_IN_ORDER: list[Any] = [
+    {"allOf": [{"$ref": "#/components/schemas/DeviceInfo"}, {"properties": {"index": {"const": index}}}]}
+    for index in range(32)
+]
+"""The first devices of a machine, as the API's description has them."""
+
+
 class NodeInfo(BaseModel):
     """What an agent says of its machine when it joins."""
 
@@ -256,7 +288,9 @@ class NodeInfo(BaseModel):
     cpus: n.Cores
     memory_gib: n.Gib
     boot_id: str
-    devices: Annotated[list[DeviceInfo], Field(max_length=n.MOST_DEVICES)]
+    devices: Annotated[
+        list[DeviceInfo], Field(max_length=n.MOST_DEVICES, json_schema_extra={"prefixItems": _IN_ORDER})
+    ]
     """Numbered from 0, in their order."""
     kind: str
     """`nvidia` or `cpu`."""
@@ -333,6 +367,8 @@ class SyncReply(BaseModel):
     """With `seen` 0: `parts` is all there is, so whatever else runs there is void and may be killed.  False
     while the controller has not yet read its store; it may then name what is void one by one (`kill`)."""
     fetch: list[Fetch] = []
+    terminals: list[TerminalCall] = []
+    """People wait for the agent there."""
     lost_after_s: float = 60.0
     stop: bool = False
     """The agent should end; its jobs go on."""

@@ -80,9 +80,30 @@ class AttemptView(BaseModel):
     cause: str = ""
     progress: ProgressReport | None = None
     usage: Usage | None = None
+    """When last looked at: nothing of one that was over before."""
+    cpu_s: float | None = None
+    """CPU seconds of its processes, once it has ended."""
+    peak_gib: float | None = None
+    """Most host memory that each of its ranks had, in all, once it has ended."""
     costs: dict[str, float] = {}
     lost_s: float = 0.0
     """Work that it lost by preemption, in seconds at the requested allocation."""
+
+
+class SizeView(BaseModel):
+    """How fast a job works on one size."""
+
+    gpu_type: str
+    nodes: int
+    gpus: int
+    batch_size: float | None = None
+    """Samples of a step; None where batches have no size."""
+    speed: float
+    """Samples per second, or steps where batches have no size."""
+    goodput: float | None = None
+    """Samples per second that teach as much as those of the first batch; None where nobody knows."""
+    provenance: str
+    """`measured`, or `predicted` by a fit through what was measured on this type."""
 
 
 class JobDetail(BaseModel):
@@ -93,6 +114,8 @@ class JobDetail(BaseModel):
     attempts: list[AttemptView]
     capability: Capability | None = None
     events: list[EventView] = []
+    sizes: list[SizeView] = []
+    """Empty until its program has told how long its steps take."""
     gone: str = ""
     """Which of its files are kept no longer, as a sentence; empty while all are."""
 

@@ -24,7 +24,7 @@ def test_without_free_nodes_jobs_crowd_into_their_size_and_take_turns() -> None:
     assert not sets.place(2), "no node is left for another size"
     assert sets.is_crowded()
     assert sets.heads(4, sets.sets[4][0]) == [0]
-    sets.pass_turns(True, lambda row: False)
+    sets.pass_turns(True, set())
     assert sets.heads(4, sets.sets[4][0]) == [1]
 
 
@@ -32,9 +32,9 @@ def test_ended_jobs_leave_and_empty_sets_give_up_their_nodes() -> None:
     sets = sets_on(2, [8, 8])
     assert sets.place(0)
     assert sets.place(1)
-    sets.pass_turns(False, lambda row: row == 0)
+    sets.pass_turns(False, {0})
     assert [one["jobs"] for one in sets.sets[8]] == [[1]]
-    sets.pass_turns(False, lambda row: True)
+    sets.pass_turns(False, {1})
     assert (sets.sets, sets.free) == ({}, [0, 1])
 
 

@@ -8,7 +8,8 @@ import pytest
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.jobs import JobTable
 from rota.policies.gandiva.migration import defragment, relieve
-from rota.policies.gandiva.server_groups import Grounds, ServerGroups
+from rota.policies.gandiva.server_groups import ServerGroups
+from rota.scheduler.stages.grounds import Grounds
 
 ALL = [-1]
 

@@ -19,7 +19,7 @@ pytestmark = [needs_shared, pytest.mark.shared]
 
 @pytest.mark.parametrize(("name", "aware"), [("max_min_fairness_perf", True), ("max_min_fairness", False)])
 def test_the_inner_point_is_the_authors_allocation(name, aware):
-    """Among many optimal allocations the point inside is theirs, to four digits; the least share to six."""
+    """Among many optima the point inside is theirs, to 2e-4; the least share is the simplex method's."""
     folder = reference("gavel-pollux-sia")
     trace = read(folder / "inputs/gavel_physical_las.csv.gz")
     cluster = parse_cluster("8x1:v100,16x1:p100,24x1:k80")
@@ -34,11 +34,11 @@ def test_the_inner_point_is_the_authors_allocation(name, aware):
         gpus = trace.jobs.gpus[rows].astype(float)
         equal = rates[rows] @ (capacity / capacity.sum())
         division = single(gpus, gpus[:, None] * rates[rows] / equal[:, None], capacity)
-        demands = Demands(division.gains(), np.zeros(len(rows)), np.ones(len(rows)))
+        demands = Demands(division.gains, np.zeros(len(rows)), np.ones(len(rows)))
         objective = Objective(np.zeros(division.size), 1.0)
         ours = best(division, objective, demands, Tie.INTERIOR)
         x = np.array([[theirs[trace.jobs.ids[r]].get(t, 0.0) for t in cluster.type_names] for r in rows])
         x = np.where(division.able, x, 0.0)  # they give time on types that a job does not run on, too
-        assert division.fractions(ours.columns) == pytest.approx(x, abs=2e-3)
+        assert division.fractions(ours.columns) == pytest.approx(x, abs=2e-4)
         assert best(division, objective, demands, Tie.VERTEX).value == pytest.approx(ours.value, rel=1e-6)
     assert len(solved) in (31, 34)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,10 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.policies.gavel.parameters import TieRule
+from rota.policies.gavel.problem import Problem
 from rota.policies.gavel.programs import spread_evenly
+from rota.scheduler.stages.place import lowest
+from rota.table.free import Free
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ThroughputSpeed
 from shared_data import needs_shared, reference
@@ -110,6 +114,16 @@ def test_every_tie_rule_is_as_close(tie, tmp_path):
     assert result.holds, f"{result.ours_s:.0f} s against {result.theirs_s:.0f}"
 
 
+@needs_shared
+@pytest.mark.shared
+@pytest.mark.parametrize("objective", ["proportional", "makespan", "max-min"])
+def test_the_artifact_does_not_heed_a_change_of_rates(objective):
+    """Jobs change batch size there, and so their rate; fractions stay until a job comes or goes."""
+    result = run_case(FOLDER / f"shockwave-t12-{objective}.yaml", reference(""))
+    assert (result.jobs, result.unfinished) == (12, 0)
+    assert result.holds, f"{result.ours_s:.0f} s against {result.theirs_s:.0f}"
+
+
 @pytest.mark.parametrize(
     ("prices", "message"),
     [
@@ -144,3 +158,34 @@ def test_two_that_share_end_sooner_than_by_turns():
     assert ends["gavel"] == pytest.approx(14400.0, abs=1.0)
     assert 9000.0 <= ends["gavel:pairs=yes"] < 11000.0
     assert 9000.0 <= ends["gavel:objective=packing"] < 11000.0
+
+
+def test_pairs_that_nobody_measured_change_nothing() -> None:
+    jobs, cluster = "A 1x3600 B 1x3600 C 2x3600", parse_cluster("1x2:v100")
+    assert finishes(play("gavel:pairs=yes", jobs, cluster)) == finishes(play("gavel", jobs, cluster))
+
+
+@pytest.mark.parametrize(
+    ("classes", "price"),
+    [({"spot": 0.7, "on_demand": 2.5}, 2.5), ({"on_demand": 2.5}, 2.5), ({"spot": 0.7}, 0.7)],
+)
+def test_a_type_costs_what_it_does_on_demand_if_that_is_stated(
+    classes: dict[str, float], price: float
+) -> None:
+    cluster = replace(CLUSTER, prices={"v100": classes, "k80": {"spot": 0.1}})
+    problem = SimpleNamespace(snapshot=SimpleNamespace(cluster=cluster))
+    assert Problem.prices.func(problem).tolist() == [price, 0.1]
+
+
+def test_inside_sia_all_types_stand_in_one_queue():
+    """`mode=sia`: whoever finds no room on one type is served on the other in the same walk."""
+    record = play("gavel:objective=throughput,mode=sia", "A 1x720 B 1x720", "1x1:a,1x1:b")
+    assert finishes(record) == {"A": 720.0, "B": 720.0}
+
+
+def test_the_lowest_devices_that_are_free():
+    free = Free.of(parse_cluster("3x2"))
+    free.remove_all((0, 3))
+    assert lowest(free, 3) == (1, 2, 4)
+    assert lowest(free, 2) is None
+    assert free.total == 1

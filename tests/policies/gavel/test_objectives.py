@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.model.tenants import Tenant, Tenants
@@ -16,7 +16,8 @@ from rota.policies.gavel.entries import entries
 from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside, TieRule
 from rota.policies.gavel.problem import Problem, seen_rates
 from rota.policies.gavel.system import OBJECTIVES
-from rota.scheduler.stages.rounds import PairRates, RoundDemand
+from rota.scheduler.stages.round_demand import PairRates, RoundDemand
+from tiers import examples
 
 TIES = [TieRule.SUM, TieRule.VERTEX, TieRule.INTERIOR]
 
@@ -204,7 +205,7 @@ def test_allox():
     assert shares.fractions.tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), min_size=1, max_size=4))
 def test_allox_begins_the_best_order(times):
     """Who runs first on each GPU is first there in some order of least total completion time."""
@@ -228,6 +229,49 @@ def test_allox_gives_gangs_no_fraction():
     """They run on what is idle."""
     shares = answer("allox", [[1], [1]], gpus=[1, 2], capacity=[2], work_left=[1, 1], age_s=[0, 0])
     assert shares.fractions.ravel().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "shares", "why"),
+    [
+        (1.0, [[0], [0], [1]], "the shortest of all"),
+        (0.5, [[1], [0], [0]], "one GPU is free, so the oldest alone is looked at"),
+        (0.7, [[0], [1], [0]], "the shorter of the two oldest"),
+    ],
+)
+def test_allox_looks_at_the_longest_waiting(alpha, shares, why):
+    found = answer(
+        "allox", [[1], [1], [1]], capacity=[1], work_left=[9, 8, 7], age_s=[30, 20, 10], alpha=alpha
+    )
+    assert found.fractions.tolist() == shares, why
+
+
+def test_allox_of_the_authors_gives_gangs_one_gpu_of_time():
+    """And looks at them again whenever there is room."""
+    own = {}
+    for _ in range(2):
+        shares = answer(
+            "allox",
+            [[1], [1]],
+            gpus=[1, 2],
+            capacity=[2],
+            work_left=[1, 1],
+            age_s=[0, 0],
+            own=own,
+            mode=GavelMode.ARTIFACT,
+        )
+        assert shares.fractions.ravel().tolist() == [1, 0.5]
+
+
+def test_proportional_looks_at_no_sizes():
+    """Three jobs on 2 + 1 GPUs: 2/3 and 1/3 of the time of each, of the one that asks for two as well."""
+    problem = asked("proportional", [[1, 1]] * 3, gpus=[1, 2, 1], capacity=[2, 1])
+    shares = OBJECTIVES[GavelObjective.PROPORTIONAL](
+        problem
+    )  # more than there is: rounds carry out what fits
+    assert shares.fractions == pytest.approx(np.array([[2 / 3, 1 / 3]] * 3))
+    alone = answer("proportional", [[1, 1]], capacity=[2, 2])
+    assert alone.fractions.tolist() == [[0.5, 0.5]]
 
 
 # -- pairs -----------------------------------------------------------------------------------------
@@ -259,7 +303,7 @@ def test_pairs_at_random_only_if_gpus_do_not_suffice(capacity, pairs):
     assert shares.fractions.sum() == pytest.approx(1 if pairs else 2)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_jobs_that_are_alike_as_one_job_obtain_the_same(data):
     """The least share of a program of classes is that of a program of jobs; everybody in a class gets it."""

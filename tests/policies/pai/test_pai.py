@@ -129,6 +129,48 @@ def test_fractions(shares: list[float], cluster: str, devices: list[int | None],
     assert [at.get(str(i + 1)) for i in range(len(rows))] == devices, why
 
 
+@pytest.mark.parametrize(
+    ("jobs", "cluster", "devices", "why"),
+    [
+        ([(4, 0.5)], "1x4", [(0, 1, 2, 3)], "half of each of four devices"),
+        ([(2, 0.5), (2, 0.5), (2, 0.5)], "1x2", [(0, 1), (0, 1), None], "two such gangs fill two devices"),
+        ([(1, 0.5), (2, 0.5)], "1x3", [(0,), (0, 1)], "the fullest device first"),
+        ([(1, 0.6), (2, 0.5)], "1x3", [(0,), (1, 2)], "there is no room for half on the first"),
+        ([(2, 0.5)], "1x1", [None], "its parts do not share a device (ours)"),
+        ([(3, 0.25)], "2x2", [(0, 1, 2)], "machine after machine"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["pai:estimate=none", "fifo:skip=yes"])
+def test_gangs_of_fractions(
+    policy: str,
+    jobs: list[tuple[int, float]],
+    cluster: str,
+    devices: list[tuple[int, ...] | None],
+    why: str,
+) -> None:
+    """Several GPUs, and a share of each: each part is on a device of its own."""
+    rows = [(0.0, 100.0 + i, gpus, share) for i, (gpus, share) in enumerate(jobs)]
+    record = play(policy, trace_of_rows(rows), cluster)
+    at = {r["job_id"]: r["devices"] for r in record.intervals.iter_rows(named=True) if not r["start_s"]}
+    found = [tuple(at[str(i + 1)]) if str(i + 1) in at else None for i in range(len(rows))]
+    assert found == devices, why
+
+
+def test_two_gangs_of_halves_take_the_time_of_one() -> None:
+    """Sharing halves the GPUs that are needed: as whole GPUs the second gang would wait for the first."""
+    halves = finishes(play("pai", trace_of_rows([(0.0, 100.0, 4, 0.5)] * 2), "1x4"))
+    whole = finishes(play("pai", trace_of_rows([(0.0, 100.0, 4, 1.0)] * 2), "1x4"))
+    assert (max(halves.values()), max(whole.values())) == (100.0, 200.0)
+
+
+def test_a_gang_of_fractions_is_high_by_what_it_asks_for_in_all() -> None:
+    """Three quarters are less than a GPU: weak machines.  Six are more: strong ones."""
+    cluster = parse_cluster("1x8:T4,1x8:V100")
+    rows = [(0.0, 100.0, 3, 0.25), (0.0, 100.0, 6, 0.25)]
+    record = play("pai:estimate=none", trace_of_rows(rows), cluster)
+    assert [nodes[0] for nodes in record.intervals.sort("job")["nodes"]] == [0, 1]
+
+
 def test_estimates() -> None:
     """Example 6: the most specific key with a past, then the median, then 0."""
     recurrence = Recurrence()
@@ -175,19 +217,21 @@ def test_a_fresh_instance_decides_the_same() -> None:
     assert loop_starts == list(starts(play("pai", trace, "1x3")).values())
 
 
-@pytest.mark.parametrize("policy", ["pai", "philly", "fifo"])
+@pytest.mark.parametrize("policy", ["pai", "philly", "fifo", "drf", "tiresias", "gandiva"])
 @pytest.mark.parametrize(
-    ("quota", "together", "why"),
+    ("gpus", "quota", "together", "why"),
     [
-        (1.0, True, "half and half are one GPU"),
-        (0.5, False, "one after the other"),
-        (0.75, False, "the second would make it 1"),
+        (1, 1.0, True, "half and half are one GPU"),
+        (1, 0.5, False, "one after the other"),
+        (1, 0.75, False, "the second would make it 1"),
+        (2, 2.0, True, "two halves and two halves are two GPUs"),
+        (2, 1.0, False, "two halves are one"),
     ],
 )
-def test_a_hard_quota_counts_shares(policy: str, quota: float, together: bool, why: str) -> None:
-    """Two jobs that ask for half a GPU each, of a tenant with a hard quota; both end."""
-    cluster = Cluster.build([NodeShape(1, 2)], Tenants.of(Tenant("a", quota, hard=True)))
-    trace = trace_of_rows([(0, 10, 1, 0.5), (0, 10, 1, 0.5)], tenant=[0, 0], tenant_names=("a",))
+def test_a_hard_quota_counts_shares(policy: str, gpus: int, quota: float, together: bool, why: str) -> None:
+    """Two jobs that ask for half of each of their GPUs, of a tenant with a hard quota; both end."""
+    cluster = Cluster.build([NodeShape(1, 4)], Tenants.of(Tenant("a", quota, hard=True)))
+    trace = trace_of_rows([(0, 10, gpus, 0.5), (0, 10, gpus, 0.5)], tenant=[0, 0], tenant_names=("a",))
     record = play(policy, trace, cluster)
     assert record.jobs["finish_s"].null_count() == 0
     assert (max(starts(record).values()) == 0) == together, why
@@ -272,9 +316,7 @@ def test_as_a_naive_scheduler(policy: str, names: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     n = 90
     gpus = random.choice([1, 1, 1, 2, 3, 8], n)
-    share = np.where(
-        (gpus == 1) & (random.random(n) < 0.6), random.choice([0.1, 0.25, 0.3, 0.6, 0.9], n), 1.0
-    )
+    share = np.where(random.random(n) < 0.6, random.choice([0.1, 0.25, 0.3, 0.6, 0.9], n), 1.0)
     rows = list(
         zip(
             np.sort(random.integers(0, 600, n)).astype(float).tolist(),

@@ -42,8 +42,9 @@ def test_moments_agree_to_the_last_bit() -> None:
 
 def test_deferred() -> None:
     """What happens in a pause concerns the next attempt; the timeout belongs to the pause."""
-    moments = np.array([0.0, 179.0, 180.0, 299.0, 300.0, 500.0])
-    assert CYCLE.deferred(moments, since_s=0.0).tolist() == [0, 179, 300, 300, 300, 600]
+    moments = [0.0, 179.0, 180.0, 299.0, 300.0, 500.0]
+    deferred = CYCLE.deferred_s(np.array(moments), since_s=0.0).tolist()
+    assert deferred == [0, 179, 300, 300, 300, 600]
 
 
 def test_calendar() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.policies.philly.system import _Place
 from rota.scheduler.policy import parse_policy
+from rota.worlds.simulated.retries import parse_retries
 from rota.worlds.simulated.run import Setting, prepare
 
 SCATTERED = "A 6x9999 B 6x9999 C 6x9999 D 6x9999 "  # leaves 2 free GPUs on each of 4 nodes of 8
@@ -122,6 +125,19 @@ def test_a_victim_whose_gpus_are_not_needed_is_spared() -> None:
     assert found.filter(found["job_id"] == "F")["start_s"].item() == 9
 
 
+def test_a_victim_that_fits_elsewhere_moves_there_at_once() -> None:
+    """F takes the two free GPUs beside V and V's own; V goes on at once, on the two that S left."""
+    jobs = "A 4x99 B 6x99@1 S 2x10@2 C 8x99@3 D 8x99@4 E 8x99@5 V 2x99@6 F 4x9@20"
+    owners = [int(c) for c in "00000101"]
+    trace = trace_of(jobs, tenant=owners, tenant_names=("vc1", "vc2"))
+    cluster = Cluster.build([NodeShape(5, 8)], Tenants.of(Tenant("vc1", 20), Tenant("vc2", 20)))
+    record = play("philly", trace, cluster)
+    assert (starts(record)["F"], finishes(record)["V"]) == (20, 105)
+    of_v = record.intervals.filter(record.intervals["job_id"] == "V").sort("start_s")
+    assert [nodes.to_list() for nodes in of_v["nodes"]] == [[0, 0], [1, 1]]
+    assert of_v["start_s"].to_list() == [6, 20]
+
+
 @pytest.mark.parametrize(("retries", "gpu_s"), [(3, 556.8), (0, 139.2)])
 def test_blind_retries_cost_gpu_time(retries: int, gpu_s: float) -> None:
     """Example 4: a syntax error after 34.8 s on 4 GPUs, with three retries and with none."""
@@ -130,6 +146,14 @@ def test_blind_retries_cost_gpu_time(retries: int, gpu_s: float) -> None:
     record = play("philly", failing, "1x4", Setting(retries=retries))
     assert record.jobs["service_gpu_s"].sum() == pytest.approx(gpu_s)
     assert record.jobs["state"].to_list() == ["FAILED"]
+
+
+def test_adaptive_retries_save_what_a_syntax_error_costs() -> None:
+    """Example 4 with guideline 3: an error of the program is not tried again."""
+    trace = trace_of("A 4x1000")
+    truth = Truth.build([1000.0], failures={0: (34.8,) * 9}, signatures={0: ("syntax error",) * 9})
+    record = play("philly", replace(trace, truth=truth), "1x4", Setting(retries=parse_retries("adaptive")))
+    assert record.jobs["service_gpu_s"].sum() == pytest.approx(139.2)
 
 
 @pytest.mark.parametrize(

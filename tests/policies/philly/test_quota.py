@@ -23,7 +23,7 @@ from rota.policies.philly.delays import (
 )
 from rota.policies.philly.gang import Cycle
 from rota.policies.philly.locality import Locality
-from rota.policies.philly.quota import NOBODY, Shares, reclaim
+from rota.policies.philly.quota import NOBODY, Shares, VirtualClusters, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.table.progress import Progress
 from rota.table.state import State
@@ -43,7 +43,7 @@ def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> Shares:
         state.submit(row)
         state.start(Grant(row, tuple(range(first, first + gpus))))
         first += gpus
-    return Shares(Snapshot(state))
+    return Shares(Snapshot(state), VirtualClusters(state.cluster, state.jobs))
 
 
 QUOTAS = Tenants.of(Tenant("a", 16), Tenant("a/x", 8), Tenant("b", 8), Tenant("free"))

@@ -319,6 +319,26 @@ def test_skew_is_needed_only_where_it_is_used() -> None:
 # -- the simulator's rules ---------------------------------------------------------------------------
 
 
+POLLUX = [
+    # jobs on 2x2, with a limit of 8 GPU-seconds   ends   why
+    ("A 2x10 B 4x2@1", {"A": 12, "B": 6}, "A falls at 4, and B, which needs all, goes first"),
+    ("A 4x10 B 4x1@1 C 4x1@1", {"A": 12, "B": 3, "C": 4}, "A falls at 2, behind both"),
+    ("A 4x3 B 2x9@1", {"A": 7, "B": 12}, "A falls at 2, and B behind it at 6"),
+]
+
+
+@pytest.mark.parametrize(("jobs", "ends", "why"), POLLUX, ids=[row[-1] for row in POLLUX])
+def test_queues_of_pollux_simulator(jobs: str, ends: dict[str, float], why: str) -> None:
+    assert finishes(play("tiresias:mode=pollux,limits=8", jobs, "2x2")) == ends, why
+
+
+def test_pollux_simulator_takes_the_emptiest_nodes() -> None:
+    """B goes to the second node although it would fill the first, where A is; C has to lie on both."""
+    record = play("tiresias:mode=pollux", "A 1x10 B 2x10@1 C 4x10@2", "2x4")
+    devices = dict(zip(record.intervals["job_id"], record.intervals["devices"], strict=True))
+    assert {name: tuple(of) for name, of in devices.items()} == {"A": (0,), "B": (4, 5), "C": (1, 2, 3, 6)}
+
+
 def artifact(jobs: str, options: str = "", cluster: str = "1x4") -> dict[str, float]:
     policy = f"tiresias:mode=artifact{options}"
     return finishes(play(policy, jobs, cluster, Setting(semantics=semantics("tiresias"))))
@@ -378,6 +398,8 @@ def test_memory_holds_live_jobs_only(spec: str) -> None:
         ("tiresias:promote=-1", "promote=-1; expected 0 or more"),
         ("tiresias:quantum=0", "quantum=0; expected 1 or more"),
         ("tiresias:skew=yes,mode=artifact", "only counts GPUs"),
+        ("tiresias:skew=yes,mode=pollux", "only counts GPUs"),
+        ("tiresias:promote=1,mode=pollux", "neither another order nor promotion"),
         ("tiresias:order=first-start,mode=artifact", "keeps running jobs ahead; expected order=las"),
         ("tiresias:metric=minutes", "is not one of gpu-time, time"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from play import trace_of
@@ -17,6 +17,7 @@ from rota.scheduler.stages.fit import has_room, quota_left
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.state import State
 from scripted import state_of
+from tiers import examples
 
 CLUSTER = Cluster.build(
     [
@@ -119,7 +120,7 @@ def moments(draw: st.DrawFn) -> tuple[State, Decision]:
 
 
 @given(moments())
-@settings(max_examples=300)
+@examples(300)
 def test_counting_what_is_touched_equals_counting_everything(moment: tuple[State, Decision]) -> None:
     state, decision = moment
     gone = {*decision.preempt, *(grant.job for grant in decision.grants)}

@@ -263,3 +263,29 @@ def test_the_quick_check_agrees_with_the_full_one(cluster: str) -> None:
         assert not (quick and full), (decision, full)
         accepted += quick
     assert accepted > 50
+
+
+def test_the_quick_check_of_shared_devices_agrees_with_the_full_one() -> None:
+    """Random starts of parts and of whole devices beside parts, turns and opportunists."""
+    from rota.scheduler.guard import check as guard
+
+    rng = np.random.default_rng(6)
+    accepted = 0
+    shares = [1.0, 0.5, 0.5, 0.25]
+    beside = [(Role.ALONE, 1.0), (Role.PACKED, 0.5), (Role.PACKED, 0.75), (Role.TURNS, 0.0), (BELOW, 1.0)]
+    for _ in range(600):
+        asked = np.array([1.0, *rng.choice(shares, 4)])
+        state = state_of(trace_of(" ".join(f"J{i} 1x9" for i in range(5)), gpu_share=asked), "1x3")
+        role, share = beside[rng.integers(len(beside))]
+        state.start(Grant(0, (int(rng.integers(3)),), share, role))
+        given = []
+        for row in rng.permutation(5)[: rng.integers(1, 4)].tolist():
+            share = float(rng.choice([*shares, asked[row]]))
+            role = rng.choice([Role.ALONE, Role.PACKED]) if rng.random() < 0.2 else None
+            role = role if role is not None else Role.ALONE if share == 1.0 else Role.PACKED
+            given.append(Grant(row, (int(rng.integers(3)),), share, Role(role)))
+        decision = Decision({}, given, [0] if rng.random() < 0.3 else [])
+        quick = guard.is_plainly_sound(state, decision)
+        assert not (quick and guard.check(state, decision)), decision
+        accepted += quick and any(grant.share < 1.0 for grant in given)
+    assert accepted > 50

@@ -139,6 +139,12 @@ SCENES = [
         columns={"gpu_share": [0.75, 1.0, 0.5]},
     ),
     Scene(
+        "parts of several GPUs", "A 1x9 B 1x9 C 3x9",
+        [(Code.RESOURCES, 3, 2, "needs 3 GPUs; 2 are free")],
+        cluster="1x3", running=(Grant(0, (0,), 0.5, Role.PACKED), alone(1, 1)),
+        columns={"gpu_share": [0.5, 1.0, 0.5]},
+    ),
+    Scene(
         "device memory beside the other", "A 1x9 B 1x9 C 1x9 D 1x9 E 1x9",
         [(Code.MEMORY, 10, 6, "needs 10 GiB of device memory; the most free on one device is 6 GiB")],
         cluster=Cluster.build([NodeShape(count=1, gpus=4, gpu_memory_gib=16)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.scheduler.snapshot import table_of
@@ -11,8 +11,9 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import JobOrder
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.priority import ByPriority, last_items
-from rota.scheduler.stages.trial import admit_placed, running_set_placed
+from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from strategies import Midway, midways
+from tiers import examples
 
 
 def naive_admission(midway: Midway, strict: bool) -> list[int]:
@@ -56,14 +57,14 @@ def outcome(midway: Midway, start: list[int], preempt: list[int]) -> set[int]:
 
 
 @given(midways(), st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_admission_equals_a_walk_over_all_who_wait(midway: Midway, strict: bool) -> None:
     rows = admit(order_of(midway), midway.snapshot.occupancy.free.total, strict=strict)
     assert rows == naive_admission(midway, strict)
 
 
 @given(midways())
-@settings(max_examples=500)
+@examples(500)
 def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> None:
     order = order_of(midway, tracks_running=True)
     running = order.running.items[order.running.head :]
@@ -73,7 +74,7 @@ def test_the_running_set_equals_a_walk_from_an_empty_cluster(midway: Midway) -> 
 
 
 @given(midways(), st.integers(1, 12))
-@settings(max_examples=300)
+@examples(300)
 def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Midway, count: int) -> None:
     state, rows = table_of(midway.snapshot), midway.snapshot.running
     some = last_items(midway.keys[rows], rows, count)
@@ -83,7 +84,7 @@ def test_leading_running_jobs_may_be_left_out_unless_it_reached_them(midway: Mid
 
 
 @given(midways(), st.integers(0, 5))
-@settings(max_examples=200)
+@examples(200)
 def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
     """Whole numbers, so that adding the offset is exact."""
     state, keys = table_of(midway.snapshot), midway.keys
@@ -93,25 +94,30 @@ def test_keys_of_running_jobs_may_be_ahead(midway: Midway, ahead: int) -> None:
 
 
 @given(midways())
-@settings(max_examples=200)
+@examples(200)
 def test_placing_one_by_one_admits_the_same_where_any_gpu_will_do(midway: Midway) -> None:
     snapshot = midway.snapshot
     fit = Fitter(snapshot, consolidate)
     order = order_of(midway, tracks_running=True, by_kind=True)
     running = order.running.left()
-    grants, preempt = running_set_placed(order, running, snapshot.grants, fit.scratch(snapshot), fit)
+    grants, preempt = running_set_placed(order, running, snapshot, fit)
     start = [grant.job for grant in grants if grant.job not in snapshot.grants]
     assert outcome(midway, start, preempt) == naive_running_set(midway)
     waiting = [row for row in midway.order if snapshot.waits(row)]
     added = admit_placed(waiting, fit.scratch(snapshot), fit)
     assert [grant.job for grant in added] == naive_admission(midway, strict=False)
+    in_order = order_of(midway, by_kind=True)
+    snapshot.occupancy.take_back()
+    assert admit_in_order(in_order, snapshot, fit) == added
+    snapshot.occupancy.take_back()
+    assert admit_in_order(in_order, snapshot, fit, rooms={}) == added
 
 
 @given(
     midways(),
     st.sampled_from([{}, {"preemptive": True}, {"preemptive": True, "drifts": True}, {"strict": True}]),
 )
-@settings(max_examples=200)
+@examples(200)
 def test_counting_and_placing_decide_alike(midway: Midway, options: dict[str, bool]) -> None:
     """Both paths of ByPriority start and preempt the same jobs on a uniform cluster."""
     policy = ByPriority(lambda snapshot, rows: midway.keys[rows], **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.model.grants import Grant
@@ -11,10 +11,11 @@ from rota.scheduler.stages.order import JobOrder, SortedItems
 from rota.scheduler.stages.place import consolidate
 from rota.table.state import Phase, State
 from strategies import Midway, midways
+from tiers import examples
 
 
 @given(midways(), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_a_kept_order_equals_one_built_anew(midway: Midway, data: st.DataObject) -> None:
     """Jobs start, are preempted and end; the kept order follows the log, the fresh one reads the snapshot."""
     snapshot, state = midway.snapshot, table_of(midway.snapshot)
@@ -48,7 +49,7 @@ def _change(state: State, data: st.DataObject) -> None:
 
 
 @given(midways(), st.integers(0, 30))
-@settings(max_examples=100)
+@examples(100)
 def test_a_moved_job_stands_where_its_new_key_says(midway: Midway, change: int) -> None:
     keys = midway.keys.copy()
     order = JobOrder(lambda _, row: float(keys[row]), tracks_running=True)
@@ -61,7 +62,7 @@ def test_a_moved_job_stands_where_its_new_key_says(midway: Midway, change: int) 
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=300))
-@settings(max_examples=100)
+@examples(100)
 def test_sorted_items_equal_a_sorted_list(steps: list[tuple[bool, int]]) -> None:
     """Mostly consumed from the head, as queues are; rows make items unique."""
     items, model = SortedItems(), list[tuple[int, int]]()

@@ -61,11 +61,26 @@ def test_the_end_of_a_measurement_asks_nothing_of_its_agent() -> None:
     assert stage.loop.state.grants[row].purpose is Purpose.RUN
 
 
+@pytest.mark.parametrize("capability", [CAN, CANNOT])
+def test_cores_and_memory_follow_the_grant(capability: Capability) -> None:
+    """Whatever its program says that it can do; nothing begins anew."""
+    stage = Stage(n0=2)
+    row = running(stage, capability)
+    attempt = stage.grant(row, 0, cpus=3.0, memory_gib=8.0)
+    assert row not in stage.loop.state.refused
+    assert (attempt.number, attempt.is_over) == (1, False)
+    order = stage.orders("n0")[row, 1]
+    assert (order.own_cpus, order.own_gib) == (3.0, 8.0)
+    assert stage.loop.state.grants[row].cpus == 3.0
+    stage.grant(row, 0, cpus=1.0, memory_gib=2.0)
+    assert stage.orders("n0")[row, 1].own_cpus == 1.0
+
+
 @pytest.mark.parametrize(
     ("capability", "limits", "says"),
     [
         (CANNOT, {"batch_size": 64.0}, "cannot change it while it runs"),
-        (CAN, {"cpus": 2.0}, "its agents cannot change"),
+        (CAN, {"gpu_memory_gib": 2.0}, "its agents cannot change"),
         (CAN, {"power_limit_w": 200.0, "batch_size": 64.0}, "its agents cannot change"),
     ],
 )

@@ -903,6 +903,25 @@ def test_a_complete_report_that_misses_a_part() -> None:
     assert stage.state(ordered) == "RUNNING", "it may never have heard of it"
 
 
+def test_a_complete_report_that_misses_a_part_that_was_suspended_before_it_began() -> None:
+    """An agent that starts anew has no folder of it and begins it now: lost, it would run twice."""
+    stage = two()
+    row = stage.submit()
+    stage.grant(row, 0)
+    stage.ask("suspend", row)
+    assert stage.wanted("n0", row, 1) is Wanted.SUSPEND
+    stage.tell("n0", stage.report(row, PartStatus.HELD))
+    assert stage.state(row) == "SUSPENDED"
+    stage.ask("resume", row)
+    stage.grant(row, 0)
+    assert stage.wanted("n0", row, 1) is Wanted.RUN
+    stage.tell("n0", complete=True)
+    assert stage.state(row) == "RUNNING"
+    stage.run(row)
+    stage.end(row)
+    assert (stage.state(row), len(stage.job(row).attempts)) == ("COMPLETED", 1)
+
+
 def test_a_complete_report_about_a_job_that_changes_at_the_same_moment() -> None:
     stage = two()
     row = stage.submit()

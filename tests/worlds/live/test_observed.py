@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401  (registers the profile)
-from rota.knowledge.measured import MeasuredScaling, MeasuredUtilisation, speed_on
+from rota.knowledge.measured import FittedScaling, MeasuredScaling, MeasuredUtilisation, speed_on
 from rota.knowledge.needs import Observation
 from rota.knowledge.scaling import curves_of
 from rota.knowledge.seen import LOOKED_ENOUGH_S, JobObservations, Shape
@@ -132,6 +132,19 @@ def test_jobs_of_a_workload_learn_from_each_other() -> None:
     scaling.observed([seen(0, (0, 1), 20.0), seen(0, (0, 1, 2, 3), 30.0)])
     scaling.submitted(1)
     assert curves_of(scaling.known(), np.array([1]), 4).tolist() == [[0, 0.5, 1, 1.25, 1.5]]
+
+
+def test_scaling_is_fitted_from_three_sizes_on() -> None:
+    """Seconds of a step of 12 / w + 0.1 w: 12.1, 6.2, 3.4; on five GPUs 2.9."""
+    scaling = FittedScaling(elastic(), CLUSTER)
+    scaling.submitted(0)
+    scaling.observed([seen(0, tuple(range(w)), 32.0 / (12.0 / w + 0.1 * w)) for w in (1, 2)])
+    assert scaling.known().shared["rates"][-1, 3] > 32.0 / 4.2, "two sizes: along a line"
+    scaling.observed([seen(0, (0, 1, 2, 3), 32.0 / 3.4)])
+    table = scaling.known()
+    assert 32.0 / table.shared["rates"][table.by_row["curve"][0], 1:6] == pytest.approx(
+        [12.1, 6.2, 4.3, 3.4, 2.9]
+    )
 
 
 def test_utilisation_column() -> None:

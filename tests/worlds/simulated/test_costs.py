@@ -31,7 +31,7 @@ def test_events_add_up_prices() -> None:
     )
     assert costs.first_start("", 1) == 1.0
     assert costs.resume("", 1) == 6.0
-    assert costs.move("", 1) == 14.0
+    assert costs.change("", 1, 1) == costs.change("", 1, 2) == 14.0
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,14 @@ def test_constants_by_size(gpus: int, seconds: float) -> None:
     assert parse_costs("preempt=7s|9:60s|2:30s").preempt.of("", gpus) == seconds
 
 
+def test_costs_by_workload():
+    start = parse_costs("start=30s+1s/gpu|bert:120s|cifar10:50s").start
+    assert [start.of(name, 2) for name in ("bert", "cifar10", "other")] == [122.0, 52.0, 32.0]
+
+
 def test_a_size_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="has the part 'x:30s'"):
-        parse_costs("preempt=7s|x:30s")
+    with pytest.raises(InputError, match="has the part ':30s'"):
+        parse_costs("preempt=7s|:30s")
 
 
 def test_people_write_costs() -> None:
@@ -75,3 +80,27 @@ def test_people_write_costs() -> None:
 def test_costs_that_make_no_sense_are_refused(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         parse_costs(text)
+
+
+def test_a_resize_costs_what_is_stated_for_one():
+    """Another number of devices; the same number elsewhere is a migration."""
+    costs = parse_costs("restore=30s,migrate=4s,resize=1s+1s/gpu")
+    assert costs.change("", 1, 2) == 3.0
+    assert costs.change("", 2, 2) == 34.0
+    assert not costs.free
+    assert not costs.overlap
+
+
+@pytest.mark.parametrize(
+    ("text", "prepare_s", "resize_s"),
+    [
+        ("resize=coddl", 15.0, 2.0),
+        ("resize=elan", 20.0, 1.0),
+        ("resize=elan,prepare=5s", 5.0, 1.0),
+        ("resize=0s,prepare=5s", 5.0, 0.0),
+    ],
+)
+def test_resizes_of_published_systems(text, prepare_s, resize_s):
+    costs = parse_costs(text)
+    assert (costs.prepare.of("", 4), costs.change("", 2, 4)) == (prepare_s, resize_s)
+    assert costs.overlap

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from play import finishes, play, trace_of
+from rota.api.setting import make_setting
 from rota.errors import InputError
 from rota.knowledge.goodput import (
     BatchLimits,
@@ -21,10 +22,12 @@ from rota.knowledge.goodput import (
     profiles_of,
 )
 from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.scaling import curves_of
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
+from rota.scheduler.decision import Decision, Wake
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.pace import At
@@ -93,6 +96,47 @@ def test_totals(text: str, truth: dict[str, Any] | None, work: float, why: str) 
     assert GoodputSpeed(trace, CLUSTER, TABLE).total(trace).tolist() == [pytest.approx(work)], why
 
 
+@pytest.mark.parametrize(
+    ("columns", "least", "most", "why"),
+    [
+        ({}, 176, 176, "44 on each of four, as the paper's example"),
+        (
+            {"batch_min": 64.0, "batch_max": 2048.0},
+            176,
+            176,
+            "it is free within its range, and asks for none",
+        ),
+        ({"batch_size": 64.0, "batch_min": 64.0, "batch_max": 2048.0}, 176, 176, "it began with another"),
+        ({"batch_size": 64.0, "batch_min": 64.0, "batch_max": 128.0}, 128, 128, "at most that"),
+        ({"batch_size": 512.0, "batch_min": 512.0, "batch_max": 2048.0}, 512, 540, "at least that"),
+        ({"batch_size": 512.0}, 512, 512, "without a range it keeps what it asks for"),
+    ],
+)
+def test_a_job_chooses_within_its_range(columns: dict[str, float], least: int, most: int, why: str) -> None:
+    speed = GoodputSpeed(jobs("A 4x1", "one", **columns), CLUSTER, TABLE)
+    speed.pace(0, Grant(0, (0, 1, 2, 3)), (), At(0.0, 0.0, 0.0))
+    assert least <= speed.batch_now[0] <= most, why
+    speed.pace(0, Grant(0, (0, 1, 2, 3), batch_size=256.0), (), At(0.0, 0.0, 0.0))
+    assert speed.batch_now[0] == 256, "a policy that names a batch is obeyed"
+
+
+def test_policies_are_told_of_the_range() -> None:
+    narrow = jobs("A 4x1", "one", batch_min=64.0, batch_max=512.0)
+    table = GoodputSpeed(narrow, CLUSTER, TABLE).knowledge[Knowledge.GOODPUT].known()
+    assert isinstance(table, Table)
+    assert profiles_of(table, CLUSTER.type_names)[0].limits == replace(LIMITS, most=512)
+
+
+def test_the_batch_follows_the_noise_under_a_policy_that_knows_of_none() -> None:
+    """1,000 examples with noise, then none: only the first batch is worth its while."""
+    speed = GoodputSpeed(jobs("A 4x1", "two", {}, batch_min=64.0, batch_max=2048.0), CLUSTER, TABLE)
+    grant, batches = Grant(0, (0, 1, 2, 3)), []
+    for done in (0.0, 1000.0):
+        speed.pace(0, grant, (), At(done, 0.0, 0.0))
+        batches.append(speed.batch_now.item(0))
+    assert batches == [176, 64]
+
+
 def test_a_rate_changes_with_the_epoch() -> None:
     """Without noise of the gradient larger batches are worth nothing: on 4 GPUs 64 is the best again."""
     trace = jobs("A 4x1", "two", {})
@@ -137,6 +181,8 @@ def test_what_is_seen_of_its_steps() -> None:
     seen = speed.sight(0)
     assert seen.step_s == FIT.step_s(1, 4, best[0])
     assert (seen.batch_size, seen.noise) == (best[0].total(4), noise.var / noise.sqr * LIMITS.initial)
+    assert (seen.passes, seen.gradient_s) == (best[0].accumulated, FIT.gradient_s(best[0].local))
+    assert seen.local_most == LIMITS.local_most
 
 
 def test_seconds_count_at_the_present_rate() -> None:
@@ -167,6 +213,39 @@ def test_jobs_without_a_speed_are_refused(trace: Trace, message: str) -> None:
         play("fifo", trace, CLUSTER, Setting(speed=GoodputSpeed(trace, CLUSTER, TABLE)))
 
 
+def test_a_range_below_the_first_batch_is_refused() -> None:
+    with pytest.raises(InputError, match="job A \\(one\\) uses at most 32 samples a step"):
+        GoodputSpeed(jobs("A 4x1", "one", batch_min=16.0, batch_max=32.0), CLUSTER, TABLE)
+
+
 def test_a_job_that_no_type_can_run_is_refused() -> None:
     with pytest.raises(InputError, match=r"job A \(two\) has no goodput on 1 GPUs of any type it accepts"):
         GoodputSpeed(jobs("A 1x1", "two"), parse_cluster("1x4:K80"), TABLE)
+
+
+class SizesInTurn:
+    """Runs the first job on 1, 2 and 4 GPUs, and keeps the curve that it is told."""
+
+    needs = frozenset({Knowledge.SCALING})
+
+    def __init__(self) -> None:
+        self.curve: list[float] = []
+
+    def decide(self, snapshot, memory):
+        self.curve = curves_of(snapshot.know(Knowledge.SCALING), np.arange(1), 4)[0].tolist()
+        gpus = (1, 2, 4, 4)[min(int(snapshot.now // 10), 3)]
+        live = [*snapshot.running.tolist(), *snapshot.waiting.tolist()]
+        return Decision(
+            memory, [Grant(row, tuple(range(gpus))) for row in live], wake=Wake(snapshot.now + 10.0)
+        )
+
+
+def test_a_curve_of_goodput_is_learnt_from_jobs_that_choose_their_batch() -> None:
+    """What policies of scaling know of them: relative to the one GPU that it asked for."""
+    trace = jobs("A 1x60", "one", {"iterations": np.array([400.0])}, batch_size=64.0, batch_min=64.0,
+                 batch_max=2048.0, gpus_min=1, gpus_max=4)  # fmt: skip
+    policy, speed = SizesInTurn(), GoodputSpeed(trace, CLUSTER, TABLE)
+    play(policy, trace, CLUSTER, make_setting(speed=speed, knowledge="scaling=measured"))
+    assert [policy.curve[gpus] for gpus in (1, 2, 4)] == pytest.approx(
+        [1.0, 591.537 / ALONE, 917.283 / ALONE], rel=1e-4
+    )

@@ -158,6 +158,35 @@ CASES = [
         trace_of("A 2x10", gpus_min=1), {"A": 1 + 2 + 18}, Setting(costs=GROWING),
     ),
     Case(
+        # Prepared at 16, as for four, and at work on two at 18.
+        "what it prepared is kept when it is given less of it",
+        Scripted(turn(1, Grant(0, (0,))), turn(6, Grant(0, (0, 1, 2, 3))), turn(None, Grant(0, (0, 1)))),
+        trace_of("A 1x36", gpus_max=4), {"A": 18 + 10}, Setting(costs=GROWING),
+    ),
+    Case(
+        "what it prepared and gives back before it is ready costs nothing",
+        Scripted(turn(1, Grant(0, (0,))), turn(6, Grant(0, (0, 1))), turn(None, Grant(0, (0,)))),
+        trace_of("A 1x20", gpus_max=2), {"A": 20}, Setting(costs=GROWING),
+    ),
+    Case(
+        # Two from 18 on; at 17, while it pauses, it prepares for four: until 32, pauses until 34.
+        "a job that pauses for one size ends that before it grows to the next",
+        Scripted(turn(1, Grant(0, (0,))), turn(17, Grant(0, (0, 1))), turn(None, Grant(0, (0, 1, 2, 3)))),
+        trace_of("A 1x64", gpus_max=4), {"A": 34 + (64 - 16 - 28) / 4}, Setting(costs=GROWING),
+    ),
+    Case(
+        "a job that gives up its devices for others has nothing to go on with",
+        Scripted(turn(1, Grant(0, (0,))), turn(None, Grant(0, (1, 2)))),
+        trace_of("A 1x11", gpus_max=2), {"A": 1 + 17 + 5}, Setting(costs=GROWING),
+    ),
+    Case(
+        # Elan, worked example 6, a hundred seconds earlier: 2 iterations a second for 20 s, then 4.
+        "scale-out after twenty seconds, and a second's pause",
+        Scripted(turn(0.5, Grant(0, (0, 1))), turn(None, Grant(0, (0, 1, 2, 3)))),
+        trace_of("A 2x177", gpus_max=4), {"A": 0.5 + 20 + 1 + (177 - 20.5) / 2},
+        Setting(costs=parse_costs("resize=elan,restore=40s")),
+    ),
+    Case(
         # Twice the GPUs for the second half.
         "an elastic job speeds up in proportion",
         Scripted(turn(5, Grant(0, (0, 1))), turn(None, Grant(0, (0, 1, 2, 3)))),
@@ -241,6 +270,23 @@ def test_a_change_of_rate_is_no_overhead() -> None:
     record = play("fifo", trace, cluster, Setting(speed=speed, costs=parse_costs("start=2s")))
     assert finishes(record) == {"A": 213, "B": 122}
     assert record.jobs["overhead_s"].to_list() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "shares", "expected", "why"),
+    [
+        ("A 2x100 B 2x100", 0.5, {"A": 200.0, "B": 200.0}, "one neighbour on both devices"),
+        ("A 2x100 B 1x100 C 1x100", 0.5, {"A": 200.0, "B": 200.0, "C": 200.0}, "one on each device"),
+        ("A 2x100 B 1x100 C 1x100", 0.25, {"A": 400.0, "B": 400.0, "C": 400.0}, "both on the first device"),
+    ],
+)
+def test_the_fullest_device_sets_the_pace_of_a_gang_of_parts(
+    jobs: str, shares: float, expected: dict[str, float], why: str
+) -> None:
+    """Each neighbour on a device halves the rate there; those on other devices do not add to it."""
+    trace, cluster = trace_of(jobs, gpu_share=shares), parse_cluster("1x2")
+    speed = FixedDuration(trace.jobs, cluster, Slowdowns(colocation=0.5))
+    assert finishes(play("fifo", trace, cluster, Setting(speed=speed))) == expected, why
 
 
 def test_lost_work_is_in_the_record() -> None:

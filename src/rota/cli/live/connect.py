@@ -184,7 +184,7 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
     return [(row["id"], row["name"]) for row in rows if row["id"].startswith(incomplete)]
 
 
-def _job_id(given: str) -> str:
+def job_id(given: str) -> str:
     """The argument, which would not reach the controller as it is if it had slashes or were empty."""
     if not _JOB_ID.fullmatch(given):
         raise InputError(f"there is no job {given!r}; ids look like 17 or 17_3")
@@ -192,11 +192,11 @@ def _job_id(given: str) -> str:
 
 
 def _job_ids(given: list[str]) -> list[str]:
-    return [_job_id(one) for one in given]
+    return [job_id(one) for one in given]
 
 
 _JOB_ID = re.compile(r"\d+(_\d+)?")
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job, callback=_job_id)]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job, callback=job_id)]
 JobsArgument = Annotated[
     list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job, callback=_job_ids)
 ]

@@ -121,7 +121,7 @@ class Follower:
         from rota.wire.views import JobDetail
 
         detail = JobDetail.model_validate(self._client.call("GET", route("v1", "jobs", self.id)))
-        self._is_by_gpu = detail.spec.ranks == "gpu"
+        self._is_by_gpu = detail.spec.ranks_by == "gpu"
         return {attempt.number: attempt for attempt in detail.attempts}
 
     def _processes_of(self, attempt: AttemptView | None) -> Sequence[int]:
@@ -198,7 +198,7 @@ def follow_to_end(follower: Follower, *, cancels: bool) -> int:
             warn(f"job {follower.id} is left to itself; `rota attach {follower.id}` follows it again")
             raise
     if job.state != "COMPLETED":
-        warn(f"job {job.id} ended: {job.state.lower()}" + _how(job))
+        warn(f"job {job.id} ended: {job.state.lower()}" + how_it_ended(job))
     return exit_code(job)
 
 
@@ -281,7 +281,8 @@ def exit_code(job: JobView) -> int:
     return 0 if job.state == "COMPLETED" else 1
 
 
-def _how(job: JobView) -> str:
+def how_it_ended(job: JobView) -> str:
+    """`, its cause`, ` by SIGNAL` or ` with code N`; empty if nothing is known."""
     if job.cause:
         return f", {job.cause}"
     if job.signal is not None:

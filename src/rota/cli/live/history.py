@@ -36,7 +36,7 @@ def history(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the jobs that ended; write them as a trace.
+    """List the jobs that ended; write them, and those that still run, as a trace.
 
     \b
     Examples:
@@ -69,7 +69,18 @@ def _write(text: str, name: str) -> None:
 
     with replacing(Path(name)) as part:
         part.write_text(text, encoding="utf-8")
-    typer.echo(f"wrote {name}")
+    typer.echo(f"wrote {name}{_unended(text)}")
+
+
+def _unended(text: str) -> str:
+    """What to know of a trace with jobs that have no end yet."""
+    import csv
+    from io import StringIO
+
+    from rota.model.units import plural
+
+    count = sum(line.get("end_s") == "" for line in csv.DictReader(StringIO(text)))
+    return f"; {plural(count, 'job')} not over yet, with what was done so far" if count else ""
 
 
 def history_text(jobs: Sequence[JobView]) -> str:

@@ -68,6 +68,13 @@ def _ask(
     hold: Annotated[bool | None, _option("", "Do not start before `rota release`.", _W, "--hold")] = None,
     ranks: Annotated[Text, _option("gpu|node", "A process for each device (default) or node.", _R)] = None,
     workdir: Annotated[Text, _option("DIR", "Where it runs; here if not given.", _R)] = None,
+    output: Annotated[
+        Text, _option("FILE", "Write what it prints there too; %j job, %a index, %t rank, %N node.", _R)
+    ] = None,
+    error: Annotated[Text, _option("FILE", "Its standard error; with the rest if not given.", _R)] = None,
+    output_limit: Annotated[
+        Text, _option("SIZE", "Most of each such file: 1GiB; beginning and end are kept.", _R)
+    ] = None,
     grace: Annotated[Text, _option("DURATION", "From SIGTERM to SIGKILL; 120s if not given.", _R)] = None,
     notice: Annotated[Text, _option("SIGNAL@DURATION", "Signal ahead of SIGTERM: USR1@60s.", _R)] = None,
     checkpoint: Annotated[

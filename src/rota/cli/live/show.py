@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.job import JobSpec
     from rota.wire.sync import Capability
-    from rota.wire.views import AttemptView, JobDetail, Why
+    from rota.wire.views import AttemptView, JobDetail, SizeView, Why
 
 EVENTS = 10
 
@@ -43,8 +43,8 @@ def show(client: Client, job: JobArgument, as_json: JsonFlag = False) -> None:
       rota show 17
       rota show 17 --json | jq .attempts
 
-    What it asked for, what it has now, each attempt with its end, what its program can do, and what
-    happened to it last.
+    What it asked for, what it has now, each attempt with its end, what its program can do, how fast it is on
+    how many GPUs (measured where it ran, predicted elsewhere), and what happened to it last.
     """
     from rota.client import route
     from rota.wire.views import JobDetail
@@ -106,7 +106,7 @@ def detail_text(detail: JobDetail) -> str:
         ("submitted", moment(job.submit_s)),
         ("first start", "" if job.start_s is None else moment(job.start_s)),
         ("ended", "" if job.end_s is None else moment(job.end_s)),
-        ("ran, waited", f"{duration(job.run_s)}, {duration(job.waiting_s)}"),
+        ("ran, waited", f"{_brief(job.run_s)}, {duration(job.waiting_s)}"),
         ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
         ("stopped", _stops(job.preemptions, job.failures)),
         ("lost", _lost(detail.attempts)),
@@ -116,12 +116,19 @@ def detail_text(detail: JobDetail) -> str:
         parts.append(_attempts(detail.attempts, said=job.cause))
     if detail.capability is not None:
         parts.append(pairs_text(_program(detail.capability, detail.attempts)))
+    if detail.sizes:
+        parts.append(_sizes(detail.sizes))
     if detail.events:
         rows = [(moment(e.at_s), e.who, e.kind, e.text) for e in detail.events[-EVENTS:]]
         parts.append(table_text("TIME ~BY EVENT ~WHAT", rows))
     if detail.gone:
         parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
+
+
+def _brief(seconds: float) -> str:
+    """A duration; of less than a moment in milliseconds."""
+    return f"{max(1, round(1000 * seconds))} ms" if 0 < seconds < 0.05 else duration(seconds)
 
 
 def _stops(preemptions: int, failures: int) -> str:
@@ -151,7 +158,10 @@ def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
     yield "gpus", gpus + (elastic if low != high else "")
     yield "types", ",".join(spec.gpu_types)
     yield "nodes", spec.nodes.replace("|", ", ")
-    yield "share", f"{spec.gpu_share:g} of a device" if spec.gpu_share < 1.0 else ""
+    yield (
+        "share",
+        f"{spec.gpu_share:g} of {'a' if spec.gpus == 1 else 'each'} device" if spec.gpu_share < 1.0 else "",
+    )
     yield "gpu memory", f"{gib(spec.gpu_memory_gib)} GiB" if spec.gpu_memory_gib else ""
     yield "kept of it", f"{gib(spec.gpu_persistent_gib)} GiB" if spec.gpu_persistent_gib else ""
     yield "cpus", count(spec.cpus) if spec.cpus else ""
@@ -211,22 +221,52 @@ def _attempts(attempts: list[AttemptView], said: str) -> str:
     return text + "".join(cause + "\n" for cause in causes)
 
 
+def _sizes(sizes: Sequence[SizeView]) -> str:
+    """How fast it is on which size; what a policy plans with where it has not run."""
+    unit = "SAMPLES" if any(one.batch_size for one in sizes) else "STEPS"
+    rows = [
+        (
+            str(one.gpus),
+            str(one.nodes or "-"),
+            one.gpu_type or "-",
+            count(one.batch_size) if one.batch_size else "-",
+            f"{one.speed:.3g}" if one.speed < 100 else f"{one.speed:,.0f}",
+            "-"
+            if one.goodput is None
+            else f"{one.goodput:.3g}"
+            if one.goodput < 100
+            else f"{one.goodput:,.0f}",
+            one.provenance,
+        )
+        for one in sizes
+    ]
+    return table_text(f">GPUS >NODES ~TYPE >BATCH >{unit}/S >GOODPUT SOURCE", rows)
+
+
 def _lasted(attempt: AttemptView) -> str:
     """From start to end, suspensions included."""
     if attempt.start_s is None:
         return duration(None)
-    return duration((now_s() if attempt.end_s is None else attempt.end_s) - attempt.start_s)
+    return _brief((now_s() if attempt.end_s is None else attempt.end_s) - attempt.start_s)
 
 
 def _progress(attempt: AttemptView) -> str:
-    """`1200/5000 steps, gpu 93%`."""
+    """`1200/5000 steps, gpu 93%`; of one that has ended what it used in all."""
     parts = []
     if (progress := attempt.progress) is not None:
         done, total = progress.steps, progress.total_steps
         parts.append(f"{done}/{total} steps" if total else plural(done, "step"))
-    if (usage := attempt.usage) is not None:
-        busy = usage.gpu_utilisation
-        parts.append(f"gpu {share(busy)}" if busy is not None else f"{usage.cpu_cores:.1f} cores")
+    usage = attempt.usage
+    if usage is not None and usage.gpu_utilisation is not None:
+        parts.append(f"gpu {share(usage.gpu_utilisation)}")
+    elif usage is not None and attempt.cpu_s is None:
+        parts.append(f"{usage.cpu_cores:.1f} cores")
+    if attempt.cpu_s is not None:
+        parts.append(f"{_brief(attempt.cpu_s)} of CPU")
+    if attempt.peak_gib is not None:
+        parts.append(
+            f"{gib(attempt.peak_gib)} GiB" if attempt.peak_gib >= 1 else f"{1024 * attempt.peak_gib:.0f} MiB"
+        )
     return ", ".join(parts)
 
 

@@ -17,17 +17,16 @@ Clock     `tiresias-gandiva` and `elasticflow-gandiva`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
 from rota.policies.gandiva.node_sets import NodeSet, NodeSets
-from rota.policies.gandiva.placement import GroupFitter
 from rota.policies.gandiva.turns import TAKES_TURNS
-from rota.scheduler.decision import Decision, Memory, Wake
-from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.fit import FitterWithin
 from rota.scheduler.stages.place import consolidate
 from rota.table.free import mask_of
 from rota.table.plain import plain_rows
@@ -39,7 +38,24 @@ TURN_S = 60.0
 TIRESIAS_ORDER = (16, 1, 2, 4, 24, 32, 8, 64, 12)
 ELASTICFLOW_ORDER = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 128, 256)
 
+_CAPACITY = int(Event.CAPACITY)
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
+
+
+MOST_AHEAD = 64
+"""Steps that are looked ahead at once: what is news by then was looked at in vain."""
+_NOBODY: frozenset[int] = frozenset()
+
+
+class _Ahead:
+    """What will be at the next step that is asked for, if nothing happens until then."""
+
+    def __init__(self, memory: Memory, at_s: float, sets: NodeSets, queue: list[int], moves: bool) -> None:
+        self.memory = memory
+        self.at_s = at_s
+        self.sets = sets
+        self.queue = queue
+        self.moves = moves
 
 
 class SetTurns:
@@ -50,42 +66,114 @@ class SetTurns:
               `queue`  jobs in no set, in the order in which they came
               `lent`   nodes in no set on which jobs of other kinds run
               `nodes`  nodes that are not lost
+              `next_s` moment of the first step left out so far; infinite if none is
+
+    Most steps open and close sets without giving anybody other devices.  With `skips` nobody asks for
+    those: they are made up for at the next one.  That is for clocks with a step every 10 s, as the
+    simulator's own; where a round is longer, so is a step.
     """
 
-    def __init__(self, order: tuple[int, ...]) -> None:
+    def __init__(self, order: tuple[int, ...], *, skips: bool = False) -> None:
         self.order = order
-        self._plain: tuple[JobTable, list[bool]] | None = None
+        self.skips = skips
+        self._ahead: _Ahead | None = None
+        self._plain: list[bool] = []
+        self._plain_of: JobTable | None = None
+        self._all_plain = False
+        self._cursor = Cursor()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """One step; asks for another as long as steps change something."""
         now = snapshot.now
         if not memory:
             self._adopt(snapshot, memory)
-        sets = self._sets(snapshot, memory)
-        had = len(memory["free"])
-        self._follow_nodes(snapshot, memory)
-        self._take_back(snapshot, memory)
-        phase = snapshot.by_row.phase
-        sets.pass_turns(now % TURN_S == 0.0, lambda row: phase.item(row) not in (_PENDING, _RUNNING))
-        released = len(memory["free"]) > had
-        self._place_arrivals(snapshot, memory, sets)
-        if released:
-            self._retry(memory["queue"], sets)
-        lent = self._lend(snapshot, memory)
-        before = _outline(memory["sets"])
-        sets.resize((len(memory["nodes"]) - len(memory["lent"])) * sets.node_gpus)
-        moves = _outline(memory["sets"]) != before
+        over, are_new = self._news(snapshot, memory)
+        ahead, self._ahead = self._ahead, None
+        lent: list[Grant] = []
+        if ahead is not None and ahead.memory is memory and ahead.at_s == now and not (over or are_new):
+            memory["sets"], memory["free"], memory["queue"] = ahead.sets.sets, ahead.sets.free, ahead.queue
+            sets, moves = ahead.sets, ahead.moves
+        else:
+            self._catch_up(snapshot, memory)
+            sets = self._sets(snapshot, memory)
+            had = len(memory["free"])
+            self._follow_nodes(snapshot, memory)
+            self._take_back(snapshot, memory)
+            sets.pass_turns(now % TURN_S == 0.0, over)
+            released = len(memory["free"]) > had
+            if over or are_new:
+                self._place_arrivals(snapshot, memory, sets)
+            if released:
+                _retry(memory["queue"], sets)
+            lent = self._lend(snapshot, memory)
+            moves = sets.resize((len(memory["nodes"]) - len(memory["lent"])) * sets.node_gpus)
         grants, away = _turns(snapshot, sets)
         preempt = [row for row in away if self._in_sets(snapshot, row)]
-        wake = _next(now, moves, sets)
+        wake = Wake(at_s=self._next_s(snapshot, memory, sets, moves))
         return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
+
+    # -- steps that are left out -------------------------------------------------------------------
+
+    def _next_s(self, snapshot: Snapshot, memory: Memory, sets: NodeSets, moves: bool) -> float:
+        """The next step to be asked for: the first one that gives somebody other devices."""
+        at_s = _next(snapshot.now, moves, sets)
+        memory["next_s"] = math.inf
+        if not (self.skips and moves and self._are_all_in_sets(snapshot)):
+            return at_s
+        memory["next_s"] = at_s
+        total = len(memory["nodes"]) * sets.node_gpus
+        ahead, queue, seats = sets.copy(), memory["queue"].copy(), sets.seats()
+        for left in range(MOST_AHEAD, 0, -1):
+            moves = _quiet_step(ahead, queue, at_s, total)
+            if left == 1 or ahead.seats() != seats:
+                self._ahead = _Ahead(memory, at_s, ahead, queue, moves)
+                return at_s
+            at_s = _next(at_s, moves, ahead)
+            if not moves:
+                break  # the clock of the world, not this one, says at which step a turn passes
+        return at_s
+
+    def _catch_up(self, snapshot: Snapshot, memory: Memory) -> None:
+        """Make the steps that were left out."""
+        if memory["next_s"] < snapshot.now:
+            sets = self._sets(snapshot, memory)
+            total = len(memory["nodes"]) * sets.node_gpus
+            while memory["next_s"] < snapshot.now:
+                moves = _quiet_step(sets, memory["queue"], memory["next_s"], total)
+                memory["next_s"] = memory["next_s"] + STEP_S if moves else math.inf
+
+    def _are_all_in_sets(self, snapshot: Snapshot) -> bool:
+        """True if no job is of another kind, now or later."""
+        self._look_at(snapshot)
+        return self._all_plain and not snapshot.cluster.tenants
+
+    def _look_at(self, snapshot: Snapshot) -> None:
+        jobs = snapshot.jobs.table
+        if self._plain_of is not jobs:
+            self._plain, self._plain_of = plain_rows(jobs, snapshot.cluster).tolist(), jobs
+            self._all_plain = all(self._plain)
 
     def _in_sets(self, snapshot: Snapshot, row: int) -> bool:
         """True for jobs as the simulators know them: counting GPUs decides whether they fit."""
-        jobs, cluster = snapshot.jobs.table, snapshot.cluster
-        if self._plain is None or self._plain[0] is not jobs:
-            self._plain = (jobs, plain_rows(jobs, cluster).tolist())
-        return self._plain[1][row] and not cluster.tenants
+        self._look_at(snapshot)
+        return self._plain[row] and not snapshot.cluster.tenants
+
+    def _news(self, snapshot: Snapshot, memory: Memory) -> tuple[set[int], bool]:
+        """Rows of the lists that have ended, and whether somebody may be in no list yet."""
+        phase, starts = snapshot.by_row.phase, snapshot.by_row.starts
+        changed = snapshot.changes(self._cursor)
+        if changed is None or snapshot.cause & _CAPACITY or snapshot.refused:
+            known = [row for some in memory["sets"].values() for one in some for row in one["jobs"]]
+            over = {row for row in (*known, *memory["queue"]) if phase.item(row) not in (_PENDING, _RUNNING)}
+            return over, True
+        over, are_new = set[int](), False
+        for row in changed:
+            now = phase.item(row)
+            if now == _PENDING:
+                are_new = are_new or not starts.item(row)
+            elif now != _RUNNING:
+                over.add(row)
+        return over, are_new
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -98,7 +186,7 @@ class SetTurns:
         sizes = snapshot.cluster.node_gpus
         if (sizes != sizes[0]).any():
             raise PolicyError("gandiva in the mode of a simulator divides equal nodes; these differ in GPUs")
-        memory.update(sets={}, free=[], queue=[], nodes=[], lent=[])
+        memory.update(sets={}, free=[], queue=[], nodes=[], lent=[], next_s=math.inf)
         self._follow_nodes(snapshot, memory)
         node_of, gpus_of = snapshot.occupancy.free.node_of, snapshot.gpus_of
         for row in snapshot.running.tolist():
@@ -167,21 +255,15 @@ class SetTurns:
             if not sets.place(row):
                 queue.append(row)
 
-    def _retry(self, queue: list[int], sets: NodeSets) -> None:
-        """Place what waits; the simulators skip the job behind each one that could be placed."""
-        place = 0
-        while place < len(queue):
-            if sets.place(queue[place]):
-                del queue[place]
-            place += 1
-
     def _lend(self, snapshot: Snapshot, memory: Memory) -> list[Grant]:
         """Grants for waiting jobs that are not for sets, in the order in which they came."""
+        if self._all_plain and not snapshot.cluster.tenants:
+            return []
         others = [row for row in snapshot.waiting.tolist() if not self._in_sets(snapshot, row)]
         if not others:
             return []
         node_of = snapshot.occupancy.free.node_of
-        fit = GroupFitter(snapshot, consolidate)
+        fit = FitterWithin(snapshot, consolidate)
         scratch, grants = fit.scratch(snapshot), []
         for row in others:
             fit.within = mask_of([*memory["free"], *memory["lent"]])
@@ -197,20 +279,31 @@ def _live(snapshot: Snapshot) -> list[int]:
     return [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
 
 
-def _next(now: float, moves: bool, sets: NodeSets) -> Wake:
+def _quiet_step(sets: NodeSets, queue: list[int], now: float, total_gpus: int) -> bool:
+    """A step before which nothing has happened; true if it has changed anything of the sets."""
+    had = len(sets.free)
+    sets.pass_turns(now % TURN_S == 0.0, _NOBODY)
+    if len(sets.free) > had:
+        _retry(queue, sets)
+    return sets.resize(total_gpus)
+
+
+def _retry(queue: list[int], sets: NodeSets) -> None:
+    """Place what waits; the simulators skip the job behind each one that could be placed."""
+    place = 0
+    while place < len(queue):
+        if sets.place(queue[place]):
+            del queue[place]
+        place += 1
+
+
+def _next(now: float, moves: bool, sets: NodeSets) -> float:
+    """The moment of the step that follows one which has changed something or not; infinite for none."""
     if moves:
-        return Wake(at_s=now + STEP_S)
+        return now + STEP_S
     if sets.is_crowded():
-        return Wake(at_s=(math.floor(now / TURN_S) + 1) * TURN_S)
-    return Wake()
-
-
-def _outline(sets: Mapping[int, list[NodeSet]]) -> Any:
-    """What a step may change, as a value to compare."""
-    return [
-        (size, *((*one["nodes"], -1, *one["jobs"], -1, one["dealt"]) for one in some))
-        for size, some in sets.items()
-    ]
+        return (math.floor(now / TURN_S) + 1) * TURN_S
+    return math.inf
 
 
 def _turns(snapshot: Snapshot, sets: NodeSets) -> tuple[list[Grant], list[int]]:
@@ -229,7 +322,7 @@ def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) 
     """Devices of `nodes` for jobs that do not run there yet."""
     held, free = snapshot.grants, snapshot.occupancy.free
     node_of, first = free.node_of, free.first
-    staying = [row for row in rows if row in held and all(node_of[d] in nodes for d in held[row].devices)]
+    staying = [row for row in rows if row in held and _lie_on(held[row].devices, nodes, node_of)]
     if len(staying) == len(rows):
         return []
     devices = [device for node in nodes for device in range(first[node], first[node + 1])]
@@ -237,3 +330,8 @@ def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) 
     left = [device for device in devices if device not in taken]
     newcomers = [row for row in rows if row not in staying]
     return [Grant(row, tuple(sorted(left[size * k : size * (k + 1)]))) for k, row in enumerate(newcomers)]
+
+
+def _lie_on(devices: tuple[int, ...], nodes: list[int], node_of: list[int]) -> bool:
+    """True if all `devices` lie on `nodes`."""
+    return all(node_of[device] in nodes for device in devices)

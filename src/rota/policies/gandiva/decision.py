@@ -20,17 +20,19 @@ from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
-from rota.policies.gandiva.placement import Placement, Seat
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
 from rota.policies.gandiva.server_groups import can_hold
 from rota.policies.gandiva.standing import Standing
 from rota.policies.gandiva.swaps import Swaps
-from rota.policies.gandiva.turns import TAKES_TURNS, Fits, join_turn, take_turn
+from rota.policies.gandiva.turns import TAKES_TURNS, counting, join_turn, take_turn, take_turn_by_count
 from rota.scheduler.decision import Decision, Event, Wake
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.runners import Fits, Runner, RunnerPlacement
 from rota.table.free import mask_of
 from rota.table.state import Phase
 
+# As in `loop`: with plain integers nothing is looked up, and no flag is made of the result.
+_CAPACITY, _SHAKEN = int(Event.CAPACITY), int(Event.FAILURE | Event.CAPACITY)
 _PENDING, _RUNNING, _ALONE = int(Phase.PENDING), int(Phase.RUNNING), int(Role.ALONE)
 
 
@@ -109,7 +111,7 @@ class GandivaDecision:
     def _follow_nodes(self) -> None:
         """Lost nodes are no homes; whoever belonged to one needs another."""
         first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
-        if self.standing.down == down and not self.snapshot.cause & Event.CAPACITY:
+        if self.standing.down == down and not self.snapshot.cause & _CAPACITY:
             return
         self.standing.down = set(down)
         is_down = [self.gpus[node] == 0 or int(first[node]) in down for node in range(len(self.gpus))]
@@ -149,7 +151,7 @@ class GandivaDecision:
                 self._forget(row)
         for row in sorted(strangers):
             self._meet(row, phase.item(row))
-        if self.snapshot.cause & (Event.FAILURE | Event.CAPACITY):
+        if self.snapshot.cause & _SHAKEN:
             self.due.update(home_of.values())
 
     def _everybody(self) -> list[int]:
@@ -300,7 +302,7 @@ class GandivaDecision:
                 placed.append(key)
         if not placed and not self.standing.without_gpus:
             return swaps.grants, swaps.leaving
-        grants, leaving = self._seat_by_placing(placed)
+        grants, leaving = self._place_runners(placed)
         return swaps.grants + grants, swaps.leaving + leaving
 
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
@@ -317,49 +319,51 @@ class GandivaDecision:
 
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
-        room, sizes = home["gpus"], self.sizes
-
-        def fits(row: int) -> bool:
-            nonlocal room
-            if sizes[row] > room:
-                return False
-            room -= sizes[row]
-            return True
-
-        rows = self._runners(key, home, fits)
+        is_new = self._is_new_turn(key, home)
+        if is_new:
+            rows = take_turn_by_count(home["circle"], self.sizes, home["gpus"])
+        else:
+            rows = join_turn(home["circle"], self.snapshot.grants, counting(self.sizes, home["gpus"]))
+        self._note_turn(key, home, rows, is_new)
         for row in swaps.swap(home["nodes"][0], home["circle"], rows):
             self._note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
             self.standing.note(key)
 
-    def _seat_by_placing(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
+    def _place_runners(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
         rows = [row for key in keys for row in members(self.homes.homes[key])]
         for row in rows:
             self._note_rate(row)
-        seating = Placement(self.snapshot, rows)
-        seats = [seat for key in keys for seat in self._seats(key, self.homes.homes[key], seating)]
-        seats += [Seat(row, -1, 0) for row in sorted(self.standing.without_gpus)]
-        return seating.seat(seats)
+        places = RunnerPlacement(self.snapshot, rows)
+        runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
+        runners += [Runner(row, -1, 0) for row in sorted(self.standing.without_gpus)]
+        return places.place(runners)
 
-    def _seats(self, key: int, home: ServerGroup, seating: Placement) -> list[Seat]:
+    def _on_server(self, key: int, home: ServerGroup, places: RunnerPlacement) -> list[Runner]:
         """The jobs of a home that run from now on."""
         if self.p.packing and self._is_new_turn(key, home):
             self.trials.review(home)
         nodes = mask_of(home["nodes"])
-        rows = self._runners(key, home, seating.tester(nodes, home["gpus"]))
+        rows = self._runners(key, home, places.tester(nodes, home["gpus"]))
         sizes = self.growth.sizes(home, rows, self.homes.room(home))
         self.standing.note(key)
-        return [Seat(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
+        return [Runner(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
 
     def _is_new_turn(self, key: int, home: ServerGroup) -> bool:
         return home["turn_ends_s"] <= self.now or home["turn_ends_s"] == math.inf or key in self.left
 
     def _runners(self, key: int, home: ServerGroup, fits: Fits) -> list[int]:
         """Who runs from now on, by turns; notes when the turn ends."""
+        is_new, circle = self._is_new_turn(key, home), home["circle"]
+        rows = take_turn(circle, fits) if is_new else join_turn(circle, self.snapshot.grants, fits)
+        self._note_turn(key, home, rows, is_new)
+        return rows
+
+    def _note_turn(self, key: int, home: ServerGroup, rows: list[int], is_new: bool) -> None:
+        """Note when the turn of `rows`, which is new or has been joined, ends."""
         held, turns = self.snapshot.grants, self.standing.turns
-        is_new, is_first = self._is_new_turn(key, home), home["turn_ends_s"] == math.inf
-        rows = take_turn(home["circle"], fits) if is_new else join_turn(home["circle"], held, fits)
+        is_first = home["turn_ends_s"] == math.inf
         if len(rows) == len(home["circle"]) and not home["pairs"]:
             end_s = math.inf
         elif is_new:
@@ -367,10 +371,9 @@ class GandivaDecision:
             turns.note(key, math.inf)
             end_s = turns.end_s(self.now, self.p.switch if switches else 0.0)
         else:
-            return rows
+            return
         home["turn_ends_s"] = end_s
         turns.note(key, end_s)
-        return rows
 
     # -- when to look again ------------------------------------------------------------------------
 

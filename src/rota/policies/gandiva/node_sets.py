@@ -10,7 +10,7 @@ the number of jobs they were ever dealt, stably, and free nodes are taken in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from typing import TypedDict
 
 
@@ -22,6 +22,10 @@ class NodeSet(TypedDict):
     """In order of turns: the first ones run."""
     dealt: int
     """Jobs it was given since it was opened or dealt anew; those that ended are not taken off."""
+
+
+Outline = tuple[int, int, list[int], list[int]]
+"""Size of the jobs of a set, how many it was dealt, its nodes and its jobs."""
 
 
 class NodeSets:
@@ -45,6 +49,14 @@ class NodeSets:
         self.gpus_of = gpus_of
         self.order = order
 
+    def copy(self) -> NodeSets:
+        """The same sets, to try steps on."""
+        sets = {
+            size: [NodeSet(nodes=s["nodes"], jobs=s["jobs"].copy(), dealt=s["dealt"]) for s in some]
+            for size, some in self.sets.items()
+        }
+        return NodeSets(sets, self.free.copy(), self.node_gpus, self.gpus_of, self.order)
+
     # -- reading -----------------------------------------------------------------------------------
 
     def sizes(self) -> list[int]:
@@ -55,6 +67,15 @@ class NodeSets:
     def heads(self, size: int, nodes: NodeSet) -> list[int]:
         """The jobs of a set whose turn it is."""
         return nodes["jobs"][: self._capacity(size, nodes)]
+
+    def seats(self) -> dict[int, list[int]]:
+        """The nodes of each job whose turn it is."""
+        return {
+            row: one["nodes"]
+            for size, some in self.sets.items()
+            for one in some
+            for row in self.heads(size, one)
+        }
 
     def is_crowded(self) -> bool:
         """True if some job waits in a set for its turn."""
@@ -119,26 +140,36 @@ class NodeSets:
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def pass_turns(self, rotate: bool, is_over: Callable[[int], bool]) -> None:
-        """Take ended jobs out; first move those that ran to the tail of crowded sets if `rotate`.
+    def pass_turns(self, rotate: bool, over: Set[int]) -> None:
+        """Take the jobs `over` out; first move those that ran to the tail of crowded sets if `rotate`.
 
         Sets that fall empty give up their nodes.
         """
         for size in self.sizes():
             sets = self.sets[size]
+            is_empty = False
             for nodes in sets:
-                jobs, heads = nodes["jobs"], self.heads(size, nodes)
-                if rotate and len(jobs) > len(heads):
-                    jobs[:] = jobs[len(heads) :] + heads
-                jobs[:] = [row for row in jobs if not is_over(row)]
+                jobs = nodes["jobs"]
+                if rotate:
+                    heads = self.heads(size, nodes)
+                    if len(jobs) > len(heads):
+                        jobs[:] = jobs[len(heads) :] + heads
+                if over and not over.isdisjoint(jobs):
+                    jobs[:] = [row for row in jobs if row not in over]
                 if not jobs:
                     self.free += nodes["nodes"]
-            self.sets[size] = [nodes for nodes in sets if nodes["jobs"]]
-            if not self.sets[size]:
-                del self.sets[size]
+                    is_empty = True
+            if is_empty:
+                self.sets[size] = [nodes for nodes in sets if nodes["jobs"]]
+                if not self.sets[size]:
+                    del self.sets[size]
 
-    def resize(self, total_gpus: int) -> None:
-        """Open and close sets so that each size gets its part of the GPUs, or what it can use if less."""
+    def resize(self, total_gpus: int) -> bool:
+        """Open and close sets so that each size gets its part of the GPUs, or what it can use if less.
+
+        True if that has changed anything.
+        """
+        before: list[Outline] | None = None
         demand = {size: size * sum(len(s["jobs"]) for s in sets) for size, sets in self.sets.items()}
         held = {size: self.node_gpus * sum(len(s["nodes"]) for s in sets) for size, sets in self.sets.items()}
         total_demand = sum(demand.values())
@@ -146,10 +177,21 @@ class NodeSets:
             if not demand[size]:
                 continue
             part = min(int(demand[size] / total_demand * total_gpus), demand[size])
+            if part != held[size] and before is None:
+                before = self._outline()
             if part > held[size]:
                 self._expand(size, -(-(part - held[size]) // size))
             elif part < held[size]:
                 self._shrink(size, -(-(held[size] - part) // size))
+        return before is not None and self._outline() != before
+
+    def _outline(self) -> list[Outline]:
+        """What a step may change, as a value to compare."""
+        return [
+            (size, one["dealt"], one["nodes"].copy(), one["jobs"].copy())
+            for size, some in self.sets.items()
+            for one in some
+        ]
 
     def _expand(self, size: int, count: int) -> None:
         """Open up to `count` sets.

@@ -12,11 +12,13 @@ from functools import partial
 from itertools import combinations
 
 from rota.knowledge.needs import Knowledge
+from rota.model.columns import Floats
 from rota.model.grants import Role
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup
-from rota.policies.gandiva.server_groups import ServerGroups, device_memory_gib, holds
+from rota.policies.gandiva.server_groups import ServerGroups
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.grounds import device_memory_gib, holds
 
 Pair = tuple[int, int]
 
@@ -54,6 +56,13 @@ class Trials:
         self.alone = alone
         self.bad = bad
         self.p = parameters
+        self._use: Floats | None = None
+
+    def _utilisation(self) -> Floats:
+        """What each job alone leaves busy of its GPUs, looked up at the first question of a decision."""
+        if self._use is None:
+            self._use = self.snapshot.know(Knowledge.UTILISATION)
+        return self._use
 
     def review(self, home: ServerGroup) -> None:
         """Judge all pairs, part those that need not share, and try the next one."""
@@ -85,12 +94,17 @@ class Trials:
 
     def may_try(self, home: ServerGroup) -> bool:
         """True if two jobs of the home leave something of their GPUs."""
-        use = self.snapshot.know(Knowledge.UTILISATION)
-        return len([row for row in home["circle"] if use.item(row) < 1.0]) > 1
+        use, leave_some = self._utilisation(), 0
+        for row in home["circle"]:
+            if use.item(row) < 1.0:
+                leave_some += 1
+                if leave_some == 2:
+                    return True
+        return False
 
     def _try_next(self, home: ServerGroup) -> None:
         """Jobs that have run alone and leave something of a GPU, least utilised first."""
-        use = self.snapshot.know(Knowledge.UTILISATION)
+        use = self._utilisation()
         rows = [
             row
             for row in home["circle"]

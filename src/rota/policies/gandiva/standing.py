@@ -9,8 +9,9 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
-from rota.policies.gandiva.server_groups import Grounds, ServerGroups
+from rota.policies.gandiva.server_groups import ServerGroups
 from rota.scheduler.decision import Memory
+from rota.scheduler.stages.grounds import Grounds
 
 
 class Homeless:

@@ -29,11 +29,11 @@ from rota.knowledge.needs import Knowledge
 from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
 from rota.policies.gandiva.decision import GandivaDecision
 from rota.policies.gandiva.parameters import GandivaMode, GandivaParameters
-from rota.policies.gandiva.server_groups import Grounds
 from rota.policies.gandiva.standing import Standing
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.grounds import Grounds
 
 
 @register(
@@ -55,7 +55,8 @@ class Gandiva:
 
     def __init__(self, parameters: GandivaParameters | None = None) -> None:
         self.parameters = p = parameters or GandivaParameters()
-        self._sets = SetTurns(TIRESIAS_ORDER if p.mode is GandivaMode.TIRESIAS else ELASTICFLOW_ORDER)
+        skips = p.mode is GandivaMode.TIRESIAS
+        self._sets = SetTurns(TIRESIAS_ORDER if skips else ELASTICFLOW_ORDER, skips=skips)
         self._cursor = Cursor()
         self._standing: Standing | None = None
 

@@ -7,12 +7,10 @@ a gang leaves is used by those behind it, which fixed groups would leave idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 
 from rota.model.grants import Code, Constraint
-
-Fits = Callable[[int], bool]
-"""Whether a job fits what is still free; if it does, that room is taken."""
+from rota.scheduler.stages.runners import Fits
 
 TAKES_TURNS = Constraint(
     Code.POLICY, detail="waits for its turn on a server for jobs of its size; what is free is on others"
@@ -33,6 +31,35 @@ def join_turn(circle: list[int], running: Collection[int], fits: Fits) -> list[i
     joined = [row for row in circle if row not in running and fits(row)]
     _to_tail(circle, joined)
     return stay + joined
+
+
+def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> list[int]:
+    """`take_turn` where counting decides: `sizes` GPUs of each job, `room` in all."""
+    taken: list[int] = []
+    left: list[int] = []
+    for row in circle:
+        size = sizes[row]
+        if size <= room:
+            room -= size
+            taken.append(row)
+        else:
+            left.append(row)
+    if left:
+        circle[:] = left + taken
+    return taken
+
+
+def counting(sizes: Sequence[int], room: int) -> Fits:
+    """Whether a job fits on `room` GPUs, of which it then takes its own."""
+
+    def fits(row: int) -> bool:
+        nonlocal room
+        if sizes[row] > room:
+            return False
+        room -= sizes[row]
+        return True
+
+    return fits
 
 
 def _to_tail(circle: list[int], rows: list[int]) -> None:

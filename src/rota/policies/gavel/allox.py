@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from rota.model.columns import Floats
+from rota.model.columns import Floats, Ints
 from rota.policies.gavel.problem import Problem
 from rota.scheduler.stages.round_books import Shares
 
@@ -20,36 +20,62 @@ _NEVER = 1e-10
 
 
 def allox(problem: Problem) -> Shares:
-    """The types on which jobs run to their end; jobs of several GPUs get none."""
-    own = problem.own
+    """The types on which jobs run to their end; jobs of several GPUs get none.
+
+    In the authors' simulator these are matched like all others, as often as there is room, and get one GPU's
+    worth of time: 1 of `gpus` of their own (in Shockwave's fork; Gavel's refuses them).
+    """
+    own, gpus = problem.own, problem.gpus
     here = {row: place for place, row in enumerate(problem.rows.tolist())}
     kind_of = {row: kind for row, kind in own.get("kinds", {}).items() if row in here}
-    fractions = np.zeros_like(problem.rates)
     left = problem.capacity.copy()
     for row, kind in kind_of.items():
-        left[kind] -= 1.0
-        fractions[here[row], kind] = 1.0
-    waiting = [job for row, job in here.items() if row not in kind_of and problem.gpus[job] == 1.0]
+        left[kind] -= gpus[here[row]] == 1.0
+    is_open = (lambda job: True) if problem.is_artifact else (lambda job: gpus[job] == 1.0)
+    settled = {row for row in kind_of if gpus[here[row]] == 1.0}
+    waiting = [job for row, job in here.items() if row not in settled and is_open(job)]
     for job, kind in _matched(problem, waiting, left):
-        fractions[job, kind] = 1.0
         kind_of[int(problem.rows[job])] = kind
     own["kinds"] = kind_of
+    fractions = np.zeros_like(problem.rates)
+    for row, kind in kind_of.items():
+        fractions[here[row], kind] = 1.0 / gpus[here[row]]
     return problem.by_job(fractions)
 
 
 def _matched(problem: Problem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:
     """The jobs that come first on a free GPU, with its type; who has waited longest is asked first."""
-    workers = np.repeat(np.arange(len(left)), left.astype(np.int64))
-    if not waiting or not len(workers):
-        return []
     waiting = sorted(waiting, key=lambda job: -problem.age_s[job])
+    waiting = waiting[: max(int(problem.parameters.alpha * len(waiting)), int(left.astype(np.int64).sum()))]
+    kinds, from_ends, workers = _places(left, len(waiting))
+    if not len(kinds):
+        return []
     times = problem.work_left[waiting, None] / np.maximum(problem.rates[waiting], _NEVER)
-    places = np.arange(1, len(waiting) + 1)
-    costs = (places[None, :, None] * times[:, None, workers]).reshape(len(waiting), -1)
-    jobs, columns = linear_sum_assignment(costs)
+    jobs, columns = linear_sum_assignment(times[:, kinds] * from_ends)
     first: dict[int, tuple[int, int]] = {}
     for job, column in zip(jobs.tolist(), columns.tolist(), strict=True):
-        from_end, worker = divmod(column, len(workers))
+        worker, from_end = workers.item(column), from_ends.item(column)
         if from_end >= first.get(worker, (-1, 0))[0]:
             first[worker] = (from_end, job)
-    return [(waiting[job], int(workers[worker])) for worker, (_, job) in sorted(first.items())]
+    kind_of = dict(zip(workers.tolist(), kinds.tolist(), strict=True))
+    return [(waiting[job], kind_of[worker]) for worker, (_, job) in sorted(first.items())]
+
+
+def _places(left: Floats, jobs: int) -> tuple[Ints, Ints, Ints]:
+    """Type, place from the end and number of the GPU of each place that a job may have.
+
+    On a type with so many free GPUs no place is used further from the end than all jobs spread over it need,
+    and no more GPUs than there are jobs.
+    """
+    free = left.astype(np.int64)
+    of_workers = np.repeat(np.arange(len(left)), free)
+    within = np.arange(len(of_workers)) - np.repeat(np.cumsum(free) - free, free)
+    workers = np.flatnonzero(within < jobs)
+    kinds = of_workers[workers]
+    deepest = -(-jobs // np.maximum(free, 1))
+    places = [(place, deepest[kinds] >= place) for place in range(1, int(deepest.max(initial=0)) + 1)]
+    return (
+        np.concatenate([kinds[used] for _, used in places] or [kinds[:0]]),
+        np.concatenate([np.full(used.sum(), place) for place, used in places] or [kinds[:0]]),
+        np.concatenate([workers[used] for _, used in places] or [workers[:0]]),
+    )

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.model.columns import Floats, Ints
-from rota.scheduler.stages.round_books import ALONE, Shares, alone
-from rota.scheduler.stages.rounds import PairRates, RoundDemand
-from rota.solvers.division import Division, single
+from rota.scheduler.stages.round_books import Shares
+from rota.scheduler.stages.round_demand import PairRates, RoundDemand
+from rota.solvers.division import ALONE, Division, alone, single
 
 MOST_APART = 100
 """Jobs up to which each is one of its own in the program, if pairs are looked at."""

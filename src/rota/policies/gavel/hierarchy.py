@@ -7,22 +7,17 @@ another one falling.  Those are frozen, their weight goes to their siblings, and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from rota.errors import PolicyError
 from rota.model.columns import Bools, Floats, Ints
 from rota.policies.gavel.parameters import Inside
 from rota.policies.gavel.problem import Problem
-from rota.policies.gavel.programs import optimal
+from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
-from rota.solvers.division import Demands, Division, Objective, best, most_rising
+from rota.solvers.division import Answer, Demands, Division, Objective, Tie, best
 
-_RISE = 1e-3
-"""Part of the largest share by which it is tried who can still rise; small, so that all can at once."""
-_RISEN = 0.1
-"""Part of that rise from which on it counts; far above what rounding lets through."""
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
 
@@ -32,8 +27,8 @@ class _Water:
     """The jobs of the division, of which one may stand for several that are alike."""
 
     division: Division
-    gains: Any
-    """Share of each, sparse [job, fraction]: work per second over that of equal time on all types."""
+    gains: Floats
+    """Shares, [entry, 2, type]: work per second over that of equal time on all types."""
     gpus: Floats
     weights: Floats
     tenants: Ints
@@ -56,31 +51,52 @@ class _Water:
                 rise[mine] = weight * self.weights[mine] / total
         return rise / self.gpus
 
+    def obtained(self, columns: Floats) -> Floats:
+        """Share of each with these fractions, which rounding may have left a little below what was meant."""
+        rows = self.division.by_job(self.gains)
+        values = rows.values * columns[rows.columns]
+        total: Floats = np.add.reduceat(values, rows.starts[:-1]) / self.division.counts
+        return total
+
     def least(self, shares: Floats) -> Floats:
         """What the rows of the program must reach so that nobody falls below its share."""
         return shares * self.division.counts * (1.0 - _ROUNDING)
 
 
 def hierarchy(problem: Problem) -> Shares:
-    """The water-filled fractions."""
+    """The water-filled fractions.
+
+    Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
+    be exceeded without somebody falling, and something to spare if it can (strict complementarity).  Where
+    so many shares are fixed that a further level cannot be told from rounding, those so far stand; what is
+    left then goes by the tie.
+    """
     water = _water(problem)
-    division, counts = water.division, water.division.counts
-    shares, frozen = np.zeros(len(counts)), np.zeros(len(counts), dtype=bool)
-    fractions = np.zeros((len(division.members), len(division.capacity)))
+    division, tie = water.division, problem.parameters.best_tie
+    shares, frozen = np.zeros(len(division.counts)), np.zeros(len(division.counts), dtype=bool)
     objective = Objective(np.zeros(division.size), 1.0)
-    tie = problem.parameters.best_tie
-    while not frozen.all():
+    inner: Answer | None = None
+    while True:
         slope = water.slope(frozen)
-        solution = optimal(
-            best(division, objective, Demands(water.gains, water.least(shares), slope * counts), tie)
-        )
-        fractions = division.fractions(solution.columns)
-        shares = shares + max(solution.columns.item(division.size), 0.0) * slope
-        stuck = _stuck(water, shares, ~frozen & (slope > 0.0))
-        if not stuck.any():
-            break
+        demands = Demands(water.gains, water.least(shares), slope * division.counts)
+        try:
+            inner = optimal(best(division, objective, demands, Tie.INTERIOR))
+        except PolicyError:
+            if inner is None:
+                raise
+            break  # the levels so far stand
+        reached = demands
+        slack, prices = inner.slack, inner.prices
+        assert slack is not None  # of all jobs, from the inside
+        assert prices is not None
+        stuck = ~frozen & (slope > 0.0) & (prices > slack)
+        risen = shares + max(inner.columns.item(division.size), 0.0) * slope
+        shares = np.minimum(risen, water.obtained(inner.columns))
         frozen |= stuck
-    return problem.entries.shares(fractions)
+        if frozen.all() or not stuck.any():
+            break
+    chosen = inner if tie is Tie.INTERIOR else optimal(best(division, objective, reached, tie))
+    return problem.entries.shares(division.fractions(chosen.columns))
 
 
 def _water(problem: Problem) -> _Water:
@@ -89,28 +105,10 @@ def _water(problem: Problem) -> _Water:
     of_job = np.array([names.index(name) for name in problem.tenants], dtype=np.float64)
     return _Water(
         problem.division,
-        sparse.diags(1.0 / problem.mean(problem.equal_share)) @ problem.division.gains(),
+        scaled(problem.division, 1.0 / problem.mean(problem.equal_share)),
         problem.mean(problem.gpus),
         problem.mean(problem.weights),
         np.rint(problem.mean(of_job)).astype(np.int64),
         np.array([tenants.get(name).weight for name in names]),
         problem.parameters.inside,
     )
-
-
-def _stuck(water: _Water, shares: Floats, asked: Bools) -> Bools:
-    """Which of those asked about cannot rise while nobody falls.
-
-    One program lets all of them rise a little; those that did are left out, and the others tried again, until
-    nobody more rises.
-    """
-    rise = _RISE * max(float(shares.max()), _RISE)
-    stuck = asked.copy()
-    while stuck.any():
-        rows = np.flatnonzero(stuck)
-        risen = most_rising(water.division, water.gains, water.least(shares), rows, rise)
-        up = risen > _RISEN * rise
-        if not up.any():
-            break
-        stuck[rows[up]] = False
-    return stuck

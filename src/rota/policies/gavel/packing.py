@@ -14,8 +14,9 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.policies.gavel.entries import kept
 from rota.policies.gavel.problem import Problem
-from rota.scheduler.stages.round_books import Shares, alone
-from rota.scheduler.stages.rounds import PairRates
+from rota.scheduler.stages.round_books import Shares
+from rota.scheduler.stages.round_demand import PairRates
+from rota.solvers.division import alone
 
 WORTHWHILE = 1.5
 """What two must keep of their rates together before who waits is put beside who runs."""

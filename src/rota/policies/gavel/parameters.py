@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rota.solvers.division import Tie
 
 RECOMPUTE_S = 1920.0
-"""Least time between two recomputations in the authors' simulator."""
+"""Least time between two recomputations in the authors' simulator; 1,000 s in its fork, Shockwave's."""
 
 
 class GavelMode(StrEnum):
@@ -16,6 +17,7 @@ class GavelMode(StrEnum):
 
     PAPER = "paper"
     ARTIFACT = "artifact"  # the authors' simulator
+    SIA = "sia"  # Gavel inside Sia's simulator: one queue over all types, books from the beginning
 
 
 class GavelObjective(StrEnum):
@@ -31,6 +33,7 @@ class GavelObjective(StrEnum):
     COST = "cost"  # work per second and dollar, deadlines kept
     ALLOX = "allox"  # the least mean completion time, jobs matched to GPUs (AlloX, EuroSys 2020)
     PACKING = "packing"  # equal time, pairs found by trial (the authors' Gandiva)
+    PROPORTIONAL = "proportional"  # everybody has an equal part of the time, however many GPUs it asks for
     ISOLATED = "isolated"  # everybody has an equal part of the cluster for itself
 
 
@@ -62,6 +65,9 @@ class GavelParameters:
     """Use throughputs by GPU type; `no` takes all types for equally fast (the agnostic baseline)."""
     pairs: bool = False
     """Two jobs may share the same GPUs (space sharing)."""
+    alpha: float = 1.0
+    """Part of those that wait, the longest-waiting, among whom `allox` looks for the best order; as many as
+    there are free GPUs in any case."""
     inside: Inside = Inside.FAIRNESS
     """How a tenant's share is divided among its jobs, under `hierarchy`."""
     tolerance: float = 1e-4
@@ -69,6 +75,9 @@ class GavelParameters:
     tie: TieRule = TieRule.MODE
     """Which of many optimal allocations: the largest sum of shares, a corner, the point inside, or the mode's
     own (the largest sum; the authors' is the point inside)."""
+    recompute_s: float = math.nan
+    """Least time between two recomputations of the fractions, in seconds; the mode's own if not given (none;
+    the authors' 1,920 s)."""
     mode: GavelMode = GavelMode.PAPER
     """Rules for new jobs, recomputations, ties and tolerances."""
 
@@ -78,9 +87,16 @@ class GavelParameters:
         return self.objective in _COUNT_WORK
 
     @property
+    def least_s(self) -> float:
+        """Least time between two recomputations."""
+        if math.isnan(self.recompute_s):
+            return RECOMPUTE_S if self.mode is GavelMode.ARTIFACT else 0.0
+        return self.recompute_s
+
+    @property
     def best_tie(self) -> Tie:
         if self.tie is TieRule.MODE:
-            return Tie.INTERIOR if self.mode is GavelMode.ARTIFACT else Tie.SUM
+            return Tie.SUM if self.mode is GavelMode.PAPER else Tie.INTERIOR
         return Tie(self.tie.value)
 
 

@@ -15,9 +15,10 @@ from rota.policies.gavel.entries import Entries
 from rota.policies.gavel.parameters import GavelMode, GavelParameters
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.round_books import Shares, alone
-from rota.scheduler.stages.rounds import PairRates
-from rota.solvers.division import Division
+from rota.scheduler.stages.finish_time import equal_parts
+from rota.scheduler.stages.round_books import Shares
+from rota.scheduler.stages.round_demand import PairRates
+from rota.solvers.division import Division, alone
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,13 @@ class Problem:
 
     @cached_property
     def prices(self) -> Floats:
-        """Price of a GPU-hour on each type; 1 for all if the cluster states none.
+        """Price of a GPU-hour on each type, in the classes of its nodes; 1 for all if none is stated.
 
         InputError if it states one for some types only.
         """
         cluster = self.snapshot.cluster
-        stated = [cluster.prices.get(name) for name in cluster.type_names]
-        if not any(stated):
-            return np.ones(len(stated))
+        if not any(cluster.prices.get(name) for name in cluster.type_names):
+            return np.ones(len(cluster.type_names))
         missing = next((name for name in cluster.type_names if not cluster.prices.get(name)), "")
         if missing:
             raise InputError.at(
@@ -95,7 +95,7 @@ class Problem:
                 field="prices",
                 expected="prices for " + ", ".join(cluster.type_names) + ", or for none of them",
             )
-        return np.array([next(iter(classes.values())) for classes in stated if classes])
+        return np.array([cluster.gpu_price(code) for code in range(len(cluster.type_names))])
 
     @cached_property
     def tenants(self) -> list[str]:
@@ -112,9 +112,7 @@ class Problem:
     @cached_property
     def isolated(self) -> Floats:
         """Fractions of each job if the cluster were split evenly among the jobs, [job, type]."""
-        share = self.capacity / (len(self.rows) * self.gpus[:, None])
-        fractions: Floats = share / np.maximum(1.0, share.sum(axis=1, keepdims=True))
-        return fractions
+        return equal_parts(self.capacity, self.gpus)
 
     def by_class(self, values: Floats) -> Floats:
         """Sum of `values` over the jobs that each job of the division stands for."""

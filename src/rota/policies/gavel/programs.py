@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from scipy import sparse
 
 from rota.errors import PolicyError
 from rota.model.columns import Bools, Floats
 from rota.policies.gavel.problem import Problem
+from rota.scheduler.stages.finish_time import alone_so_far_s, finish_time_ratio, rate_for
 from rota.scheduler.stages.round_books import Shares
-from rota.solvers.division import Demands, Objective, Tie, best
-from rota.solvers.lp import Solution, SolveStatus
+from rota.solvers.division import Answer, Demands, Division, Objective, Tie, best, sum_of
+from rota.solvers.lp import SolveStatus
 
 
 def max_min(problem: Problem) -> Shares:
     """Maximise the least share (LAS, section 4.1)."""
     division = problem.division
-    demands = Demands(_scaled(problem, share_scale(problem)), np.zeros(_jobs(problem)), division.counts)
+    demands = Demands(scaled(division, share_scale(problem)), np.zeros(len(division.counts)), division.counts)
     fractions = _solved(problem, Objective(np.zeros(division.size), 1.0), demands)
     if not problem.parameters.aware and problem.parameters.best_tie is Tie.SUM and not division.has_pairs:
         fractions = spread_evenly(fractions, division.able, problem.gpus, problem.capacity)
@@ -47,13 +47,13 @@ def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Flo
 
 def throughput(problem: Problem) -> Shares:
     """Maximise the work per second of all jobs together."""
-    return problem.entries.shares(_solved(problem, Objective(_sum(problem.division.gains()))))
+    return problem.entries.shares(_solved(problem, Objective(sum_of(problem.division.gains))))
 
 
 def cost(problem: Problem) -> Shares:
     """Maximise Σ work per dollar, with deadlines kept if all of them can be (section 4.2)."""
     dollars = np.tile(problem.prices, len(problem.division.members))
-    objective = Objective(_sum(problem.division.gains()) / dollars)
+    objective = Objective(sum_of(problem.division.gains) / dollars)
     demands = _deadlines(problem)
     if demands is not None:
         solution = best(problem.division, objective, demands, problem.parameters.best_tie)
@@ -70,40 +70,43 @@ def _deadlines(problem: Problem) -> Demands | None:
         return None
     least = problem.by_class(np.where(asks, problem.work_left / np.where(asks, left_s, 1.0), 0.0))
     rows = np.flatnonzero(least > 0.0)
-    return Demands(problem.division.gains()[rows], least[rows])
+    return Demands(problem.division.gains, least[rows], jobs=rows)
 
 
 # -- bisection -------------------------------------------------------------------------------------
 
 _ARTIFACT_RANGE = 100.0, 1e6
 _ARTIFACT_TOLERANCE = 0.05
+_MET = 1.0 - 1e-7
+"""Part of what is needed that counts as all of it."""
+_MOST_TRIES = 60
 
 
 def makespan(problem: Problem) -> Shares:
     """The least H in which everybody's work is done: thr >= work left / H (section 4.2)."""
-    gains, left = problem.division.gains(), problem.by_class(problem.work_left)
+    left = problem.by_class(problem.work_left)
+    # In this time everybody can do the same part of what is left: the least H is the time over that part.
+    span_s = float((left / problem.division.counts).max())
+    least = span_s / _reach(problem.division, left / span_s).value
     if problem.is_artifact:
-        return problem.entries.shares(_authors_makespan(problem, gains, left))
-    # Nobody is faster than on its fastest type all the time, nor all together than on all GPUs.
-    alone_s = problem.work_left / problem.seen.max(axis=1)
-    low = float(alone_s.max())
-    high = float((alone_s * problem.gpus).sum() / problem.capacity[problem.capacity > 0].min() + low)
-    return problem.entries.shares(_bisected(problem, low, high, lambda horizon: left / horizon))
+        least = _authors_horizon(least)
+    else:
+        least *= 1.0 + problem.parameters.tolerance
+    return problem.entries.shares(_met(problem, least, lambda horizon: left / horizon))
 
 
-def _authors_makespan(problem: Problem, gains: Any, left: Floats) -> Floats:
-    """Halving of a fixed range to 5 %; the answer of the last horizon that could be kept."""
+def _authors_horizon(least: float) -> float:
+    """The last horizon that can be kept when a fixed range is halved to 5 %."""
     low, high = _ARTIFACT_RANGE
-    last: Floats | None = None
-    while last is None:
+    last = 0.0
+    while not last:
         top = high
         while high > (1.0 + _ARTIFACT_TOLERANCE) * low:
             middle = (low + high) / 2.0
-            fractions = _kept(problem, Demands(gains, left / middle))
-            if fractions is None:
+            if middle < least:
                 low = middle
             else:
-                high, last = middle, fractions
+                high = last = middle
         low, high = top, 10.0 * top
     return last
 
@@ -115,51 +118,78 @@ def finish_time(problem: Problem) -> Shares:
     would have had with an equal part of the cluster for itself (Themis' measure, NSDI 2020).
     """
     isolated = (problem.seen * problem.isolated).sum(axis=1)
-    alone_s = _isolated_s(problem, isolated) + problem.work_left / isolated
+    # The authors look at what is left, which counts anew where a job's unit of work changes (Shockwave).
+    done = -problem.work_left if problem.is_artifact else problem.work_done
+    so_far_s = alone_so_far_s(problem.own, problem.rows, done, isolated)
+    alone_s = so_far_s + problem.work_left / isolated
 
     def needed(rho: float) -> Floats:
-        return problem.by_class(problem.work_left / np.maximum(rho * alone_s - problem.age_s, 1e-9))
+        return problem.by_class(rate_for(rho, problem.age_s, problem.work_left, alone_s))
 
-    fastest = problem.work_left / problem.seen.max(axis=1)
-    low = float(((problem.age_s + fastest) / alone_s).max())
+    def worst(rates: Floats) -> float:
+        return float(finish_time_ratio(problem.age_s, problem.work_left / rates, alone_s).max())
+
+    low = worst(problem.seen.max(axis=1))
     # Isolated fractions are possible: they give everybody its isolated rate from now on.
-    high = max(low, float(((problem.age_s + problem.work_left / isolated) / alone_s).max()))
-    return problem.entries.shares(_bisected(problem, low, high, needed))
+    high = max(low, worst(isolated))
+    least = _least(problem, low, high, needed)
+    if least > low:
+        least *= 1.0 + problem.parameters.tolerance
+    return problem.entries.shares(_met(problem, least, needed))
 
 
-def _isolated_s(problem: Problem, isolated: Floats) -> Floats:
-    """Seconds that the work done so far would have taken in isolation; notes what the next call needs."""
-    done = problem.work_done
-    noted = problem.own.get("isolated")
-    so_far = np.zeros(len(problem.rows))
-    if noted is not None:
-        place = np.minimum(np.searchsorted(noted["rows"], problem.rows), len(noted["rows"]) - 1)
-        known = noted["rows"][place] == problem.rows
-        place = place[known]
-        so_far[known] = noted["so_far_s"][place] + (done[known] - noted["done"][place]) / noted["rate"][place]
-    problem.own["isolated"] = {"rows": problem.rows, "so_far_s": so_far, "done": done, "rate": isolated}
-    return so_far
+Needed = Callable[[float], Floats]
+"""Work per second that each job of the division needs, less for larger values."""
 
 
-def _bisected(problem: Problem, low: float, high: float, needed: Any) -> Floats:
-    """The fractions at the least value in [low, high], within the tolerance, whose needs can be met.
+def _least(problem: Problem, low: float, high: float, needed: Needed) -> float:
+    """The least value in [low, high] whose needs can be met, approached from below.
 
-    `needed(value)` is the work per second of each job of the division; `high` can be met.
+    If only a part of what `value` needs can be met, prices say so: whatever the fractions, what all jobs
+    obtain, weighted by prices, is that part at most.  So values that need more than that cannot be met
+    either, and the least that does not is tried next (Newton's method for a convex function).
     """
-    gains = problem.division.gains()
-    answer = _kept(problem, Demands(gains, needed(low)))
-    if answer is not None:
-        return answer
-    while (answer := _kept(problem, Demands(gains, needed(high)))) is None:
-        low, high = high, 2.0 * high  # what could be met but for rounding
-    while high > low * (1.0 + problem.parameters.tolerance):
+    value = low
+    for _ in range(_MOST_TRIES):
+        reach = _reach(problem.division, needed(value))
+        if reach.value >= _MET or value >= high:
+            return min(value, high)
+        prices = reach.prices
+        assert prices is not None  # of all jobs, from the inside
+        prices = prices / float(prices @ needed(value))
+
+        def worth(value: float, prices: Floats = prices) -> float:
+            return float(prices @ needed(value))
+
+        value = _first_below(worth, reach.value, value, high)
+    return high
+
+
+def _first_below(falling: Callable[[float], float], level: float, low: float, high: float) -> float:
+    """The value in [low, high] from which on `falling` is at most `level`; `high` if there is none."""
+    if falling(high) > level:
+        return high
+    for _ in range(_MOST_TRIES):
         middle = (low + high) / 2.0
-        fractions = _kept(problem, Demands(gains, needed(middle)))
-        if fractions is None:
+        if falling(middle) > level:
             low = middle
         else:
-            high, answer = middle, fractions
-    return answer
+            high = middle
+    return high
+
+
+def _reach(division: Division, needs: Floats) -> Answer:
+    """The largest part of its needs that everybody's can be met by, and what prices say about it."""
+    demands = Demands(division.gains, np.zeros(len(needs)), needs)
+    answer = best(division, Objective(np.zeros(division.size), 1.0), demands, Tie.INTERIOR)
+    return optimal(answer)
+
+
+def _met(problem: Problem, value: float, needed: Needed) -> Floats:
+    """The fractions that meet the needs of `value`; of a larger one if rounding misses them."""
+    while (fractions := _kept(problem, Demands(problem.division.gains, needed(value)))) is None:
+        value *= 1.0 + problem.parameters.tolerance
+    return fractions
 
 
 def _kept(problem: Problem, demands: Demands) -> Floats | None:
@@ -167,7 +197,7 @@ def _kept(problem: Problem, demands: Demands) -> Floats | None:
     division = problem.division
     objective = Objective(np.zeros(division.size))
     if problem.parameters.best_tie is Tie.SUM:
-        objective = Objective(_sum(_scaled(problem, share_scale(problem))))
+        objective = Objective(sum_of(scaled(division, share_scale(problem))))
     solution = best(division, objective, demands, problem.parameters.best_tie)
     return division.fractions(solution.columns) if solution.status is SolveStatus.OPTIMAL else None
 
@@ -181,22 +211,14 @@ def _solved(problem: Problem, objective: Objective, demands: Demands | None = No
     return problem.division.fractions(optimal(solution).columns)
 
 
-def optimal(solution: Solution) -> Solution:
-    """`solution`, which has an optimum; PolicyError if the solver says that it has none."""
-    if solution.status is not SolveStatus.OPTIMAL:
-        raise PolicyError(f"a division of time, which has an optimum, was found to be {solution.status}")
-    return solution
+def optimal(answer: Answer) -> Answer:
+    """`answer`, which is an optimum; PolicyError if the solver says that there is none."""
+    if answer.status is not SolveStatus.OPTIMAL:
+        raise PolicyError(f"a division of time, which has an optimum, was found to be {answer.status}")
+    return answer
 
 
-def _jobs(problem: Problem) -> int:
-    return len(problem.division.counts)
-
-
-def _scaled(problem: Problem, scale: Floats) -> Any:
-    """What each job gains, sparse [job, fraction], times `scale`."""
-    return sparse.diags(scale) @ problem.division.gains()
-
-
-def _sum(gains: Any) -> Floats:
-    total: Floats = np.asarray(gains.sum(axis=0)).ravel()
-    return total
+def scaled(division: Division, scale: Floats) -> Floats:
+    """What each member of an entry gains, [entry, 2, type], times the `scale` of its job."""
+    gains: Floats = division.gains * scale[division.members][:, :, None]
+    return gains

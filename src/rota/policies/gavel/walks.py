@@ -1,4 +1,4 @@
-"""The objectives that are found by walking along the jobs: fifo, shortest; and the equal split, isolated."""
+"""The objectives that are found by walking along the jobs: fifo, shortest; and those that split equally."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from rota.table.occupancy import EPSILON
 def isolated(problem: Problem) -> Shares:
     """Everybody spends the time that it would have with an equal part of the cluster for itself."""
     return problem.by_job(problem.isolated)
+
+
+def proportional(problem: Problem) -> Shares:
+    """Everybody spends as much time on each type as there are GPUs of it for each job, whatever it asks for.
+
+    What stands in for Gandiva_fair in Shockwave's comparison, where no tickets are kept.
+    """
+    part = problem.capacity / len(problem.rows)
+    part = part / max(1.0, float(part.sum()))
+    return problem.by_job(np.tile(part, (len(problem.rows), 1)))
 
 
 def fifo(problem: Problem) -> Shares:

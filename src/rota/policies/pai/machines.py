@@ -1,4 +1,4 @@
-"""Machines by allocation rate, and jobs on them: types by power, a fraction on the fullest device."""
+"""Machines by allocation rate, and jobs on them: types by power, fractions on the fullest devices."""
 
 from __future__ import annotations
 
@@ -184,9 +184,8 @@ class PaiFitter(Fitter):
     def _on(self, scratch: Occupancy, row: int, nodes: Iterator[int]) -> Grant | None:
         """Fill machine after machine; None if the gang is not complete on these."""
         gpus, share = self.jobs.gpus.item(row), self.jobs.gpu_share.item(row)
-        if share < 1.0 and gpus == 1:
-            device = next((d for node in nodes if (d := self._fullest(scratch, row, node)) >= 0), -1)
-            return Grant(row, (device,), share, Role.PACKED) if device >= 0 else None
+        if share < 1.0:
+            return self._parts_on(scratch, row, nodes)
         taken: tuple[int, ...] = ()
         for node in nodes:
             count = min(gpus - len(taken), scratch.free.count[node])
@@ -198,11 +197,23 @@ class PaiFitter(Fitter):
         scratch.free.put_all(taken)
         return Grant(row, tuple(sorted(taken))) if len(taken) == gpus else None
 
-    def _fullest(self, scratch: Occupancy, row: int, node: int) -> int:
-        """The fullest device of `node` on which the fraction fits, lowest id first; -1 if none."""
+    def _parts_on(self, scratch: Occupancy, row: int, nodes: Iterator[int]) -> Grant | None:
+        """The same for a fraction, or a gang of them: each on a device of its own, the fullest first."""
+        gpus, share = self.jobs.gpus.item(row), self.jobs.gpu_share.item(row)
+        taken: list[int] = []
+        for node in nodes:
+            devices = self._open_to(scratch, row, node)
+            count = min(gpus - len(taken), len(devices))
+            while count and not host_room(scratch, node, count / gpus, row):
+                count -= 1
+            taken += devices[:count]
+            if len(taken) == gpus:
+                return Grant(row, tuple(sorted(taken)), share, Role.PACKED)
+        return None
+
+    def _open_to(self, scratch: Occupancy, row: int, node: int) -> list[int]:
+        """The devices of `node` on which the fraction fits, the fullest first, ties by number."""
         share, need = self.jobs.gpu_share.item(row), self.jobs.gpu_memory_gib.item(row)
-        if not host_room(scratch, node, 1.0, row):
-            return -1
         first, last = scratch.free.first[node], scratch.free.first[node + 1]
         fits = [
             (-percent_of(scratch.claimed[device]), device)
@@ -210,7 +221,7 @@ class PaiFitter(Fitter):
             if (device in scratch.spare and scratch.spare[device] >= share - EPSILON)
             or scratch.free.is_free(device)
         ]
-        return next((device for _, device in sorted(fits) if self._has_memory(scratch, device, need)), -1)
+        return [device for _, device in sorted(fits) if self._has_memory(scratch, device, need)]
 
 
 def _power(name: str) -> int:

@@ -6,7 +6,8 @@ Decides   order, placement, sharing of a GPU by fractions
 Needs     nothing about the future; `estimate=known` reads durations from whoever provides them
 Idea      1. The expected duration of a job is the mean of completed jobs of its group, user and size; of
              fewer of these where there are none.  Shortest first, misfits passed by, nobody preempted.
-          2. A fraction lives on one device: the fullest one of the machine on which it fits.
+          2. A fraction lives on one device: the fullest one of the machine on which it fits.  A gang of
+             fractions has as many devices.
           3. A high-GPU task tries GPU types from the strongest down, all others from the weakest up; a job
              that names types gets no other.  A gang never mixes types.
           4. Among machines of a type the one with the lowest allocation rate comes first.
@@ -15,11 +16,14 @@ Departs   The performance model behind "high-GPU" is not public: more than one G
           which `estimate=known` follows if somebody states them as durations.
           History has what the successful attempt of a job took; nothing is learnt of a job that failed
           while another policy was in charge: nobody timed that attempt.
-          Fractions are placed on devices; the simulator pools those of a machine.  Gangs of fractions
-          become gangs of whole GPUs when they are read.  Of device memory only what a job states counts.
-Checked   systems/pai.md, worked examples 1 to 6; a naive scheduler of our own (36 random runs, every start
-          equal); the authors' simulator by each of its three columns of estimates (`duration=user`): 5,000 of
-          5,000 jobs each; by truth and by submission, `sjf` and `fifo` in the same order: 5,000 each
+          Fractions are placed on devices, and those of a gang on different ones (ours); the simulator pools
+          those of a machine.  More than one GPU and a fraction (1.5) is rounded up.  A job is one task: its
+          roles (ps, worker) are not told apart.  Of device memory only what a job states counts.
+          Service jobs have no reserve of their own and preempt nobody.
+Checked   systems/pai.md, worked examples 1 to 7; a naive scheduler of our own (36 random runs with gangs of
+          fractions, every start equal); the authors' simulator by each of its three columns of estimates
+          (`duration=user`): 5,000 of 5,000 jobs each; by truth and by submission, `sjf` and `fifo` in the
+          same order: 5,000 each
 """
 
 from __future__ import annotations
@@ -93,7 +97,7 @@ class Pai:
         if not self.learns:
             self.told.sync(snapshot)
         fit = PaiFitter(snapshot, self.p.machines, self.rates)
-        return Decision(memory, admit_in_order(order, fit.scratch(snapshot), fit), reservations=(), wake=wake)
+        return Decision(memory, admit_in_order(order, snapshot, fit), reservations=(), wake=wake)
 
     def _key(self, snapshot: Snapshot, row: int) -> float:
         """Expected duration in seconds, if it is not learnt."""

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Role
 from rota.policies.philly.delays import Class
-from rota.policies.philly.gang import Attempts
+from rota.policies.philly.gang import Attempt, Attempts
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
@@ -46,11 +46,12 @@ class PhillyDecision:
         self.queues = queues
         self.cycle = queues.cycle
         self.attempts = queues.attempts
-        self.latest = queues.calendar.latest.of
+        self.calendar = queues.calendar
         self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
         self.sleeps = sleeps
+        self.much = p.reclaim_util * snapshot.cluster.gpus
         self.fit = Fitter(snapshot, consolidate)
         self.scratch = snapshot.scratch()
         self.held: dict[int, tuple[int, ...]] = {}
@@ -82,7 +83,8 @@ class PhillyDecision:
         calendar = self.queues.calendar
         if self.scratch.free.total or not self.sleeps:
             return calendar.next_s(self.now)
-        may = {of for of in self.queues.classes if not of[1] or self._may_reclaim(of)}
+        tight = self._is_tight()
+        may = {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
         return calendar.next_s(self.now, lambda row: self.queues.class_of[row] in may) if may else math.inf
 
     def _enter(self, row: int) -> None:
@@ -104,6 +106,7 @@ class PhillyDecision:
         Virtual clusters with the least use of their quota come first; in each, order of arrival.  False if
         GPUs were taken back, of which some may be left: everybody is to be asked from the beginning.
         """
+        fresh = self._sleep_through(fresh)
         self.fresh, taken = set(fresh), len(self.victims)
         special = self._by_cluster([*fresh, *self._always()])
         heads = {name: self._next(name, -1, special.get(name, []), news) for name in self.queues.lines}
@@ -120,6 +123,21 @@ class PhillyDecision:
             if following is not None:
                 heads[name] = following
         return True
+
+    def _sleep_through(self, fresh: list[int]) -> list[int]:
+        """Of the rows `fresh` those that may get something: if no GPU is free, nor may be taken, few do."""
+        if not fresh or not self.sleeps or self.scratch.free.total:
+            return fresh
+        for of in self.queues.classes if self._is_tight() else ():
+            if self._may_reclaim(of):
+                return fresh  # what it leaves may be for those behind it
+        left = []
+        for row in fresh:
+            if self.gpus_of[row]:
+                self._open(row, self._offered_when_full(row), self._latest(row).opened_s)
+            else:
+                left.append(row)
+        return left
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
@@ -138,22 +156,28 @@ class PhillyDecision:
         chosen = special[place] if place < len(special) else None
         nodes = news & _free_nodes(self.scratch.free)
         if nodes:
-            for row in self.queues.after(name, last):
+            line = self.queues.lines.get(name, [])
+            for at in range(bisect_right(line, last), len(line)):
+                row = line[at]
                 if row == chosen or self._reaches(row, nodes):
                     return row
         return chosen
 
     def _reaches(self, row: int, nodes: int) -> bool:
         """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
-        attempts, opened_s = self.attempts[row], self.latest(row, self.now).opened_s
+        attempts, opened_s = self.attempts[row], self._latest(row).opened_s
         if self.now >= opened_s + self.cycle.timeout_s:
             return False
         if attempts["opened_s"] == opened_s:
             return bool(attempts["nodes"] & nodes)
         return opened_s < self.now and bool(self._offered_when_full(row) & nodes)
 
+    def _latest(self, row: int) -> Attempt:
+        """The latest attempt of `row`."""
+        return self.calendar.latest.of(row, self.now)
+
     def _is_seen(self, row: int) -> bool:
-        return self.attempts[row]["opened_s"] == self.latest(row, self.now).opened_s
+        return self.attempts[row]["opened_s"] == self._latest(row).opened_s
 
     def _open(self, row: int, nodes: int, opened_s: float) -> None:
         self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = opened_s, nodes
@@ -161,7 +185,7 @@ class PhillyDecision:
     # -- one attempt -------------------------------------------------------------------------------
 
     def _try(self, row: int) -> None:
-        opened_s, of = self.latest(row, self.now).opened_s, self.queues.class_of[row]
+        opened_s, of = self._latest(row).opened_s, self.queues.class_of[row]
         if row not in self.fresh:
             if self.attempts[row]["opened_s"] != opened_s:
                 self._open(row, self._offered_when_full(row), opened_s)
@@ -176,17 +200,20 @@ class PhillyDecision:
 
     def _offered_when_full(self, row: int) -> int:
         """Candidate nodes of the latest attempt of `row` if no GPU was free when it opened."""
-        jobs = self.snapshot.jobs.table
-        level = self.latest(row, self.now).level
-        asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
-        kind = (level, self.gpus_of[row], *asked)
-        if kind not in self.queues.offered:
-            self.queues.offered[kind] = self._candidates_among(self.domains.full, row, level)
-        return self.queues.offered[kind]
+        level, need = self._latest(row).level, self.queues.need_of.get(row)
+        if need is None:
+            jobs = self.snapshot.jobs.table
+            asked = jobs.gpu_types.item(row), jobs.node_set.item(row), jobs.gpu_memory_gib.item(row)
+            need = self.queues.need_of[row] = (self.gpus_of[row], *asked)
+        offered = self.queues.offered.setdefault(need, {})
+        nodes = offered.get(level)
+        if nodes is None:
+            nodes = offered[level] = self._candidates_among(self.domains.full, row, level)
+        return nodes
 
     def _candidates(self, row: int) -> int:
         """Nodes of one type for the attempt: where the gang fits now, if anywhere."""
-        level = self.latest(row, self.now).level
+        level = self._latest(row).level
         return self._candidates_among(self.scratch.free, row, level)
 
     def _candidates_among(self, free: Free, row: int, level: Locality) -> int:
@@ -243,13 +270,12 @@ class PhillyDecision:
 
     def _may_reclaim(self, of: Class) -> bool:
         """True if a job of virtual cluster and size `of` has the right to GPUs that others borrowed."""
-        shares, in_use = self.shares, self.p.reclaim_util * self.snapshot.cluster.gpus
-        return (
-            of[1] > 0
-            and shares.granted >= in_use - EPSILON
-            and shares.is_due(*of)
-            and any(map(shares.is_above, shares.used))
-        )
+        return of[1] > 0 and self.shares.is_due(*of) and self._is_tight()
+
+    def _is_tight(self) -> bool:
+        """True if so many GPUs are in use that some may be taken from those who borrowed them."""
+        shares = self.shares
+        return shares.granted >= self.much - EPSILON and any(map(shares.is_above, shares.used))
 
     def _reclaim(self, row: int) -> None:
         """Take GPUs back for `row`, whose attempt could not complete at once."""

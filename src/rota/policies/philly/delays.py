@@ -12,7 +12,7 @@ worked out for a job when its wait is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -76,12 +76,11 @@ class Delays:
             return
         history = self.labels[of[0]][of[1]]
         first, end = _last(history, since, "right"), history["changes"]
-        moments = history["at_s"][first:end].copy()
-        moments[0] = since
-        moments = np.minimum(self.cycle.deferred(moments, since), now)
-        seconds = np.bincount(history["label"][first:end], np.diff(moments, append=now), len(LABELS))
+        stops = np.minimum(self.cycle.deferred_s(history["at_s"][first + 1 : end], since), now)
+        moments = np.concatenate(([since], stops, [now]))
+        seconds = np.bincount(history["label"][first:end], moments[1:] - moments[:-1], len(LABELS)).tolist()
         total = self.delay_s.setdefault(size_bucket(of[1]), {})
-        for label, part in zip(LABELS, seconds.tolist(), strict=True):
+        for label, part in zip(LABELS, seconds, strict=True):
             if part > 0.0:
                 total[label] = total.get(label, 0.0) + part
 
@@ -108,10 +107,10 @@ def _note(history: ReasonHistory, label: int, now: float) -> None:
     history["changes"] = n + 1
 
 
-def _last(history: ReasonHistory, moment_s: float, side: str) -> int:
+def _last(history: ReasonHistory, moment_s: float, side: Literal["left", "right"]) -> int:
     """Place of the label that held at the moment ("right"), or just before it ("left")."""
     at_s = history["at_s"][: history["changes"]]
-    return max(0, int(np.searchsorted(at_s, moment_s, side=side)) - 1)  # type: ignore[call-overload]
+    return max(0, int(at_s.searchsorted(moment_s, side=side)) - 1)
 
 
 class Reasons(Mapping[int, Constraint]):

@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from rota.model.columns import Floats
 from rota.policies.philly.locality import Locality
+
+_LEVELS = tuple(Locality)
 
 
 class Attempts(TypedDict):
@@ -67,15 +69,13 @@ class Cycle:
 
     def level(self, attempts: Attempts, now: float) -> Locality:
         """What the latest attempt asks for."""
-        relaxed = attempts["level"] + self._count(attempts, now) // attempts["per_level"]
-        return Locality(min(relaxed, Locality.ANYWHERE))
+        return self.latest(attempts, now).level
 
     def latest(self, attempts: Attempts, now: float) -> Attempt:
         """All of this at once."""
         count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
-        relaxed = attempts["level"] + count // attempts["per_level"]
-        level = Locality(min(relaxed, Locality.ANYWHERE))
-        return Attempt(since + count * period, since + (count + 1) * period, level)
+        relaxed = min(attempts["level"] + count // attempts["per_level"], len(_LEVELS) - 1)
+        return Attempt(since + count * period, since + (count + 1) * period, _LEVELS[relaxed])
 
     def _count(self, attempts: Attempts, now: float) -> int:
         """Attempts that failed before the latest one; consistent with the moments above to the last bit."""
@@ -87,20 +87,23 @@ class Cycle:
             count -= 1
         return count
 
-    def deferred(self, moments_s: Floats, since_s: float) -> Floats:
+    def deferred_s(self, moments_s: Floats, since_s: float) -> Floats:
         """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""
         phase = (moments_s - since_s) % self.period_s
         return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
 
 
-class Attempt(NamedTuple):
+class Attempt:
     """The latest attempt of a job."""
 
-    opened_s: float
-    next_s: float
-    """When the one after it opens."""
-    level: Locality
-    """What it asks for."""
+    __slots__ = ("level", "next_s", "opened_s")
+
+    def __init__(self, opened_s: float, next_s: float, level: Locality) -> None:
+        self.opened_s = opened_s
+        self.next_s = next_s
+        """When the one after it opens."""
+        self.level = level
+        """What it asks for."""
 
 
 class Latest:
@@ -147,9 +150,13 @@ class Calendar:
         """Rows of which an attempt opened at one of these moments, both included; ascending."""
         steps = min(int((to_s - from_s) / self._width_s) + 3, len(self._slots))
         first = self._slot(from_s) - 1  # rounding may put a moment into a slot beside its own
-        rows = [row for step in range(steps) for row in self._slots[(first + step) % len(self._slots)]]
-        latest = self.latest.of
-        return sorted([row for row in rows if latest(row, to_s).opened_s >= from_s])
+        rows, latest = list[int](), self.latest
+        for step in range(steps):
+            for row in self._slots[(first + step) % len(self._slots)]:
+                if latest.of(row, to_s).opened_s >= from_s:
+                    rows.append(row)
+        rows.sort()
+        return rows
 
     def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
         """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""

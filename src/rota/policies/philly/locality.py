@@ -35,6 +35,8 @@ class Domains:
         self._of_size = {
             size: mask_of([node for node, n in enumerate(gpus) if n == size]) for size in sorted(set(gpus))
         }
+        self._each = 0 if len(self._of_size) > 1 else max(gpus, default=0)
+        """GPUs of each node; 0 if they differ."""
         self.masks: list[int] = [(1 << cluster.nodes) - 1]
         """Nodes of each domain."""
         if level in cluster.levels:
@@ -58,14 +60,23 @@ class Domains:
                 continue
             if level is Locality.ONE_DOMAIN:
                 return domain  # no other that is large enough has more room
-            nodes = fewest_nodes(free, gpus, domain)
+            nodes = self._fewest(free, gpus, domain)
             if room_on(free, nodes) >= gpus:
                 return nodes
             best = best or nodes
         return best
 
+    def _fewest(self, free: Free, gpus: int, domain: int) -> int:
+        """The nodes of `domain`, which is large enough, to use if they may be no more than needed."""
+        if self._each:
+            return _fewest_alike(free, gpus, domain, self._each)
+        return fewest_nodes(free, gpus, domain)
+
     def first_level(self, free: Free, gpus: int, within: int = -1) -> Locality:
         """The strictest level that an empty cluster could meet."""
+        if self._each:  # where nodes are alike, a domain that is large enough offers the fewest
+            fits = any(self.size(mask & within) >= gpus for mask in self.masks)
+            return Locality.FEWEST_NODES if fits else Locality.ANYWHERE
         return next((v for v in Locality if self.candidates(free, gpus, v, within)), Locality.ANYWHERE)
 
     def size(self, nodes: int) -> int:
@@ -105,6 +116,21 @@ def fewest_nodes(free: Free, gpus: int, domain: int) -> int:
     return chosen if count == 0 else 0
 
 
+def _fewest_alike(free: Free, gpus: int, domain: int, each: int) -> int:
+    """As `fewest_nodes`, where all nodes have `each` GPUs and the domain is large enough."""
+    if 2 * gpus < each:
+        node = free.best_fit(gpus, domain)
+        if node >= 0:
+            return 1 << node
+    chosen = 0
+    for _ in range(-(-gpus // each)):
+        node = free.emptiest(domain)
+        bit = domain & -domain if node < 0 else 1 << node
+        domain ^= bit
+        chosen |= bit
+    return chosen
+
+
 def gather(free: Free, gpus: int, nodes: int) -> tuple[int, ...]:
     """Take up to `gpus` free GPUs of `nodes`, emptiest node first."""
     taken: tuple[int, ...] = ()
@@ -118,4 +144,4 @@ def gather(free: Free, gpus: int, nodes: int) -> tuple[int, ...]:
 
 def room_on(free: Free, nodes: int) -> int:
     """Free GPUs of the nodes of a mask."""
-    return sum(count * (bucket & nodes).bit_count() for count, bucket in enumerate(free.buckets))
+    return free.within(nodes)

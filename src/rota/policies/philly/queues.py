@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator
 
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, Calendar, Cycle
@@ -28,10 +27,14 @@ class AttemptQueues:
         """Jobs of each virtual cluster and size."""
         self.class_of: dict[int, Class] = {}
         self.without_gpus: set[int] = set()
+        self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
+        """Free GPUs, those used and due, and classes when the reasons of the classes were last noted."""
         self.unwanted = 0
         """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
-        self.offered: dict[tuple[float, ...], int] = {}
-        """Candidate nodes in a full cluster, by level and needs."""
+        self.need_of: dict[int, tuple[float, ...]] = {}
+        """What the rows that somebody asked for need."""
+        self.offered: dict[tuple[float, ...], dict[int, int]] = {}
+        """Candidate nodes in a full cluster, by needs and level."""
 
     def add(self, row: int, of: Class) -> None:
         """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
@@ -54,9 +57,5 @@ class AttemptQueues:
         if not self.classes[of]:
             del self.classes[of]
         self.without_gpus.discard(row)
+        self.need_of.pop(row, None)
         return of, self.attempts.pop(row)
-
-    def after(self, name: str, row: int) -> Iterator[int]:
-        """Rows of a virtual cluster behind `row`, as long as nobody joins or leaves."""
-        line = self.lines.get(name, [])
-        return (line[place] for place in range(bisect_right(line, row), len(line)))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
 from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON
 
@@ -17,29 +19,42 @@ NOBODY = ""
 """Name of the virtual cluster of all whose tenant is not configured."""
 
 
+class VirtualClusters:
+    """Whose job is whose, and the GPUs that each is due: what the cluster and the table of jobs decide."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+        self.jobs = jobs
+        self.tenants = cluster.tenants
+        tops = [t for t in self.tenants.by_path.values() if len(self.tenants.lineage(t.path)) == 1]
+        self.quota = {t.path: float(t.quota_gpus) for t in tops}
+        self.quota[NOBODY] = 0.0 if tops else float(cluster.gpus)
+        self._of: dict[int, str] = {}
+
+    def of(self, row: int) -> str:
+        """The virtual cluster of a job."""
+        code: int = self.jobs.tenant.item(row)
+        name = self._of.get(code)
+        if name is None:
+            lineage = self.tenants.lineage(self.jobs.name_of("tenant", row))
+            name = self._of[code] = lineage[-1].path if lineage else NOBODY
+        return name
+
+
 class Shares:
     """GPUs that each virtual cluster uses and is due; used are granted GPUs, reservations do not count."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.jobs = snapshot.jobs.table
-        self.tenants = snapshot.cluster.tenants
-        self._of: dict[int, str] = {}
-        occupancy, cluster = snapshot.occupancy, snapshot.cluster
-        self.granted = float(cluster.gpus - len(occupancy.down) - occupancy.free.total)
+    def __init__(self, snapshot: Snapshot, clusters: VirtualClusters) -> None:
+        self.clusters = clusters
+        self.quota = clusters.quota
+        occupancy = snapshot.occupancy
+        self.granted = float(snapshot.cluster.gpus - len(occupancy.down) - occupancy.free.total)
         """GPUs granted to anybody."""
-        tops = [t for t in self.tenants.by_path.values() if len(self.tenants.lineage(t.path)) == 1]
-        self.quota = {t.path: t.quota_gpus for t in tops}
-        self.used = {t.path: occupancy.tenant_gpus.get((t.path, -1), 0.0) for t in tops}
-        self.quota[NOBODY] = 0.0 if tops else float(cluster.gpus)
+        self.used = {name: occupancy.tenant_gpus.get((name, -1), 0.0) for name in self.quota if name}
         self.used[NOBODY] = self.granted - sum(self.used.values())
 
     def of(self, row: int) -> str:
         """The virtual cluster of a job."""
-        code = self.jobs.tenant.item(row)
-        if code not in self._of:
-            lineage = self.tenants.lineage(self.jobs.name_of("tenant", row))
-            self._of[code] = lineage[-1].path if lineage else NOBODY
-        return self._of[code]
+        return self.clusters.of(row)
 
     def ratio(self, name: str) -> float:
         """Used GPUs over quota."""

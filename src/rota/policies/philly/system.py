@@ -10,18 +10,23 @@ Idea      1. Virtual clusters by used GPUs over quota, least first; within one, 
              after 180 s it lets go and waits 120 s.  Every waiting job runs this cycle by itself.
           3. After two failed attempts locality is relaxed: fewest nodes, one rack, anywhere.
           4. A quota may be exceeded while GPUs are idle.  Above 90 % use, a job within its quota takes GPUs
-             back from the virtual cluster that is furthest above its own.
-Departs   A job starts at the strictest level that the empty cluster could meet.  A victim whose GPUs turn out
-          not to be needed is spared.  Retries are the world's (`retries`); of the guidelines, waiting longer
-          for locality (`patience_per_h`) and dedicated nodes (`dedicated`) are here, the pre-run pool is not.
-          The policy sleeps through attempts that can find nothing: no GPU is free and nobody may take any.
-          Jobs submitted together pause together, so that GPUs idle in front of a queue, as by the card.  A
-          fraction has a GPU to itself.  Failed attempts are retried at once, by a fixed budget: no back-off,
-          no classes of failures, no stop after the same failure thrice.  Dedicated nodes are not cleared by
-          moving small jobs away.
+             back from the virtual cluster that is furthest above its own; who loses them and fits elsewhere
+             moves there.
+Departs   A job starts at the strictest level that the empty cluster could meet. A victim whose GPUs turn
+          out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`)
+          and dedicated nodes (`dedicated`) are here. Retries are the world's, under any policy: blind, or
+          by class of failure with back-off (`rota simulate --retries adaptive`; live by its classifier,
+          which does not stop at the same failure thrice). The pre-run pool is not here, nor starting spread
+          and migrating when a local slot frees, nor learning from failures of other jobs and users. The
+          policy sleeps through attempts that can find nothing: no GPU is free and nobody may take any. Jobs
+          submitted together pause together, so that GPUs idle in front of a queue, as by the card. A
+          fraction has a GPU to itself, a gang of them as many. Dedicated nodes are not cleared by moving
+          small jobs away. How much others on a node, or 16 GPUs spread wide, slow a job down is the world's
+          too (`--slowdowns`): the study's table of co-located servers is not built in.
 Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated month (docs/philly.md):
-          strict locality raises the 90th percentile wait of jobs above 8 GPUs from 0.35 to 18.7 h, shortens
-          their runs by 2.7 %; fragmentation is 0 to 11 % of waiting time where the study has 80 % of delays
+          strict locality raises the 90th percentile wait of jobs above 8 GPUs from 1.1 to 172 h, shortens
+          their runs by 4.1 %; fragmentation is 0 to 3 % of waiting time where the study has 80 % of delays,
+          and more with larger quotas
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.locality import Domains
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
-from rota.policies.philly.quota import Shares
+from rota.policies.philly.quota import Shares, VirtualClusters
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -47,7 +52,7 @@ from rota.scheduler.snapshot import Cursor, Snapshot
     "Quotas with borrowing, gangs gathered by reservation, locality relaxed by retries",
     paper="Jeon et al., ATC 2019",
     needs={Knowledge.DURATION: lambda p: p.patience_per_h > 0.0},
-    levers={Lever.PREEMPT, Lever.RESERVE},
+    levers={Lever.PREEMPT, Lever.MIGRATE, Lever.RESERVE},
     parameters=PhillyParameters,
 )
 class Philly:
@@ -61,16 +66,19 @@ class Philly:
         self._place: _Place | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        now, attempts = snapshot.now, memory.setdefault("attempts", {})
-        delays, shares = Delays(memory, self.cycle), Shares(snapshot)
+        now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
+        delays, shares = Delays(memory, self.cycle), Shares(snapshot, place.clusters)
         gone, come = self._changes(snapshot, attempts, shares)
-        queues, place = self.queues, self._place_of(snapshot)
+        queues = self.queues
         turn = PhillyDecision(self.p, snapshot, queues, place.domains, shares, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
         free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
-        delays.label(sorted(queues.classes), lambda name, gpus: label_of(shares, name, gpus, free), now)
+        noted = (free, shares.used, shares.quota, sorted(queues.classes))
+        if queues.labelled != noted:  # else each class has the reason that it had
+            delays.label(noted[-1], lambda name, gpus: label_of(shares, name, gpus, free), now)
+            queues.labelled = noted
         memory["asleep_until_s"] = turn.next_opening_s()
         until = {row: self.cycle.until_s(attempts[row], now) for row in turn.held}
         return Decision(
@@ -113,6 +121,7 @@ class _Place:
         self.cluster = cluster
         self.jobs = jobs
         self.domains = Domains(cluster, p.domain)
+        self.clusters = VirtualClusters(cluster, jobs)
         hosts = jobs.cpus.any() and cluster.node_cpus.any()
         hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
         caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())

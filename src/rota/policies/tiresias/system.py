@@ -17,10 +17,11 @@ Departs   Queue limits default to the authors' simulator, not to the paper's tes
           `pack_limit` is a constant, not re-learned; skew comes from the model's name, not from a profiled
           first run; the switch is the lowest level above the nodes, and a job larger than any goes to the
           fewest nodes of all.  `mode=artifact` follows the simulator in what differs from the paper: see
-          `artifact.py`.
+          `artifact.py`; `mode=pollux` the baseline in Pollux' simulator: `pollux.py`.
 Checked   systems/tiresias.md, examples 1 to 6; equals a twin that looks every second on 300 random
           workloads.  `mode=artifact`: authors' `dlas`, `dlas-gpu`, `dlas-gpu-1` and `dlas-gpu-gittins`,
-          every job of two workloads ends in the same second (docs/fidelity.md)
+          every job of two workloads ends in the same second; `mode=pollux`: the same of five workloads of
+          Pollux' simulator (docs/fidelity.md)
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.columns import Array
 from rota.model.grants import Grant
 from rota.policies.tiresias.artifact import Seats
+from rota.policies.tiresias.pollux import Fifos
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -66,6 +68,7 @@ class TiresiasMode(StrEnum):
     PAPER = "paper"
     ARTIFACT = "artifact"
     ELASTICFLOW = "elasticflow"  # its copy of that simulator
+    POLLUX = "pollux"  # the baseline in Pollux' simulator
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,11 @@ class TiresiasParameters:
             raise InputError(
                 "policy 'tiresias': the simulator only counts GPUs; expected skew=no with mode=artifact"
             )
+        if self.mode is TiresiasMode.POLLUX and (self.order is not Order.LAS or self.promote):
+            raise InputError(
+                "policy 'tiresias': Pollux' simulator knows neither another order nor promotion; expected "
+                "order=las and promote=0 with mode=pollux"
+            )
         if self.order is Order.FIRST_START and self.mode is not TiresiasMode.PAPER:
             raise InputError(
                 "policy 'tiresias': the simulator keeps running jobs ahead; expected order=las or gittins "
@@ -128,8 +136,10 @@ class Tiresias:
     def __init__(self, parameters: TiresiasParameters | None = None) -> None:
         self.parameters = p = parameters or TiresiasParameters()
         gittins = p.order is Order.GITTINS
-        self.inner: DiscretisedQueues | Seats
-        if p.mode is not TiresiasMode.PAPER:
+        self.inner: DiscretisedQueues | Seats | Fifos
+        if p.mode is TiresiasMode.POLLUX:
+            self.inner = Fifos(p.limits, p.metric)
+        elif p.mode is not TiresiasMode.PAPER:
             quantum, elasticflow = p.quantum if gittins else None, p.mode is TiresiasMode.ELASTICFLOW
             self.inner = Seats(p.limits, p.metric, p.promote, quantum, p.placement, elasticflow=elasticflow)
         else:

@@ -53,6 +53,16 @@
       rota.swatch(path.dataset.policy), path.dataset.name,
       element("span", { textContent: valueWords(figure, heightAt(path, fraction * UNITS) * +figure.dataset.yhigh) })));
   }
+  function laneRows(figure, fraction, down) { // the job under the pointer, and what it holds
+    const lanes = [...figure.querySelectorAll(".plot .lane")], number = Math.min(Math.floor(down * lanes.length), lanes.length - 1);
+    const rows = figure.querySelector(".plot").viewBox.baseVal.height / lanes.length, corners = points(lanes[number]);
+    const last = corners.findLast(([x]) => x <= fraction * UNITS) || corners[0];
+    const held = ((number + 1) * rows - last[1]) / (rows * 0.86) * +figure.dataset.most;
+    return [element("div", { textContent: `job ${lanes[number].dataset.name}` }, element("span", { textContent: held < 0.01 ? "none" : `${+held.toFixed(1)} GPUs` }))];
+  }
+  for (const figure of figures.filter((one) => one.classList.contains("lanes"))) {
+    figure.querySelector(".area").told = (fraction, down) => laneRows(figure, fraction, down);
+  }
   // A figure may say itself what is under the pointer: `area.told(fraction, part of the height)` gives a list.
   function showTip(figure, area, across, down) {
     hideTip();

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rota.model.grants import Grant, is_whole
+from rota.model.grants import Grant, is_packed, is_whole
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.claims import check_claims, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
+from rota.table.occupancy import EPSILON
 from rota.table.state import State
 
 __all__ = ["RULES", "Breach", "check", "is_plainly_sound"]
@@ -35,23 +36,28 @@ def check(state: State, decision: Decision) -> list[Breach]:
 def is_plainly_sound(state: State, decision: Decision) -> bool:
     """All rules in one pass, for the common case: waiting gangs start on whole devices that are free.
 
-    Says True only if nothing else is involved; anything unusual gets the full `check`.
+    Or on parts of devices that others hold parts of.  Says True only if nothing else is involved; anything
+    unusual gets the full `check`.
     """
-    if decision.reject or decision.cancel or decision.reservations is not None:
+    if decision.reject or decision.cancel or not state.is_open:
         return False
-    if state.reservations or not state.is_bare:
+    if state.reservations if decision.reservations is None else decision.reservations:
         return False
+    sharers = state.occupancy.sharers
     freed: set[int] = set()
     for row in decision.preempt:
         if row not in state.running or not freed.isdisjoint(state.grants[row].devices):
             return False  # of two that are equal, the second is not disjoint
+        if sharers and not sharers.keys().isdisjoint(state.grants[row].devices):
+            return False
         freed.update(state.grants[row].devices)
     return _are_fresh_starts(state, decision.grants, freed)
 
 
 def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) -> bool:
-    """True if each grant starts another waiting job, whole and alone, on devices free or freed."""
-    waiting, gpus_of, claimed = state.waiting, state.gpus_of, state.occupancy.claimed
+    """True if each grant starts another waiting job as it asks to, on devices free or freed."""
+    waiting, gpus_of, occupancy = state.waiting, state.gpus_of, state.occupancy
+    claimed, sharers = occupancy.claimed, occupancy.sharers
     taken: set[int] = set()
     jobs: set[int] = set()
     last = len(claimed) - 1
@@ -59,11 +65,21 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
         row, devices = grant.job, grant.devices
         if row not in waiting or row in jobs or len(devices) != gpus_of[row]:
             return False
-        if not is_whole(grant) or not state.asks_whole(row):
+        if not state.asks_only_gpus(row):
             return False
+        part = 1.0
+        if not is_whole(grant):
+            part = grant.share
+            if not is_packed(grant) or not 0.0 < part < 1.0:
+                return False
         jobs.add(row)
         for device in devices:
-            if device in taken or not 0 <= device <= last or (claimed[device] and device not in freed):
+            if device in taken or not 0 <= device <= last:
+                return False
+            if sharers and device in sharers:
+                if claimed[device] + part > 1.0 + EPSILON or part == 1.0:
+                    return False
+            elif claimed[device] and device not in freed:
                 return False
             taken.add(device)
         if not state.accepts(row, devices):

@@ -114,7 +114,7 @@ def pack_cluster(cluster: Cluster) -> Packed:
     packed["levels"] = dict(cluster.levels)
     packed["level_names"] = {level: list(names) for level, names in cluster.level_names.items()}
     packed["tenants"] = [_pack_tenant(tenant) for tenant in cluster.tenants.by_path.values()]
-    for name in ("device_levels", "capacities", "labels"):
+    for name in ("device_levels", "capacities", "labels", "price_classes"):
         packed[name] = dict(getattr(cluster, name))
     packed["prices"] = {gpu_type: dict(classes) for gpu_type, classes in cluster.prices.items()}
     return packed
@@ -133,6 +133,7 @@ def unpack_cluster(packed: Packed) -> Cluster:
         capacities=packed.get("capacities", {}),
         labels=packed.get("labels", {}),
         prices=packed.get("prices", {}),
+        price_classes=packed.get("price_classes", {}),
         gone=tuple(packed.get("gone", ())),  # moments of earlier versions know of none
     )
 
@@ -219,7 +220,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     state.held, state.refused = stored["held"], stored["refused"]
     state.grants = {fields[0]: unpack_grant(fields) for fields in stored["grants"]}
     state.reservations = tuple(Reservation(j, tuple(d), until) for j, d, until in stored["reservations"])
-    fill_occupancy(state.occupancy, packed["occupancy"])
+    fill_occupancy(state, packed["occupancy"])
     return state
 
 
@@ -252,8 +253,9 @@ def _by_row(values: Mapping[int, Any], kind: Callable[[Any], Any]) -> dict[int, 
     return {int(row): kind(value) for row, value in values.items()}
 
 
-def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
-    """Bring a fresh occupancy to where the packed one was, to the bit."""
+def fill_occupancy(state: State, packed: Packed) -> None:
+    """Bring the fresh occupancy of a state with grants to where the packed one was, to the bit."""
+    occupancy = state.occupancy
     for name in ("claimed", "spare", "sharers", "gpu_memory_used", "cpus_used", "memory_used"):
         setattr(occupancy, name, packed[name])
     occupancy.down = set(packed["down"])
@@ -263,3 +265,5 @@ def fill_occupancy(occupancy: Occupancy, packed: Packed) -> None:
     for device, claim in enumerate(occupancy.claimed):
         if claim > EPSILON or device in occupancy.down:
             occupancy.free.remove(device)
+    opportunistic = [grant for grant in state.grants.values() if grant.role == Role.OPPORTUNISTIC]
+    occupancy.opportunists = sum(len(grant.devices) for grant in opportunistic)

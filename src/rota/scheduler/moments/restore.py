@@ -85,7 +85,7 @@ def refill(state: State, kept: Stored) -> None:
     state.reservations = kept.reservations
     state.count_special()
     if kept.occupancy is not None:
-        fill_occupancy(state.occupancy, copied(kept.occupancy, "the occupancy"))
+        fill_occupancy(state, copied(kept.occupancy, "the occupancy"))
         return
     for grant in state.grants.values():
         state.occupancy.hold(grant)

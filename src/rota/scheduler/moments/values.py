@@ -18,6 +18,8 @@ from rota.errors import PolicyError
 from rota.model.columns import Array
 
 _ARRAY, _ROWS = "$array", "$rows"
+_AS_IS = frozenset({type(None), bool, int, float, str})
+"""What JSON knows.  Most values are of these types; looked at where they stand, they cost no call."""
 
 
 def encode(value: Any, what: str = "memory") -> tuple[str, dict[str, Array]]:
@@ -48,14 +50,17 @@ def digest(value: Any, what: str = "value") -> str:
 
 def _plain(value: Any, arrays: dict[str, Array], where: str) -> Any:
     """`value` as JSON knows it, arrays put aside."""
-    if value is None or type(value) in (bool, int, float, str):
+    if type(value) in _AS_IS:
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
         name = f"a{len(arrays)}"
         arrays[name] = value
         return {_ARRAY: name}
     if type(value) is list:
-        return [_plain(item, arrays, f"{where}[{i}]") for i, item in enumerate(value)]
+        return [
+            item if type(item) in _AS_IS else _plain(item, arrays, f"{where}[{i}]")
+            for i, item in enumerate(value)
+        ]
     if type(value) is dict:
         return _plain_dict(value, arrays, where)
     raise PolicyError(
@@ -73,7 +78,10 @@ def _plain_dict(value: dict[Any, Any], arrays: dict[str, Array], where: str) -> 
             f"{where} has the key {next(k for k in value if type(k) is not str or k.startswith('$'))!r}; "
             "expected only strings that do not begin with '$', or only whole numbers"
         )
-    return {key: _plain(item, arrays, f"{where}[{key!r}]") for key, item in value.items()}
+    return {
+        key: item if type(item) in _AS_IS else _plain(item, arrays, f"{where}[{key!r}]")
+        for key, item in value.items()
+    }
 
 
 def _whole(value: Any, arrays: Mapping[str, Array]) -> Any:

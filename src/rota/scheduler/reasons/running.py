@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol, runtime_checkable
 
 from rota.model.grants import Grant, Purpose
 from rota.model.reasons import Code, Constraint, names_of
+from rota.scheduler.decision import Ranking
+from rota.scheduler.reasons.waiting import KnowsTurns
 from rota.scheduler.snapshot import Snapshot
 
 
-def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
-    """What shapes the running `row`; empty if it runs as it asked to, or does not run."""
+@runtime_checkable
+class KnowsSizes(Protocol):
+    """A ranking of a policy that decides numbers of GPUs."""
+
+    def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """What the number of GPUs that the running `row` has is worth to it, beside others it could have."""
+        ...
+
+
+def explain_running(snapshot: Snapshot, row: int, ranking: Ranking | None = None) -> tuple[Constraint, ...]:
+    """What shapes the running `row`; empty if it runs as it asked to, or does not run.
+
+    `ranking` is that of the decision in force, if there is one: where jobs take turns, it knows for how long.
+    """
     grant = snapshot.grants.get(row)
     if grant is None:
         return ()
@@ -25,7 +40,11 @@ def explain_running(snapshot: Snapshot, row: int) -> tuple[Constraint, ...]:
         constraints.append(
             Constraint(Code.PACKED, grant.share, _speed(snapshot, row), _names(snapshot, beside))
         )
-    return tuple(constraints)
+    size = ranking.size(snapshot, row) if isinstance(ranking, KnowsSizes) else None
+    if size is not None:
+        constraints.append(size)
+    turn = ranking.turn(snapshot, row) if isinstance(ranking, KnowsTurns) else None
+    return (*constraints, turn) if turn is not None and turn.code is Code.TURN else tuple(constraints)
 
 
 def _heirs(snapshot: Snapshot, row: int) -> list[int]:

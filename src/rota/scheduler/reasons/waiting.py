@@ -38,6 +38,15 @@ class KnowsShares(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsTurns(Protocol):
+    """A ranking by which jobs take turns in rounds."""
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """Which part of the time is for `row`, what it has had, who is before it and until when."""
+        ...
+
+
 def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constraint, ...]:
     """All constraints that keep `row` waiting once `decision` is in force, dominant first.
 
@@ -56,6 +65,10 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> tuple[Constrain
         constraints.append(_displaced(snapshot, decision, row))
     constraints += _resources(snapshot, decision, row)
     ranking = decision.ranking or _BY_SUBMISSION
+    turn = ranking.turn(snapshot, row) if isinstance(ranking, KnowsTurns) else None
+    if turn is not None:
+        # Who is before it in its rounds is said there.
+        return tuple(dict.fromkeys((*constraints, turn)))
     ahead = [int(other) for other in ranking.ahead(snapshot, row) if other != row and other not in granted]
     constraints += _behind(snapshot, ranking, row, ahead)
     return tuple(dict.fromkeys(constraints or [_unsaid(snapshot, decision)]))
@@ -244,7 +257,7 @@ def _empty(snapshot: Snapshot) -> Occupancy:
 
 
 def _asked(snapshot: Snapshot, row: int) -> float:
-    """GPUs needed, as a share of one if it asks for less than a whole."""
+    """GPUs needed, parts of them summed up if it asks for less than whole ones."""
     share: float = snapshot.jobs.table.gpu_share.item(row)
     return snapshot.gpus_of[row] * share
 
@@ -300,7 +313,7 @@ def _host(snapshot: Snapshot, after: Occupancy, row: int, said: list[Constraint]
 def _room(snapshot: Snapshot, after: Occupancy, row: int) -> list[Constraint]:
     """Too few free devices of one acceptable type, or too little memory on them."""
     codes = acceptable(snapshot, row)
-    asked, free = _asked(snapshot, row), _most_free(after, codes, row, admitted_nodes(snapshot, row))
+    asked, free = _devices_asked(snapshot, row), _most_free(after, codes, row, admitted_nodes(snapshot, row))
     if asked > free + EPSILON:
         if asked <= _most_free(after, codes, row, np.ones(snapshot.cluster.nodes, dtype=bool)) + EPSILON:
             return [Constraint(Code.NODE_SET, asked, free, snapshot.jobs.table.name_of("node_set", row))]
@@ -315,21 +328,33 @@ def _scattered(snapshot: Snapshot, after: Occupancy, row: int) -> Constraint:
     """Enough is free and allowed, and yet the placement refuses: it lies on too many nodes."""
     codes, kinds = acceptable(snapshot, row), after.cluster.node_type
     most = max((n for node, n in enumerate(after.free.count) if int(kinds[node]) in codes), default=0)
-    return Constraint(Code.FRAGMENTATION, _asked(snapshot, row), most, "node")
+    return Constraint(Code.FRAGMENTATION, _devices_asked(snapshot, row), most, "node")
+
+
+def _devices_asked(snapshot: Snapshot, row: int) -> float:
+    """GPUs needed: each part of a gang of parts is one of its own, and a single part what it is."""
+    gpus: int = snapshot.gpus_of[row]
+    return gpus if gpus > 1 else _asked(snapshot, row)
 
 
 def _most_free(after: Occupancy, codes: list[int], row: int, admitted: Bools) -> float:
-    """Free GPUs of the type that has most of them on `admitted` nodes; for a part, the most one has left."""
-    cluster = after.cluster
-    whole = [0] * len(cluster.type_names)
+    """Free GPUs of the type that has most of them on `admitted` nodes; for a part, the most one has left.
+
+    For a gang of parts those count that have room for one.
+    """
+    cluster, share = after.cluster, after.jobs.gpu_share.item(row)
+    room = [0] * len(cluster.type_names)
     for node, count in enumerate(after.free.count):
-        whole[int(cluster.node_type[node])] += count * bool(admitted[node])
-    most = max((whole[code] for code in codes), default=0)
-    if after.jobs.gpu_share.item(row) == 1.0 or most:
-        return most
+        room[int(cluster.node_type[node])] += count * bool(admitted[node])
     usable = [
         d for d in after.spare if admitted[cluster.device_node[d]] and int(cluster.device_type[d]) in codes
     ]
+    if share < 1.0 and after.jobs.gpus.item(row) > 1:
+        for device in usable:
+            room[int(cluster.device_type[device])] += after.spare[device] >= share - EPSILON
+    most = max((room[code] for code in codes), default=0)
+    if share == 1.0 or most or after.jobs.gpus.item(row) > 1:
+        return most
     return max((after.spare[d] for d in usable), default=0.0)
 
 

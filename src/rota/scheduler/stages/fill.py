@@ -43,11 +43,16 @@ class RunningSet(NamedTuple):
 
 
 def running_set(
-    order: JobOrder, running: list[Item], free: int, gpus_of: Sequence[int], ahead: float | None = None
+    order: JobOrder,
+    running: list[Item],
+    free: int,
+    gpus_of: Sequence[int],
+    ahead: float | None = None,
+    begin: int = 0,
 ) -> RunningSet:
     """The changes that make the running set what a walk from an empty cluster admits.
 
-    `running` holds the running jobs in order of the key; leading ones may be left out if the result is
+    `running[begin:]` are the running jobs in order of the key; leading ones may be left out if the result is
     computed again with more of them when it says `reached`.  `free` is the number of GPUs nobody holds.
     A job that does not fit is skipped, not waited for.  With `ahead`, the keys of running jobs are larger
     by so much than those of waiting ones (moments of finishing against remaining times).
@@ -69,10 +74,10 @@ def running_set(
             continue
         limit = item if ahead is None else (item[0] + ahead, item[1])
         cut, room = end, free
-        while room < gpus and cut and running[cut - 1] > limit:
+        while room < gpus and cut > begin and running[cut - 1] > limit:
             cut -= 1
             room += gpus_of[running[cut][1]]
-        reached = reached or cut == 0
+        reached = reached or cut == begin
         if room >= gpus:
             start.append(item[1])
             order.advance(fronts, passed)

@@ -75,9 +75,10 @@ class Fitter:
         nodes = self._nodes_by_type(row)[type_code]
         if not nodes or not self._within_quota(scratch, row, gpus * share, type_code):
             return None
-        devices = self._devices(scratch, row, gpus, share, nodes & self._hosts(scratch, row, gpus))
-        if devices is None and gpus > 1 and self._asks_of_hosts(row):
-            devices = self._devices_as_fed(scratch, row, gpus, nodes)
+        if share < 1.0 and gpus > 1:
+            devices = self._parts(scratch, row, gpus, share, nodes)
+        else:
+            devices = self._fed_devices(scratch, row, gpus, share, nodes)
         if devices is None:
             return None
         return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
@@ -123,6 +124,59 @@ class Fitter:
             admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
             self._admitted[wanted, code] = [nodes & admitted for nodes in by_type]
         return self._admitted[wanted, code]
+
+    def _fed_devices(
+        self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
+    ) -> tuple[int, ...] | None:
+        """Devices on nodes that have CPU and memory for them."""
+        devices = self._devices(scratch, row, gpus, share, self._hosts(scratch, row, gpus, nodes))
+        if devices is None and gpus > 1 and self._asks_of_hosts(row):
+            devices = self._devices_as_fed(scratch, row, gpus, nodes)
+        return devices
+
+    def _parts(
+        self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
+    ) -> tuple[int, ...] | None:
+        """Devices for a gang with a part of each: nodes by the rule of placement, there the fullest devices.
+
+        Devices with room for the part stand with those that are free while nodes are chosen.
+        """
+        free, open_to = scratch.free, self._with_room(scratch, row, share, nodes)
+        free.put_all(open_to)
+        chosen = self._fed_devices(scratch, row, gpus, 1.0, nodes)
+        devices = None if chosen is None else self._fullest(scratch, row, chosen)
+        free.remove_all(open_to)
+        return devices
+
+    def _with_room(self, scratch: Occupancy, row: int, share: float, nodes: int) -> tuple[int, ...]:
+        """Devices claimed in part that `row` may have `share` of, ascending."""
+        spares, node_of = scratch.spares, scratch.free.node_of
+        need = self.jobs.gpu_memory_gib.item(row)
+        kept = self._kept_from(row) if self.reserved else _NONE
+        devices = [device for _, device in spares[bisect_left(spares, (share - EPSILON, -1)) :]]
+        return tuple(
+            sorted(
+                device
+                for device in devices
+                if nodes >> node_of[device] & 1
+                and device not in kept
+                and self._has_memory(scratch, device, need)
+            )
+        )
+
+    def _fullest(self, scratch: Occupancy, row: int, chosen: tuple[int, ...]) -> tuple[int, ...]:
+        """As many devices of each node as are `chosen` there, the fullest of those that are open."""
+        free, kept = scratch.free, self._kept_from(row) if self.reserved else _NONE
+        counts: dict[int, int] = {}
+        for device in chosen:
+            counts[free.node_of[device]] = counts.get(free.node_of[device], 0) + 1
+        devices: list[int] = []
+        for node, count in counts.items():
+            candidates = range(free.first[node], free.first[node + 1])
+            is_open = [device for device in candidates if free.is_free(device) and device not in kept]
+            is_open.sort(key=lambda device: (-scratch.claimed[device], device))
+            devices += is_open[:count]
+        return tuple(sorted(devices))
 
     def _devices(
         self, scratch: Occupancy, row: int, gpus: int, share: float, nodes: int
@@ -195,19 +249,35 @@ class Fitter:
             or (jobs.memory_gib.item(row) and cluster.node_memory_gib.any())
         )
 
-    def _hosts(self, scratch: Occupancy, row: int, gpus: int) -> int:
-        """Nodes with CPU and memory enough for the GPUs of the job that they may be given."""
+    def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
+        """Of `nodes`, those with CPU and memory enough for the GPUs of the job that they may be given."""
         if not self._asks_of_hosts(row):
-            return -1
-        count, asked = scratch.free.count, max(self.jobs.gpus.item(row), 1)
-        parts = [min(max(gpus, 1), max(free, 1)) / asked for free in count]
-        return mask_of([n for n, part in enumerate(parts) if host_room(scratch, n, part, row)])
+            return nodes
+        count, cluster = scratch.free.count, self.cluster
+        most, asked = max(gpus, 1), max(self.jobs.gpus.item(row), 1)
+        cpus, memory_gib = self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
+        feeds = []
+        for node in nodes_in(nodes) if nodes >= 0 else range(cluster.nodes):
+            part = min(most, max(count[node], 1))
+            if has_room(scratch, node, part * cpus, part * memory_gib):
+                feeds.append(node)
+        return mask_of(feeds)
 
     def _cpu_node(self, scratch: Occupancy, row: int) -> int:
         """The first node with CPU and memory enough for a job without GPUs that it may use."""
         admitted = self._node_sets.admitted(self.jobs.name_of("node_set", row))
         nodes = (n for n in range(self.cluster.nodes) if n not in scratch.down_nodes and admitted >> n & 1)
         return next((n for n in nodes if host_room(scratch, n, 1.0, row)), -1)
+
+
+class FitterWithin(Fitter):
+    """The same on some nodes only, which may change from job to job."""
+
+    within: int = -1
+    """Mask of the nodes."""
+
+    def _nodes_by_type(self, row: int) -> list[int]:
+        return [nodes & self.within for nodes in super()._nodes_by_type(row)]
 
 
 def _fed(scratch: Occupancy, node: int, row: int) -> int:

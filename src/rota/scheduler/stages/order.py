@@ -88,6 +88,8 @@ class JobOrder:
         self._jobs: JobTable | None = None
         self._cursor = Cursor()
         self._items: dict[int, tuple[SortedItems, Item]] = {}
+        self._fronts: list[Front] | None = None
+        """What `fronts` answers, as long as the first job of no size is another."""
 
     def sync(self, snapshot: Snapshot) -> None:
         """Bring the lists up to date with `snapshot`."""
@@ -107,12 +109,17 @@ class JobOrder:
         )
         self.by_size.clear()
         self._items.clear()
+        self._fronts = None
         self.running = SortedItems()
         for row in snapshot.waiting.tolist():
             self._place(snapshot, row)
         if self.tracks_running:
             for row in snapshot.running.tolist():
                 self._place(snapshot, row)
+
+    def kind_of(self, row: int) -> int:
+        """The list in which `row` stands while it waits."""
+        return self._size_of[row]
 
     def move(self, snapshot: Snapshot, row: int) -> None:
         """The key of `row` has changed."""
@@ -135,7 +142,10 @@ class JobOrder:
         """Put `row` where its phase says, out of where it was."""
         known = self._items.pop(row, None)
         if known is not None:
-            known[0].remove(known[1])
+            queue, item = known
+            if queue.items[queue.head][1] == row:
+                self._fronts = None
+            queue.remove(item)
         phase = snapshot.by_row.phase.item(row)
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
@@ -146,6 +156,8 @@ class JobOrder:
         else:
             return
         items.add(item)
+        if items.items[items.head][1] == row:
+            self._fronts = None
         self._items[row] = (items, item)
 
     def _of_size(self, size: int) -> SortedItems:
@@ -157,10 +169,13 @@ class JobOrder:
 
     def fronts(self) -> list[Front]:
         """The first job of each size with that size, as a heap: its head is first of all."""
-        heads = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
-        if len(heads) > 1:
-            heapify(heads)
-        return heads
+        heads = self._fronts
+        if heads is None:
+            heads = [(q.items[q.head], gpus) for gpus, q in self.by_size.items() if q.head < len(q.items)]
+            if len(heads) > 1:
+                heapify(heads)
+            self._fronts = heads
+        return heads.copy()
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
         """The head of `fronts` is dealt with; the next job of its size takes its place.

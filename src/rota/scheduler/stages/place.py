@@ -6,7 +6,7 @@ snapshot gives the same devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -92,6 +92,18 @@ def spread(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
     return tuple(sorted(taken))
 
 
+def lowest(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """The lowest free devices, however they lie."""
+    taken: tuple[int, ...] = ()
+    for node in range(len(free.count)) if within < 0 else nodes_in(within):
+        if len(taken) < gpus and free.count[node]:
+            taken += free.take(node, min(gpus - len(taken), free.count[node]))
+    if len(taken) < gpus:
+        free.put_all(taken)
+        return None
+    return taken
+
+
 def fill_fragments(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
     """From the fullest nodes first, so that whole nodes stay free; as scattered as that makes it."""
     node = free.best_fit(gpus, within)
@@ -105,6 +117,43 @@ def fill_fragments(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] |
             return None
         taken += free.take(node, min(gpus - len(taken), free.count[node]))
     return tuple(sorted(taken))
+
+
+def emptiest(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """All that is free on the emptiest node, then on the next, until there are enough."""
+    taken: tuple[int, ...] = ()
+    while len(taken) < gpus:
+        node = free.emptiest(within)
+        if node < 0:
+            free.put_all(taken)
+            return None
+        taken += free.take(node, min(gpus - len(taken), free.count[node]))
+    return tuple(sorted(taken))
+
+
+def even(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+    """On the fewest of the emptiest nodes that hold it in equal parts (but for one GPU); else anywhere.
+
+    On servers alike a job whose parts exchange gradients is fastest so (Optimus, EuroSys 2018, section 4.2).
+    """
+    nodes: list[int] = []
+    for node in _emptiest_first(free, within):
+        nodes.append(node)
+        if len(nodes) > gpus:
+            break
+        part, rest = divmod(gpus, len(nodes))
+        if free.count[node] >= part and (not rest or free.count[nodes[rest - 1]] > part):
+            taken: tuple[int, ...] = ()
+            for place, one in enumerate(nodes):
+                taken += free.take(one, part + (place < rest))
+            return tuple(sorted(taken))
+    return emptiest(free, gpus, within)
+
+
+def _emptiest_first(free: Free, within: int) -> Iterator[int]:
+    """Nodes with free devices, the most first, then the lowest id."""
+    for bucket in reversed(free.buckets[1:]):
+        yield from nodes_in(bucket & within)
 
 
 def _fewest_nodes(free: Free, gpus: int, within: int) -> tuple[int, ...] | None:
@@ -129,6 +178,7 @@ class Placement(StrEnum):
     ONE_NODE = "one_node"
     PACKED = "packed"
     SPREAD = "spread"
+    EMPTIEST = "emptiest"
     FRAGMENTS = "fragments"
     LEAST_FRAGMENTATION = "least_fragmentation"
 
@@ -138,11 +188,18 @@ PLACEMENTS: dict[Placement, Place] = {
     Placement.ONE_NODE: one_node,
     Placement.PACKED: packed,
     Placement.SPREAD: spread,
+    Placement.EMPTIEST: emptiest,
     Placement.FRAGMENTS: fill_fragments,
     Placement.LEAST_FRAGMENTATION: LeastFragmentation(PHILLY_SIZES, _fewest_nodes),
 }
 
 COUNT_ONLY = frozenset(
-    {Placement.CONSOLIDATE, Placement.SPREAD, Placement.FRAGMENTS, Placement.LEAST_FRAGMENTATION}
+    {
+        Placement.CONSOLIDATE,
+        Placement.SPREAD,
+        Placement.EMPTIEST,
+        Placement.FRAGMENTS,
+        Placement.LEAST_FRAGMENTATION,
+    }
 )
 """Rules that succeed whenever enough devices are free, wherever they are."""

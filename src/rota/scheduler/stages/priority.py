@@ -20,7 +20,7 @@ from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
-from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.fit import Fitter, Room
 from rota.scheduler.stages.order import Item, JobOrder, plain
 from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
 from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
@@ -76,9 +76,12 @@ class ByPriority:
         self.order_by_kind = JobOrder(key, tracks_running=tracks, running_key=finish, by_kind=True)
         self._judged: JobTable | None = None  # the table that `_is_alike` is of
         self._is_alike: list[bool] = []
-        self._ever: dict[int, bool] = {}  # what `_blocks` was told of the jobs and the cluster below
+        self._ever: dict[tuple[int, int], bool] = {}  # what `_blocks` was told, on the cluster below
         self._asked_of: JobTable | None = None
         self._asked_on: Cluster | None = None
+        self._rooms: dict[int, Room] = {}  # room wanted by kind of request, on the cluster below
+        self._rooms_in: JobTable | None = None
+        self._rooms_on: Cluster | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -153,9 +156,8 @@ class ByPriority:
         """Rows to start and to preempt; of drifting keys only as many are sorted as may be needed."""
         gpus_of = snapshot.gpus_of
         if self._is_tracked(snapshot):
-            return running_set(self.order, self.order.running.left(), free, gpus_of, self._ahead(snapshot))[
-                :2
-            ]
+            items, ahead = self.order.running, self._ahead(snapshot)
+            return running_set(self.order, items.items, free, gpus_of, ahead, items.head)[:2]
         rows = snapshot.running_unsorted
         keys = self.key(snapshot, rows)
         rebuilt = running_set(self.order, last_items(keys, rows, 48), free, gpus_of)
@@ -191,33 +193,44 @@ class ByPriority:
 
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         fit = self.fitter(snapshot)
-        scratch = fit.scratch(snapshot)
+        if not self.preemptive and snapshot.waiting_count == 1:  # no order is needed
+            grant = fit(snapshot.occupancy, snapshot.waiting.item(0))
+            return [] if grant is None else [grant], []
         key = self.key
         if not self.preemptive and not snapshot.reservations:
             self.order_by_kind.sync(snapshot)
             blocks = partial(self._blocks, fit) if self.strict else None
-            return admit_in_order(self.order_by_kind, scratch, fit, blocks), []
+            rooms = self._rooms_of(fit)
+            return admit_in_order(self.order_by_kind, snapshot, fit, blocks, rooms), []
         if not self.preemptive:
             order = sorted(snapshot.waiting.tolist(), key=lambda row: (key(snapshot, row), row))
-            return admit_placed(order, scratch, fit, fit.ever if self.strict else None), []
+            return admit_placed(order, fit.scratch(snapshot), fit, fit.ever if self.strict else None), []
         by_kind = self.order_by_kind
         by_kind.sync(snapshot)
-        alike = self._alike(snapshot, fit)
+        alike, rooms = self._alike(snapshot, fit), self._rooms_of(fit)
         if self._is_tracked(snapshot):
-            running, ahead = by_kind.running.left(), self._ahead(snapshot)
-            return running_set_placed(by_kind, running, snapshot.grants, scratch, fit, alike, ahead)
+            items, ahead = by_kind.running, self._ahead(snapshot)
+            return running_set_placed(by_kind, items.items, snapshot, fit, alike, ahead, items.head, rooms)
         rows = snapshot.running_unsorted
         running = last_items(key(snapshot, rows), rows, len(rows))
-        return running_set_placed(by_kind, running, snapshot.grants, scratch, fit, alike)
+        return running_set_placed(by_kind, running, snapshot, fit, alike, rooms=rooms)
+
+    def _rooms_of(self, fit: Fitter) -> dict[int, Room]:
+        """What `fit.room_wanted` said of each kind of request."""
+        if fit.jobs is not self._rooms_in or fit.cluster is not self._rooms_on:
+            self._rooms_in, self._rooms_on = fit.jobs, fit.cluster
+            self._rooms = {}
+        return self._rooms
 
     def _blocks(self, fit: Fitter, row: int) -> bool:
         """`fit.ever`, which the same first job is asked at every event as long as it waits."""
         if fit.jobs is not self._asked_of or fit.cluster is not self._asked_on:
             self._asked_of, self._asked_on = fit.jobs, fit.cluster
             self._ever = {}
-        ever = self._ever.get(row)
+        like = (row, -1) if type(fit) is not Fitter else (-1, self.order_by_kind.kind_of(row))
+        ever = self._ever.get(like)
         if ever is None:
-            ever = self._ever[row] = fit.ever(row)
+            ever = self._ever[like] = fit.ever(row)
         return ever
 
     def _alike(self, snapshot: Snapshot, fit: Fitter) -> list[bool]:

@@ -13,9 +13,11 @@ def remaining_s(snapshot: Snapshot, rows: Any) -> Any:
 
     Below 0 for a job that has outrun its estimate.
     """
-    return snapshot.know(Knowledge.DURATION)[rows] - snapshot.jobs.work_s(rows)
+    known = snapshot.know(Knowledge.DURATION)
+    duration_s = known.item(rows) if isinstance(rows, int) else known[rows]
+    return duration_s - snapshot.jobs.work_s(rows)
 
 
 def full_speed_finish_s(snapshot: Snapshot, row: int) -> float:
     """Moment at which a job that works at full speed will be done."""
-    return snapshot.jobs.finish_s(row, snapshot.know(Knowledge.DURATION)[row])
+    return snapshot.jobs.finish_s(row, snapshot.know(Knowledge.DURATION).item(row))

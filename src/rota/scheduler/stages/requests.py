@@ -8,7 +8,8 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.jobs import JobTable
 
-_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib", "node_set")
+REQUEST_COLUMNS = ("gpus", "gpu_share", "gpu_memory_gib", "gpu_types", "cpus", "memory_gib", "node_set")
+"""What decides where a job fits, its tenant's quota aside."""
 
 
 def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
@@ -16,7 +17,7 @@ def request_kinds(jobs: JobTable, cluster: Cluster) -> Ints:
 
     Reservations aside, and as long as a placement goes by what is asked for alone.
     """
-    columns = [getattr(jobs, name) for name in _COLUMNS]
+    columns = [getattr(jobs, name) for name in REQUEST_COLUMNS]
     if cluster.tenants:
         columns.append(jobs.tenant)  # its quota
     kinds = np.zeros(len(jobs), dtype=np.int64)

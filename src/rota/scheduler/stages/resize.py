@@ -1,33 +1,37 @@
 """Size and place: as many GPUs as a policy says, keeping what jobs hold where that is no worse.
 
-For systems that decide numbers of GPUs and not which: AFS; Optimus, ElasticFlow and Elan are to come.
+For systems that decide numbers of GPUs and not which, such as AFS and Elan.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import takewhile
+from typing import Any
 
 from rota.model.grants import Grant
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import JobTable
+from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import Place, consolidate
 from rota.scheduler.stages.trial import admit_placed
 from rota.table.free import Free, mask_of
-from rota.table.occupancy import Occupancy
 
 
-def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> tuple[int, ...]:
+def feasible_counts(jobs: JobTable, row: int, most: int | None = None) -> Sequence[int]:
     """Numbers of GPUs that `row` can use, ascending; at most `most`, but always its least."""
     least, largest = jobs.gpus_min.item(row), jobs.gpus_max.item(row)
     if most is not None:
         largest = max(least, min(largest, most))
-    counts: Iterable[int] = range(least, largest + 1, jobs.gpus_step.item(row))
+    counts = range(least, largest + 1, jobs.gpus_step.item(row))
     if jobs.counts[row] == AllowedCounts.POWERS_OF_TWO and least < largest:
-        counts = (count for count in counts if count & (count - 1) == 0)
-    return tuple(counts) or (least,)
+        powers = (1 << power for power in range(largest.bit_length()))
+        return [count for count in powers if count in counts] or [least]
+    return counts
 
 
 def keeping(own: tuple[int, ...]) -> Place:
@@ -71,45 +75,144 @@ def _more(free: Free, own: tuple[int, ...], gpus: int, within: int) -> tuple[int
     return tuple(sorted(own + extra)) if extra is not None else None
 
 
-def carry_out(snapshot: Snapshot, shares: dict[int, int]) -> tuple[list[Grant], list[int]]:
-    """Grants and preemptions that give each row of `shares` so many GPUs.
+def carry_out(
+    snapshot: Snapshot, shares: Mapping[int, int], *, in_order: bool = False
+) -> tuple[list[Grant], list[int]]:
+    """Grants and preemptions that give each row of `shares` so many GPUs, or as many as find a place.
 
-    Who shrinks or stops makes room first, then running jobs grow, then waiting ones start, largest first.
+    Who shrinks or stops makes room first, then running jobs grow, then waiting ones start, largest first or
+    `in_order` of submission.
+    Whoever made room for nobody keeps what it has: a resize that serves nobody only costs.
     """
-    held = {row: grant for row, grant in snapshot.grants.items() if row in shares}
-    fit = Fitter(snapshot, consolidate)
-    scratch = fit.scratch(snapshot)
-    preempt = sorted(row for row in held if not shares[row])
-    for row in preempt:
-        scratch.release(held[row])
-    changed = [row for row in held if shares[row] not in (0, len(held[row].devices))]
-    changed.sort(key=lambda row: (shares[row] - len(held[row].devices), row))
-    grants = [_resized(snapshot, scratch, held[row], shares[row]) for row in changed]
-    starts = [row for row, share in shares.items() if share and row not in held]
-    for row in sorted(starts, key=lambda row: (-shares[row], row)):
-        grant = _started(snapshot, fit, scratch, row, shares[row])
-        if grant is not None:
-            scratch.hold(grant)
-            grants.append(grant)
-    waiting = snapshot.waiting
-    idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
-    return [*grants, *admit_placed(idle, scratch, fit)], preempt
+    return _CarryingOut(snapshot, shares).grants(in_order)
 
 
-def _resized(snapshot: Snapshot, scratch: Occupancy, old: Grant, gpus: int) -> Grant:
-    """The job of `old` on so many GPUs of its type, entered in `scratch`; as it is if they do not fit."""
-    kind = int(snapshot.cluster.device_type[old.devices[0]])
-    scratch.release(old)
-    grant = Fitter(snapshot, keeping(old.devices)).on_type(scratch, old.job, kind, gpus) or old
-    scratch.hold(grant)
-    return grant
+def settle(
+    snapshot: Snapshot,
+    memory: Memory,
+    shares_of: Callable[[Set[int]], Mapping[int, int]],
+    *,
+    in_order: bool = False,
+) -> tuple[Mapping[int, int], list[Grant], list[int]]:
+    """Shares, and the grants and preemptions that carry them out.
+
+    They are worked out anew without those rows that wait and find no place, as often as that may let others
+    have what they were meant to have.
+
+    Memory    `no_place`  the moment, and who found no place at it
+    """
+    known: list[Any] = memory.get("no_place", [-math.inf, []])
+    # Asked again at the same moment it says the same: who has started since stands elsewhere now.
+    left_out = {row for row in known[1] if known[0] == snapshot.now and row not in snapshot.grants}
+    for _ in range(_TRIES):
+        shares = shares_of(left_out)
+        grants, preempt = carry_out(snapshot, shares, in_order=in_order)
+        placed = {grant.job for grant in grants}
+        misfits = {row for row, n in shares.items() if n and row not in placed and row not in snapshot.grants}
+        if not misfits:
+            break
+        left_out |= misfits
+    memory["no_place"] = [snapshot.now, sorted(left_out)]
+    return shares, grants, preempt
 
 
-def _started(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, row: int, share: int) -> Grant | None:
-    """A grant of `share` GPUs on the first type where they fit, or of the next smaller feasible number."""
-    for gpus in reversed(feasible_counts(snapshot.jobs.table, row, share)):
-        for kind in range(len(snapshot.cluster.type_names)):
-            grant = fit.on_type(scratch, row, kind, gpus)
+_TRIES = 10
+"""At most; each leaves out further jobs, so that there is an end, but a large cluster cannot wait for it."""
+
+
+class _CarryingOut:
+    """Shares on their way to devices, on one scratch."""
+
+    def __init__(self, snapshot: Snapshot, shares: Mapping[int, int]) -> None:
+        self.snapshot = snapshot
+        self.shares = shares
+        self.fit = FeedingFitter(snapshot, consolidate)
+        self.scratch = self.fit.scratch(snapshot)
+        self._type_of = snapshot.cluster.device_type
+        self._free: Counter[int] = Counter()
+        """Free devices of each type."""
+        for node, count in enumerate(self.scratch.free.count):
+            if count:
+                self._free[self._type_of.item(self.scratch.free.first[node])] += count
+
+    def grants(self, in_order: bool) -> tuple[list[Grant], list[int]]:
+        snapshot, shares = self.snapshot, self.shares
+        held = {row: grant for row, grant in snapshot.grants.items() if row in shares}
+        stopped = [row for row in sorted(held) if not shares[row]]
+        for row in stopped:
+            self._release(held[row])
+        changed = [row for row in held if shares[row] not in (0, len(held[row].devices))]
+        changed.sort(key=lambda row: (shares[row] - len(held[row].devices), row))
+        resized = {row: self._resized(held[row], shares[row]) for row in changed}
+        starts = [row for row, share in shares.items() if share and row not in held]
+        started: list[Grant] = []
+        for row in sorted(starts, key=lambda row: (0 if in_order else -shares[row], row)):
+            grant = self._started(row, shares[row])
             if grant is not None:
-                return grant
-    return None
+                self._hold(grant)
+                started.append(grant)
+        resized = {row: grant for row, grant in resized.items() if not self._takes_back(held[row], grant)}
+        stopped = [row for row in stopped if not self._takes_back(held[row])]
+        waiting = snapshot.waiting
+        idle = waiting[snapshot.jobs.gpus[waiting] == 0].tolist()
+        return [*resized.values(), *started, *admit_placed(idle, self.scratch, self.fit)], stopped
+
+    def _hold(self, grant: Grant) -> None:
+        free = self.scratch.free.total
+        self.scratch.hold(grant)
+        self._changed(grant, self.scratch.free.total - free)
+
+    def _release(self, grant: Grant) -> None:
+        free = self.scratch.free.total
+        self.scratch.release(grant)
+        self._changed(grant, self.scratch.free.total - free)
+
+    def _changed(self, grant: Grant, freed: int) -> None:
+        self.fit.touch(grant)
+        if abs(freed) == len(grant.devices):
+            self._free.update({kind: n if freed > 0 else -n for kind, n in self._types(grant).items()})
+        else:  # parts of devices: those that are shared stay as they were
+            self._free[self._type_of.item(grant.devices[0])] += freed
+
+    def _types(self, grant: Grant) -> Counter[int]:
+        return Counter(self._type_of[list(grant.devices)].tolist())
+
+    def _takes_back(self, old: Grant, new: Grant | None = None) -> bool:
+        """True if what `old` gave up is still free, and its job has it again."""
+        if new is not None and not set(new.devices) < set(old.devices):
+            return False
+        if new is not None:
+            self._release(new)
+        is_free = all(self.scratch.free.is_free(device) for device in old.devices)
+        if is_free and self.fit.admits(self.scratch, old):
+            self._hold(old)
+            return True
+        if new is not None:
+            self._hold(new)
+        return False
+
+    def _resized(self, old: Grant, gpus: int) -> Grant:
+        """The job of `old` on so many GPUs of its type, or as many more as fit; as it is if none do."""
+        kind = self._type_of.item(old.devices[0])
+        self._release(old)
+        self.fit.place = keeping(old.devices)
+        least = min(gpus, len(old.devices) + 1)
+        counts = reversed(feasible_counts(self.snapshot.jobs.table, old.job, gpus))
+        tries = (self._on(old.job, kind, count) for count in takewhile(lambda count: count >= least, counts))
+        grant = next((grant for grant in tries if grant is not None), old)
+        self.fit.place = consolidate
+        self._hold(grant)
+        return grant
+
+    def _started(self, row: int, share: int) -> Grant | None:
+        """A grant of `share` GPUs on the first type where they fit, or of the next smaller number."""
+        kinds = range(len(self.snapshot.cluster.type_names))
+        counts = reversed(feasible_counts(self.snapshot.jobs.table, row, share))
+        tries = (self._on(row, kind, count) for count in counts for kind in kinds)
+        return next((grant for grant in tries if grant is not None), None)
+
+    def _on(self, row: int, kind: int, gpus: int) -> Grant | None:
+        """A grant of so many GPUs of one type, if they fit."""
+        if gpus > self._free[kind] and self.snapshot.jobs.table.gpu_share.item(row) == 1.0:
+            return None
+        return self.fit.on_type(self.scratch, row, kind, gpus)

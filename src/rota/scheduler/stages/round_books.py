@@ -10,9 +10,7 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.decision import Memory
-
-ALONE = -1
-"""In the place of the second member of an entry that has none."""
+from rota.solvers.division import ALONE
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,6 @@ class Shares:
     entry by itself, whatever else it is part of."""
     fractions: Floats
     """[entry, type]"""
-
-
-def alone(jobs: int) -> Ints:
-    """The entries of so many jobs that share with nobody."""
-    return np.column_stack((np.arange(jobs), np.full(jobs, ALONE)))
 
 
 def _no_rows() -> Ints:
@@ -59,6 +52,8 @@ class Books:
     """... and what they had run, or worked, when it began,"""
     began_s: float = 0.0
     """at this moment."""
+    rates: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """Work per second of the live jobs on each type, by which fractions were computed."""
     is_stale: bool = True
     reset_s: float = 0.0
     """Moment of the last recomputation."""
@@ -70,23 +65,34 @@ class Books:
 
     @classmethod
     def of(cls, memory: Memory, types: int) -> Books:
-        if memory:
+        if memory and len(memory["total_s"]) == types:  # a node of another type may have joined
             return cls(**memory)
         none = np.zeros((0, types))
         rows = _no_rows()
-        return cls(rows, rows, rows, none, none, none, np.zeros(0, dtype=bool), np.zeros(types))
+        books = cls(rows, rows, rows, none, none, none, np.zeros(0, dtype=bool), np.zeros(types))
+        if memory:
+            books.round = memory["round"]
+        return books
 
     def follow(self, rows: Ints, credit_s: float) -> None:
         """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received."""
-        if np.array_equal(rows, self.rows):
+        if rows is self.rows or np.array_equal(rows, self.rows):
             return
         stays = np.isin(self.later, rows) & (np.isin(self.earlier, rows) | (self.earlier == ALONE))
         new = np.setdiff1d(rows, self.rows, assume_unique=True)
         later = np.concatenate((self.later[stays], new))
         earlier = np.concatenate((self.earlier[stays], np.full(len(new), ALONE)))
         self._enter(later, earlier, credit_s)
-        self.rows = rows.copy()
+        self.rows = rows
         self.is_stale = True
+
+    def learn(self, rates: Floats) -> None:
+        """The live jobs work at `rates` now: if that is news, fractions are to be computed anew."""
+        if rates is self.rates:
+            return
+        if not self.is_stale and not np.array_equal(rates, self.rates):
+            self.is_stale = True
+        self.rates = rates
 
     def _enter(self, later: Ints, earlier: Ints, credit_s: float) -> None:
         """The entries are these now; those known before keep what they have, others get `credit_s`."""
@@ -110,18 +116,30 @@ class Books:
         """`time_s` was received by those that ran, whether they still live or not."""
         np.add.at(self.total_s, self.ran_type, time_s)
         known, place = _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
-        np.add.at(self.received_s, (place[known], self.ran_type[known]), time_s[known])
+        self.received_s[place[known], self.ran_type[known]] += time_s[known]  # each ran once
 
-    def reset(self, shares: Shares, now: float, credit_s: float) -> None:
-        """New fractions: settle what the old ones were owed and count from here."""
+    def reset(self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False) -> None:
+        """New fractions: settle what the old ones were owed and count from here; `keeps` goes on counting."""
+        if keeps:
+            self._go_on(shares, now, credit_s)
+            return
         owed = self.fraction * (now - self.reset_s) - (self.received_s - credit_s)
         self.deficit_s = self.deficit_s + np.where(self.is_new[:, None], 0.0, owed)
+        self._take(shares, now, credit_s)
+        self.received_s = np.full_like(self.received_s, credit_s)
+        self.total_s = self.received_s.sum(axis=0)
+
+    def _go_on(self, shares: Shares, now: float, credit_s: float) -> None:
+        """New fractions, and nothing is forgotten; who is new brings his credit."""
+        self.total_s = self.total_s + credit_s * int(self.is_new.sum())
+        self._take(shares, now, credit_s)
+
+    def _take(self, shares: Shares, now: float, credit_s: float) -> None:
+        """The entries and fractions of `shares` hold from now on."""
         members = np.where(shares.members == ALONE, ALONE, self.rows[shares.members])
         later, earlier = members.max(axis=1), members.min(axis=1)
         order = np.lexsort((earlier, later))
         self._enter(later, earlier, credit_s)
-        self.received_s = np.full_like(self.received_s, credit_s)
-        self.total_s = self.received_s.sum(axis=0)
         self.fraction = shares.fractions[order]
         self.is_new = np.zeros(len(self.later), dtype=bool)
         self.is_stale = False
@@ -130,6 +148,9 @@ class Books:
 
     def priority(self) -> Floats:
         """Fraction asked over fraction received, [entry, type]."""
+        if self.total_s.all() and self.received_s.all():  # as long as rounds have a length
+            asked: Floats = self.fraction / (self.received_s / self.total_s)
+            return asked
         received = np.divide(
             self.received_s, self.total_s, out=np.zeros_like(self.received_s), where=self.total_s > 0
         )

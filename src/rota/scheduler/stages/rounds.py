@@ -11,66 +11,24 @@ fraction, or short of it, is carried on as its deficit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
-from rota.model.grants import Grant, Role
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
-from rota.scheduler.stages.round_books import ALONE, Books, Shares, alone
-from rota.scheduler.stages.trial import admit_placed
-from rota.table.occupancy import EPSILON, Occupancy
+from rota.scheduler.stages.place import consolidate, lowest
+from rota.scheduler.stages.round_books import Books, Shares
+from rota.scheduler.stages.round_demand import LiveJobs, PairRates, RoundDemand
+from rota.scheduler.stages.round_places import Pick, place_picks
+from rota.scheduler.stages.round_turns import RoundTurns
+from rota.solvers.division import ALONE, alone
+from rota.table.occupancy import EPSILON
 
 ROUND = Event.ROUND
-
-
-@dataclass(frozen=True)
-class RoundDemand:
-    """What is to be divided, and among whom."""
-
-    rows: Ints
-    """Live jobs in order of submission."""
-    gpus: Floats
-    """GPUs of each job while it runs."""
-    rates: Floats
-    """Work per second of each job on each type, 0 where it cannot run."""
-    capacity: Floats
-    """Healthy GPUs of each type."""
-    pairs: PairRates | None = None
-    """What they do beside each other; None if nobody shares."""
-
-
-@dataclass(frozen=True)
-class PairRates:
-    """Rates of jobs that share the same GPUs, by class of job."""
-
-    classes: Ints
-    """Class of each row of the job table."""
-    rates: Floats
-    """Work per second of one class beside another on each type, [class, class beside it, type]; NaN where
-    nobody measured."""
-
-    @classmethod
-    def of(cls, known: Table) -> PairRates:
-        return cls(known.by_row["class"], known.shared["rates"])
-
-    def both(self, ones: Ints, others: Ints) -> Floats:
-        """Work per second of both of a pair of classes, [pair, 2, type]; 0 where not both were measured."""
-        rates = np.stack((self.rates[ones, others], self.rates[others, ones]), axis=1)
-        known: Floats = np.where(np.isnan(rates).any(axis=1, keepdims=True), 0.0, rates)
-        return known
-
-    def of_rows(self, ones: Ints, others: Ints) -> Floats:
-        """Work per second of `ones` beside `others`, [row, type]; 0 where nobody measured."""
-        rates: Floats = np.nan_to_num(self.rates[self.classes[ones], self.classes[others]], nan=0.0)
-        return rates
 
 
 Fractions = Callable[[Snapshot, RoundDemand, Memory], Floats | Shares]
@@ -91,10 +49,18 @@ class Turns:
     """Keep GPUs idle for jobs without fractions yet, as the authors' simulator does, not letting them run."""
     by_work: bool = False
     """Count the time a job worked (its work over its rate), not the time it held GPUs."""
+    learn: bool = True
+    """Compute fractions anew when rates have changed, not only when jobs come or go."""
     fill: bool = True
     """Let entries whose fraction is 0 run on what is idle."""
     pairs: bool = False
     """Two jobs may share the same GPUs; the policy is told what they do beside each other."""
+    one_queue: bool = False
+    """Serve all types together, by priority, not one after the other."""
+    keeps_books: bool = False
+    """New fractions do not start the books anew: what was received counts from the beginning."""
+    lowest: bool = False
+    """Who comes to other GPUs gets the first that are free, however they lie."""
 
 
 class Rounds:
@@ -104,22 +70,31 @@ class Rounds:
         self.fractions = fractions
         self.turns = turns
         self._shuffler: tuple[int, int, random.Random] | None = None
+        self._live = LiveJobs()
+        self._demand: RoundDemand | None = None
+        self._queue: _Queue | None = None
+        self._ran: list[Pick] = []
+        """Who ran in the last round, as `books.ran` has it."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         books = Books.of(memory, len(snapshot.cluster.type_names))
-        rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
-        rows = rows[snapshot.jobs.gpus[rows] > 0]
-        demand = _demand(snapshot, rows, self.turns.pairs)
+        rows = self._live.rows(snapshot)
+        demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
         books.follow(rows, self.turns.round_s / 2)
+        if self.turns.learn:
+            books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
-            books.reset(self._shares(snapshot, books, demand), snapshot.now, self.turns.round_s / 2)
+            shares = self._shares(snapshot, books, demand)
+            books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
         picks = self._walk(snapshot, books, demand)
         books.round += 1
-        decision = _place(snapshot, picks)
+        place = lowest if self.turns.lowest else consolidate
+        decision = place_picks(snapshot, picks, admits_idle=self._live.has_idle, place=place)
         self._mark(snapshot, books, picks, decision)
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
+        decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
         return decision
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
@@ -142,40 +117,56 @@ class Rounds:
     def _count(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> None:
         """Credit what was received since the last call."""
         if len(books.ran):
-            books.credit(self._received_s(snapshot, books, demand))
+            received = self._received_s(snapshot, books, demand)
+            books.credit(received)
+            if self.turns.by_work and not received.all():
+                books.is_stale = True  # a round in which a job does nothing has failed, and is news
 
     def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Floats:
         """Seconds received in the last round by those who ran in it; of two the longer time."""
-        spent = self._clock(snapshot, books.ran) - books.ran_mark
+        alone = bool((books.ran[:, 1] == ALONE).all())
+        ran, mark = (books.ran[:, 0], books.ran_mark[:, 0]) if alone else (books.ran, books.ran_mark)
+        if self.turns.by_work:
+            worked: Floats = snapshot.jobs.worked_s(ran.ravel()).reshape(ran.shape)
+            worked[ran == ALONE] = 0.0
+            if not np.isnan(worked).any():
+                return worked if alone else worked.max(axis=1)
+        spent = self._clock(snapshot, ran) - mark
         if not self.turns.by_work:
-            held_s: Floats = spent.max(axis=1)
-            return held_s
+            return spent if alone else spent.max(axis=1)
+        if alone:
+            spent /= snapshot.know(Knowledge.THROUGHPUT)[ran, books.ran_type]
+            # By way of the moment of the stop: the authors' ties are broken by the rounding of this sum.
+            stopped_s: Floats = books.began_s + spent
+            return stopped_s - books.began_s
         rates = np.ones_like(spent)
         rates[:, 0] = snapshot.know(Knowledge.THROUGHPUT)[books.ran[:, 0], books.ran_type]
         both = np.flatnonzero(books.ran[:, 1] != ALONE)
-        if len(both) and demand.pairs is not None:
+        if demand.pairs is not None:
             one, other, kind = books.ran[both, 0], books.ran[both, 1], books.ran_type[both]
             at = np.arange(len(both))
             rates[both, 0] = demand.pairs.of_rows(one, other)[at, kind]
             rates[both, 1] = demand.pairs.of_rows(other, one)[at, kind]
-        # By way of the moment of the stop: the authors' ties are broken by the rounding of this sum.
         took: Floats = books.began_s + (spent / rates).max(axis=1) - books.began_s
         return took
 
     def _clock(self, snapshot: Snapshot, rows: Ints) -> Floats:
         """Seconds run, or work done, so far; 0 for `ALONE`."""
         read = snapshot.jobs.work_done if self.turns.by_work else snapshot.jobs.ran_s
-        so_far: Floats = read(rows.ravel())
-        so_far = so_far.reshape(rows.shape)
+        so_far: Floats = read(rows.ravel()).reshape(rows.shape)
         so_far[rows == ALONE] = 0.0
         return so_far
 
     def _mark(self, snapshot: Snapshot, books: Books, picks: list[Pick], decision: Decision) -> None:
         """Remember who runs in this round, and how far each is."""
-        held = (snapshot.grants.keys() - set(decision.preempt)) | {grant.job for grant in decision.grants}
+        held: Collection[int] = snapshot.grants
+        if decision.preempt or decision.grants:
+            held = (snapshot.grants.keys() - set(decision.preempt)) | {grant.job for grant in decision.grants}
         ran = sorted(pick for pick in picks if pick.later in held)
-        books.ran = np.array([(pick.later, pick.earlier) for pick in ran], dtype=np.int64).reshape(-1, 2)
-        books.ran_type = np.array([pick.kind for pick in ran], dtype=np.int64)
+        if ran != self._ran or len(ran) != len(books.ran):
+            books.ran = np.array([(pick.later, pick.earlier) for pick in ran], dtype=np.int64).reshape(-1, 2)
+            books.ran_type = np.array([pick.kind for pick in ran], dtype=np.int64)
+            self._ran = ran
         books.ran_mark = self._clock(snapshot, books.ran)
         books.began_s = snapshot.now
 
@@ -183,26 +174,27 @@ class Rounds:
 
     def _walk(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> list[Pick]:
         """The entries that run in this round."""
-        priority = books.priority()
+        queue = self._queue
+        if queue is None or not queue.is_of(books, demand):
+            queue = self._queue = _Queue(books, demand, fill=self.turns.fill)
+        lower = -books.priority().T
+        if self.turns.one_queue:
+            return _walk_together(queue, lower, demand.capacity.tolist())
         left = demand.capacity.tolist()
-        place = np.searchsorted(demand.rows, books.later)
-        runs = _runs(books, demand, place)
-        gpus, later, earlier = demand.gpus[place].tolist(), books.later.tolist(), books.earlier.tolist()
-        is_new = books.is_new.tolist()
+        gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
         taken: set[int] = set()
         picks: list[Pick] = []
         for kind in self._types(snapshot, books.round):
-            keys = (-books.fraction[:, kind], -books.deficit_s[:, kind], -priority[:, kind])
-            able = runs[:, kind] if self.turns.fill else runs[:, kind] & (priority[:, kind] > 0.0)
-            for i in np.lexsort(keys).tolist():
-                if left[kind] <= EPSILON:
+            able, room = queue.able[kind], left[kind] + EPSILON
+            for i in np.lexsort((queue.less[kind], queue.owed[kind], lower[kind])).tolist():
+                if room <= 2.0 * EPSILON:
                     break
-                if not able[i] or later[i] in taken or earlier[i] in taken or gpus[i] > left[kind] + EPSILON:
+                if not able[i] or gpus[i] > room or later[i] in taken or earlier[i] in taken:
                     continue
                 taken.add(later[i])
                 if earlier[i] != ALONE:
                     taken.add(earlier[i])
-                left[kind] -= gpus[i]
+                room -= gpus[i]
                 if not (self.turns.reserve and is_new[i]):
                     picks.append(Pick(later[i], earlier[i], kind))
         return picks
@@ -225,6 +217,25 @@ class Rounds:
         self._shuffler = (seed, round_number + 1, cache[2])
         return types
 
+    def _demanded(self, snapshot: Snapshot, rows: Ints) -> RoundDemand:
+        """What is to be divided; the same object as long as nothing of it has changed."""
+        jobs, last = snapshot.jobs, self._demand
+        gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
+        capacity = self._live.capacity(snapshot)
+        rates = np.where(gpus[:, None] <= capacity, snapshot.know(Knowledge.THROUGHPUT)[rows], 0.0)
+        pairs = PairRates.of(snapshot.know(Knowledge.PAIRS)) if self.turns.pairs else None
+        is_same = (
+            last is not None
+            and last.rows is rows
+            and last.capacity is capacity
+            and np.array_equal(last.gpus, gpus)
+            and np.array_equal(last.rates, rates)
+            and (pairs is None or (last.pairs is not None and last.pairs.is_like(pairs)))
+        )
+        if last is None or not is_same:
+            last = self._demand = RoundDemand(rows, gpus, rates, capacity, pairs)
+        return last
+
     # -- when to ask again -------------------------------------------------------------------------
 
     def _wake(self, snapshot: Snapshot, books: Books) -> Wake:
@@ -235,18 +246,43 @@ class Rounds:
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
 
-class Pick(NamedTuple):
-    """An entry that runs in this round."""
+class _Queue:
+    """What of the order in a round stands until fractions or jobs change, as plain lists."""
 
-    later: int
-    earlier: int
-    """The row it shares its GPUs with, or `ALONE`."""
-    kind: int
-    """Code of the GPU type."""
+    def __init__(self, books: Books, demand: RoundDemand, *, fill: bool) -> None:
+        self._of = books.later, books.fraction, books.deficit_s, books.is_new, demand
+        place = np.searchsorted(demand.rows, books.later)
+        runs = _runs(books, demand, place)
+        # Without a fraction there is no priority either.
+        self.able: list[list[bool]] = (runs if fill else runs & (books.fraction > 0.0)).T.tolist()
+        self.gpus: list[float] = demand.gpus[place].tolist()
+        self.later: list[int] = books.later.tolist()
+        self.earlier: list[int] = books.earlier.tolist()
+        self.is_new: list[bool] = books.is_new.tolist()
+        self.less = -books.fraction.T
+        self.owed = -books.deficit_s.T
 
-    @property
-    def members(self) -> tuple[int, ...]:
-        return (self.later,) if self.earlier == ALONE else (self.earlier, self.later)
+    def is_of(self, books: Books, demand: RoundDemand) -> bool:
+        """True if nothing that it was made of has been replaced."""
+        now = books.later, books.fraction, books.deficit_s, books.is_new, demand
+        return all(one is other for one, other in zip(self._of, now, strict=True))
+
+
+def _walk_together(queue: _Queue, lower: Floats, left: list[float]) -> list[Pick]:
+    """Those who run, each on the type on which its priority is highest among those with room; no pairs."""
+    kinds, entries = lower.shape
+    order = np.lexsort((queue.less.ravel(), queue.owed.ravel(), lower.ravel()))
+    taken: set[int] = set()
+    picks: list[Pick] = []
+    for place in order.tolist():
+        kind, i = divmod(place, entries)
+        if queue.able[kind][i] and i not in taken and queue.gpus[i] <= left[kind] + EPSILON:
+            taken.add(i)
+            left[kind] -= queue.gpus[i]
+            picks.append(Pick(queue.later[i], queue.earlier[i], kind))
+        if len(taken) == entries or max(left[:kinds]) <= EPSILON:
+            break
+    return picks
 
 
 def _runs(books: Books, demand: RoundDemand, place: Ints) -> Bools:
@@ -260,81 +296,3 @@ def _runs(books: Books, demand: RoundDemand, place: Ints) -> Bools:
             demand.pairs.of_rows(earlier, later) > 0.0
         )
     return runs
-
-
-def _demand(snapshot: Snapshot, rows: Ints, shares: bool) -> RoundDemand:
-    jobs, occupancy = snapshot.jobs, snapshot.occupancy
-    kinds = snapshot.cluster.device_type
-    gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
-    capacity = np.bincount(kinds, minlength=len(snapshot.cluster.type_names)).astype(np.float64)
-    for device in occupancy.down:
-        capacity[kinds[device]] -= 1.0
-    rates = np.where(gpus[:, None] <= capacity, snapshot.know(Knowledge.THROUGHPUT)[rows], 0.0)
-    pairs = PairRates.of(snapshot.know(Knowledge.PAIRS)) if shares else None
-    return RoundDemand(rows, gpus, rates, capacity, pairs)
-
-
-def _place(snapshot: Snapshot, picks: list[Pick]) -> Decision:
-    """Devices for the picks: who stays on its type keeps its devices, then the largest first."""
-    fit = Fitter(snapshot, consolidate)
-    scratch = fit.scratch(snapshot)
-    kinds = snapshot.cluster.device_type
-    stays = {row for pick in picks if _is_placed(snapshot, pick, kinds) for row in pick.members}
-    moving = sorted(row for row, grant in snapshot.grants.items() if grant.devices and row not in stays)
-    for row in moving:
-        scratch.release(snapshot.grants[row])
-    starts = [pick for pick in picks if pick.later not in stays]
-    starts.sort(key=lambda pick: (-snapshot.gpus_of[pick.later], pick))
-    grants: list[Grant] = []
-    for pick in starts:
-        for grant in _grants(snapshot, fit, scratch, pick):
-            scratch.hold(grant)
-            grants.append(grant)
-    # Jobs without GPUs take no turns: they run as soon as a node has room.
-    idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()
-    grants += admit_placed(idle, scratch, fit)
-    granted = {grant.job for grant in grants}
-    return Decision({}, grants, [row for row in moving if row not in granted])
-
-
-def _is_placed(snapshot: Snapshot, pick: Pick, kinds: Ints) -> bool:
-    """True if the members hold what they are to hold: the same devices of the type, and nobody else."""
-    held = [snapshot.grants.get(row) for row in pick.members]
-    first = held[0]
-    if first is None or not first.devices or kinds[first.devices[0]] != pick.kind:
-        return False
-    if len(held) == 2:
-        return held[1] == first._replace(job=pick.later) and first.role is Role.PACKED
-    return first.share == snapshot.jobs.table.gpu_share.item(pick.later)
-
-
-def _grants(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, pick: Pick) -> list[Grant]:
-    """What the members get: devices that one had, if they are free, or others; none if nothing fits."""
-    first = _of_one(snapshot, fit, scratch, pick)
-    if first is None or pick.earlier == ALONE:
-        return [] if first is None else [first]
-    pair = [first._replace(job=row, share=0.5, role=Role.PACKED) for row in pick.members]
-    scratch.hold(pair[0])
-    both_fit = fit.admits(scratch, pair[1]) and _has_memory(snapshot, pair)
-    scratch.release(pair[0])
-    return pair if both_fit else [first]
-
-
-def _of_one(snapshot: Snapshot, fit: Fitter, scratch: Occupancy, pick: Pick) -> Grant | None:
-    row = pick.later
-    kinds = snapshot.cluster.device_type
-    if snapshot.jobs.table.gpu_share.item(row) == 1.0:
-        for member in reversed(pick.members):
-            held = snapshot.grants.get(member)
-            if held is not None and held.devices and kinds[held.devices[0]] == pick.kind:
-                same = Grant(row, held.devices)
-                if all(map(scratch.free.is_free, held.devices)) and fit.admits(scratch, same):
-                    return same
-    return fit.on_type(scratch, row, pick.kind)
-
-
-def _has_memory(snapshot: Snapshot, pair: list[Grant]) -> bool:
-    """True if both find room in the memory of each device they share."""
-    need = sum(snapshot.jobs.table.gpu_memory_gib.item(grant.job) for grant in pair)
-    capacity = snapshot.cluster.device_memory_gib[list(pair[0].devices)]
-    return bool(np.all((capacity == 0.0) | (need <= capacity + EPSILON)))

@@ -6,14 +6,16 @@ refuse.  A job fits if its placement succeeds on a scratch copy.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 from rota.model.grants import Grant
+from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter, Room
 from rota.scheduler.stages.order import Front, Item, JobOrder
+from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
 Fit = Callable[[Occupancy, int], Grant | None]
@@ -51,15 +53,33 @@ def admit_placed(
     return grants
 
 
-def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks | None = None) -> list[Grant]:
-    """As `admit_placed`, on a order of jobs with equal requests: one misfit stands for all like it."""
+def admit_in_order(
+    order: Fronts,
+    snapshot: Snapshot,
+    fit: Fitter,
+    blocks: Blocks | None = None,
+    rooms: dict[int, Room] | None = None,
+) -> list[Grant]:
+    """As `admit_placed`, on an order of jobs with equal requests: one misfit stands for all like it.
+
+    With `rooms`, which keeps what `fit` says of each kind of request, counting comes before placing.  Until
+    a second job is tried there is nothing to try it beside: the first one needs no scratch.
+    """
     grants: list[Grant] = []
     fronts, passed = order.fronts(), dict[int, int]()
+    occupancy = snapshot.occupancy
+    entered = 0
     while fronts:
-        row = fronts[0][0][1]
-        grant = fit(scratch, row)
+        (_, row), kind = fronts[0]
+        if entered < len(grants):
+            if not entered:
+                occupancy = fit.scratch(snapshot)
+            occupancy.hold(grants[entered])
+            entered += 1
+        grant: Grant | None = None
+        if rooms is None or _is_room(occupancy.free, _room_of(rooms, kind, fit, row)):
+            grant = fit(occupancy, row)
         if grant is not None:
-            scratch.hold(grant)
             grants.append(grant)
             order.advance(fronts, passed)
         elif blocks and blocks(row):
@@ -69,32 +89,43 @@ def admit_in_order(order: Fronts, scratch: Occupancy, fit: Fit, blocks: Blocks |
     return grants
 
 
+def _room_of(rooms: dict[int, Room], kind: int, fit: Fitter, row: int) -> Room:
+    """What `fit` says of the kind of request that `row` is of."""
+    room = rooms.get(kind)
+    if room is None:
+        room = rooms[kind] = fit.room_wanted(row)
+    return room
+
+
 def running_set_placed(
     order: JobOrder,
-    running: Sequence[Item],
-    present: Mapping[int, Grant],
-    scratch: Occupancy,
+    running: list[Item],
+    snapshot: Snapshot,
     fit: Fitter,
     alike: Sequence[bool] = (),
     ahead: float | None = None,
+    begin: int = 0,
+    rooms: dict[int, Room] | None = None,
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows to preempt when the running set is rebuilt along the order of the key.
 
-    `order` holds the waiting jobs by kind, `running` those that run in order, `present` what they hold;
-    `ahead` as in `running_set`.  A running job keeps its devices unless a job before it needs them; victims
-    are taken from the end of the order, and what a failed attempt evicted stays where it was.  Where a row
-    is `alike`, no other of its kind is tried once it found no place: what is free, or may be freed, only
-    shrinks.
+    `order` holds the waiting jobs by kind, `running[begin:]` those that run in order; `ahead` as in
+    `running_set`.  A running job keeps its devices unless a job before it needs them; victims are taken from
+    the end of the order, and what a failed attempt evicted stays where it was.  Where a row is `alike`, no
+    other of its kind is tried once it found no place: what is free, or may be freed, only shrinks.  `rooms`
+    keeps what `fit` says of each kind of request.
     """
-    rebuild = _Rebuild(running, present, scratch, fit, ahead)
+    rebuild = _Rebuild(running, begin, snapshot, fit, ahead)
     fronts, passed = order.fronts(), dict[int, int]()
+    if rooms is None:
+        rooms = {}
     while fronts:
         item, kind = fronts[0]
         if kind == _EVICTED:
             heappop(fronts)
             rebuild.settle(item[1])
             continue
-        evicted = rebuild.place(item)
+        evicted = rebuild.place(item, _room_of(rooms, kind, fit, item[1]))
         if evicted is None and alike and alike[item[1]]:
             heappop(fronts)
             continue
@@ -112,39 +143,43 @@ class _Rebuild:
     """Who holds what so far, on the walk along the order."""
 
     def __init__(
-        self,
-        running: Sequence[Item],
-        present: Mapping[int, Grant],
-        scratch: Occupancy,
-        fit: Fitter,
-        ahead: float | None,
+        self, running: list[Item], begin: int, snapshot: Snapshot, fit: Fitter, ahead: float | None
     ) -> None:
-        self.running, self.present, self.scratch, self.fit, self.ahead = running, present, scratch, fit, ahead
+        self.running, self.begin, self.snapshot, self.fit, self.ahead = running, begin, snapshot, fit, ahead
+        self.present = snapshot.grants
         self.end = len(running)
-        """`running[:end]` still hold their devices."""
+        """`running[begin:end]` still hold their devices."""
         self.moved: list[Grant] = []
         self.losers: list[int] = []
-        self._held = HeldFromEnd([present[row] for _, row in running], scratch)
+        self.occupancy = snapshot.occupancy
+        """The claims in force until something is tried, then the scratch."""
+        self._is_scratch = False
+        self._held = HeldFromEnd(running, snapshot.grants, self.occupancy.free.node_of)
 
-    def place(self, item: Item) -> list[Item] | None:
+    def place(self, item: Item, wanted: Room) -> list[Item] | None:
         """Grant the waiting job its devices; returns who lost theirs to it, None if it finds no place.
 
         Victims go one by one from the end until it fits; if it never does they keep what they have.
         """
         row, present = item[1], self.present
-        wanted = self.fit.room_wanted(row)
         limit = item if self.ahead is None else (item[0] + self.ahead, row)
-        first = bisect_right(self.running, limit, 0, self.end)  # those from here on are behind it
-        if wanted and not self._held.may_give(wanted, first, self.end):
-            return None
-        grant, cut = self._fit(row, wanted), self.end
+        first = bisect_right(self.running, limit, self.begin, self.end)  # those from here on are behind it
+        cut = self.end
+        if wanted:
+            least = self._held.least(self.occupancy.free, wanted, first, cut)
+            if least < 0:
+                return None
+            for _ in range(least):
+                cut -= 1
+                self._scratch().release(present[self.running[cut][1]])
+        grant = self._fit(row, wanted)
         while grant is None and cut > first:
             cut -= 1
-            self.scratch.release(present[self.running[cut][1]])
+            self._scratch().release(present[self.running[cut][1]])
             grant = self._fit(row, wanted)
         if grant is None:
             for place in range(self.end - 1, cut - 1, -1):
-                self.scratch.hold(present[self.running[place][1]])
+                self._scratch().hold(present[self.running[place][1]])
             return None
         victims, self.end = self.running[cut : self.end], cut
         self._enter(grant)
@@ -152,8 +187,8 @@ class _Rebuild:
 
     def settle(self, row: int) -> None:
         """The turn of a job that lost its devices: it keeps them if they are free again, or finds others."""
-        scratch, old = self.scratch, self.present[row]
-        is_back = _is_free(scratch, old) and self.fit.admits(scratch, old)
+        old = self.present[row]
+        is_back = _is_free(self.occupancy, old) and self.fit.admits(self.occupancy, old)
         grant = old if is_back else self._fit(row, self.fit.room_wanted(row))
         if grant is None:
             self.losers.append(row)
@@ -162,52 +197,85 @@ class _Rebuild:
 
     def _fit(self, row: int, wanted: Room) -> Grant | None:
         """The grant of `row` on what is free; counting comes first, since it costs less."""
-        free = self.scratch.free
-        if wanted and not any(free.within(nodes) >= gpus for nodes, gpus in wanted):
-            return None
-        return self.fit(self.scratch, row)
+        return self.fit(self.occupancy, row) if _is_room(self.occupancy.free, wanted) else None
 
     def _enter(self, grant: Grant) -> None:
-        self.scratch.hold(grant)
+        self._scratch().hold(grant)
         if self.present.get(grant.job) != grant:
             self.moved.append(grant)
+
+    def _scratch(self) -> Occupancy:
+        """The scratch, which is about to change."""
+        self._held.changed()
+        if not self._is_scratch:
+            self.occupancy, self._is_scratch = self.fit.scratch(self.snapshot), True
+        return self.occupancy
 
 
 class HeldFromEnd:
     """GPUs on some nodes that the last so many running jobs hold: summed up as far as somebody asks."""
 
-    def __init__(self, grants: Sequence[Grant], scratch: Occupancy) -> None:
-        self.grants = grants
-        self.free = scratch.free
+    def __init__(self, running: list[Item], present: Mapping[int, Grant], node_of: list[int]) -> None:
+        self.running = running
+        self.present = present
+        self.node_of = node_of
         self._sums: dict[int, list[int]] = {}
         """By nodes: GPUs held by the last job, the last two and so on."""
+        self._free: dict[int, int] = {}
+        """By nodes: free devices."""
 
-    def may_give(self, wanted: Room, first: int, end: int) -> bool:
-        """True if free GPUs and those of `grants[first:end]` are enough on some nodes that are wanted."""
-        last = len(self.grants)
-        return any(
-            self.free.within(nodes) + self._of(nodes, last - first) - self._of(nodes, last - end) >= gpus
-            for nodes, gpus in wanted
-        )
+    def changed(self) -> None:
+        """Other devices are free than before."""
+        self._free.clear()
 
-    def _of(self, nodes: int, count: int) -> int:
-        """GPUs on `nodes` that the last `count` jobs hold."""
-        sums = self._sums.setdefault(nodes, [0])
-        if len(sums) <= count:
-            last = len(self.grants)
-            for place in range(last - len(sums), last - count - 1, -1):
-                sums.append(sums[-1] + self._on(nodes, self.grants[place].devices))
-        return sums[count]
+    def least(self, free: Free, wanted: Room, first: int, end: int) -> int:
+        """How many of the jobs `running[first:end]`, from the end, have to go before there may be room.
+
+        That is when free GPUs and theirs are enough on some nodes that are wanted; -1 if they never are.
+        """
+        last, best = len(self.running), -1
+        for nodes, gpus in wanted:
+            room = self._free.get(nodes)
+            if room is None:
+                room = self._free[nodes] = free.within(nodes)
+            lacking = gpus - room
+            if lacking <= 0:
+                return 0
+            if first == end:
+                continue
+            sums = self._sums.setdefault(nodes, [0])
+            self._extend(sums, nodes, last - end, -1)
+            lacking += sums[last - end]
+            self._extend(sums, nodes, last - first, lacking)
+            count = bisect_left(sums, lacking, last - end) - (last - end)
+            if count <= end - first and (best < 0 or count < best):
+                best = count
+        return best
+
+    def _extend(self, sums: list[int], nodes: int, count: int, enough: int) -> None:
+        """Sum up what the last `count` jobs hold on `nodes`, or as many of them as hold `enough`."""
+        last = len(self.running)
+        while len(sums) <= count and not 0 <= enough <= sums[-1]:
+            row = self.running[last - len(sums)][1]
+            sums.append(sums[-1] + self._on(nodes, self.present[row].devices))
 
     def _on(self, nodes: int, devices: tuple[int, ...]) -> int:
         """How many of `devices` lie on `nodes`."""
-        node_of = self.free.node_of
+        node_of = self.node_of
         if not devices:
             return 0
         node = node_of[devices[0]]
         if node == node_of[devices[-1]]:  # they ascend: all lie on one node
             return len(devices) if nodes >> node & 1 else 0
         return sum([nodes >> node_of[device] & 1 for device in devices])
+
+
+def _is_room(free: Free, wanted: Room) -> bool:
+    """True if enough devices are free on some nodes that are wanted, or counting them does not tell."""
+    for nodes, gpus in wanted:
+        if free.within(nodes) >= gpus:
+            return True
+    return not wanted
 
 
 def _is_free(scratch: Occupancy, grant: Grant) -> bool:

@@ -11,6 +11,7 @@ from rota.server.api.calling import (
     Admin,
     Anybody,
     AskedAgents,
+    AskedTerminals,
     AskedUsers,
     NodeName,
     answer,
@@ -22,6 +23,7 @@ from rota.server.api.problems import refusals
 from rota.server.refusals import Forbidden
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, SyncReply, SyncRequest
+from rota.wire.terminal import TerminalReply, TerminalTalk
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=refusals())
 USUAL = JoinRequest()
@@ -55,6 +57,17 @@ async def sync(
         raise Forbidden(f"only the agent of node {node!r} may report for it")
     request.wait_s = patience_s(request.wait_s)
     return answer(await wait_for(http, agents.sync(node, request)))
+
+
+@router.post("/{node:path}/terminal", response_model=TerminalReply, responses=refusals(404))
+async def node_terminal(
+    http: Request, node: NodeName, said: TerminalTalk, terminals: AskedTerminals, who: Anybody
+) -> Response:
+    """Talk in a session for a person at the terminal of a job on the node."""
+    if not who.node or who.node != node:
+        raise Forbidden(f"only the agent of node {node!r} may talk for it")
+    said.wait_s = patience_s(said.wait_s)
+    return answer(await wait_for(http, terminals.agent(node, said)))
 
 
 @router.post("/{node:path}/kept", response_model=KeptReply)

@@ -14,7 +14,20 @@ from rota.wire.views import JobView, UserView
 
 Plain = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
 """A sentence for the record; no NUL, which not every database can hold."""
-PolicyText = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
+
+
+def _policies(schema: dict[str, Any]) -> None:
+    """Which policies there are, by name or with parameters: which of these a policy has, it says itself."""
+    from rota.scheduler.policy import policy_names  # loads what a caller of forms need not
+
+    names = policy_names()
+    schema.pop("pattern", None)
+    schema["anyOf"] = [{"enum": names}, {"pattern": rf"^({'|'.join(names)}):[a-z_]+=[^\x00]*$"}]
+
+
+PolicyText = Annotated[
+    str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]+$", json_schema_extra=_policies)
+]
 """A policy as the command line takes it: `tiresias`, `las:levels=2`."""
 Account = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.@+-]*$")]
 UserName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$")]

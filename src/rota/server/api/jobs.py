@@ -12,6 +12,7 @@ from rota.server.api.calling import (
     AskedCommands,
     AskedJobs,
     AskedSubmissions,
+    AskedTerminals,
     JobId,
     Person,
     answer,
@@ -22,6 +23,7 @@ from rota.server.api.forms import Act, JobChange, JobFilter, LogRequest, Submiss
 from rota.server.api.problems import refusals
 from rota.wire.numbers import Unix
 from rota.wire.sync import Piece
+from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
 
 INT64 = 2**63 - 1
@@ -51,6 +53,16 @@ SubmissionBody = Annotated[
 ]
 ActBody = Annotated[Act, Body(examples=[{"reason": "wrong data", "force": False}])]
 ChangeBody = Annotated[JobChange, Body(examples=[{"priority": 10, "time_s": 3600}])]
+TalkBody = Annotated[
+    TerminalTalk,
+    Body(
+        openapi_examples={
+            "attach": {"value": {"rows": 24, "columns": 80, "wait_s": 20}},
+            "type": {"value": {"session": "9f3c21aa04d1be77", "at": 0, "data": "bHMK"}},
+            "listen": {"value": {"session": "9f3c21aa04d1be77", "seen": 512, "wait_s": 20}},
+        }
+    ),
+]
 WaitS = Annotated[float, Query(ge=0, le=3600, description=f"seconds; at most {LONGEST_WAIT_S:g} are waited")]
 
 
@@ -126,6 +138,18 @@ async def wait(
 ) -> Response:
     """Wait for a job to end: answers as soon as it has, or how it stands after `wait_s`."""
     return answer(await wait_for(request, jobs.wait(who, id, patience_s(wait_s))))
+
+
+@router.post("/{id}/terminal", response_model=TerminalReply, responses=CHANGING)
+async def terminal(
+    request: Request, id: JobId, said: TalkBody, terminals: AskedTerminals, who: Person
+) -> Response:
+    """Attach to the terminal of a job (`session` empty: waits for its start), or talk in such a session.
+
+    Only the job's own user and admins may.  The newest session of a job puts an end to the one before.
+    """
+    said.wait_s = patience_s(said.wait_s)
+    return answer(await wait_for(request, terminals.person(who, id, said)))
 
 
 @router.post("/{id}/{verb}", response_model=JobView | ArrayDone, responses=CHANGING)

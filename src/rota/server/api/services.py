@@ -1,9 +1,9 @@
 """What the routes ask for, one small protocol for each subject.
 
-Plain methods are called on threads of a pool, several at once.  `sync`, `wait` and `logs` are coroutines on
-the event loop, because hundreds of them may be waiting: they must not block, and are cancelled when their
-caller goes away.  All of them are asked only after authentication; `Caller` says who asks, where it matters.
-How they say no stands in `rota.server.refusals`.
+Plain methods are called on threads of a pool, several at once.  `sync`, `wait`, `logs` and those of
+`Terminals` are coroutines on the event loop, because hundreds of them may be waiting: they must not block,
+and are cancelled when their caller goes away.  All of them are asked only after authentication; `Caller` says
+who asks, where it matters.  How they say no stands in `rota.server.refusals`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rota.server.metrics import Gauges
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
@@ -216,6 +217,21 @@ class Agents(Protocol):
         ...
 
 
+class Terminals(Protocol):
+    """People at the terminals of their jobs."""
+
+    async def person(self, who: Caller, id: str, said: TerminalTalk) -> TerminalReply:
+        """Ask for a session, or talk in one; answers when there is something, or after `wait_s`.
+
+        Forbidden for jobs of others, Conflict for one without a terminal, NotFound for a lost session.
+        """
+        ...
+
+    async def agent(self, node: str, said: TerminalTalk) -> TerminalReply:
+        """The other end of it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Services:
     """All that the routes ask; each route takes the one it needs."""
@@ -229,3 +245,4 @@ class Services:
     policies: Policies
     users: Users
     agents: Agents
+    terminals: Terminals

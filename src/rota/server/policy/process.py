@@ -154,7 +154,9 @@ class Child:
         return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
-        constraints = list(explain(snapshot, decision, row) or explain_running(snapshot, row))
+        constraints = list(
+            explain(snapshot, decision, row) or explain_running(snapshot, row, decision.ranking)
+        )
         if constraints and row in self.displaced and snapshot.waits(row):
             constraints.insert(1 if row in decision.reasons else 0, self.displaced[row])
         ahead = self._ahead(snapshot, row) if snapshot.waits(row) else []

@@ -62,6 +62,8 @@ class Database:
         self.faults, self.busy_s = faults, busy_s
         self._writer: Connection | None = None
         self._one_writer = threading.Lock()
+        self._lock_s = max(lock_s, min(busy_s, 2.0))
+        """How long the lock of a predecessor is waited for, at first."""
         self._closed = False
         self._file_lock: FileLock | None = None
         if self.dialect == "sqlite":
@@ -73,6 +75,11 @@ class Database:
         else:
             self.where = f"the database {parsed.render_as_string(hide_password=True)}"
             self._engines = self._postgresql(parsed)
+
+    def leave(self) -> None:
+        """Say that this controller is about to end."""
+        if self._file_lock is not None:
+            self._file_lock.leave()
 
     # -- engines -------------------------------------------------------------------------------
 
@@ -157,7 +164,8 @@ class Database:
         connection = self._engines[0].connect()
         if self.dialect == "postgresql":
             try:
-                advisory_lock(connection, self.where, min(self.busy_s, 2.0))
+                advisory_lock(connection, self.where, self._lock_s)
+                self._lock_s = min(self.busy_s, 2.0)
                 connection.exec_driver_sql(f"SET lock_timeout = {max(1, round(1000 * self.busy_s))}")
             except BaseException:
                 connection.invalidate()

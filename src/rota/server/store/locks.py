@@ -15,6 +15,9 @@ from rota.server.store.failures import StoreError
 
 log = logging.getLogger(__name__)
 LOOK_S = 0.05
+LEAVING = "leaving"
+LEAVING_S = 30.0
+"""Who says that it leaves is waited for so long: it answers its last callers and ends its policy."""
 _ADVISORY = int.from_bytes(b"rota-db", "big")
 """Number of the lock in PostgreSQL; other programs that lock the same database choose others."""
 _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
@@ -28,14 +31,15 @@ class FileLock:
     def __init__(self, path: Path, where: str, wait_s: float = 0.0) -> None:
         """Waits `wait_s` for one who is just leaving; StoreError that names who has it after that."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until_s, is_told = time.monotonic() + wait_s, False
+        began_s, is_told = time.monotonic(), False
         while not self._taken():
-            pid = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
-            if time.monotonic() >= until_s:
+            pid, _, does = os.pread(self._file, 40, 0).decode("ascii", "replace").strip().partition(" ")
+            most_s = max(wait_s, LEAVING_S) if does == LEAVING and wait_s else wait_s
+            if time.monotonic() - began_s >= most_s:
                 self.release()
                 raise StoreError(_TAKEN.format(where=where, who=f" (process {pid})" if pid else ""))
             if not is_told:
-                log.info("waits for process %s, which still has the lock of %s", pid or "?", where)
+                log.warning("waits for process %s, which still has the lock of %s", pid or "?", where)
                 is_told = True
             time.sleep(LOOK_S)
         os.ftruncate(self._file, 0)
@@ -48,6 +52,11 @@ class FileLock:
         except BlockingIOError:
             return False
         return True
+
+    def leave(self) -> None:
+        """Say that it will be free soon: whoever comes next waits for it."""
+        if self._file >= 0:
+            os.pwrite(self._file, f"{os.getpid()} {LEAVING}\n".encode(), 0)
 
     def release(self) -> None:
         """Let the next one in.  The file stays: removing it would let two of them in."""

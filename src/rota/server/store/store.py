@@ -114,6 +114,10 @@ class Store:
         """Give the database free for another controller; later calls raise StoreError."""
         self._db.close()
 
+    def leave(self) -> None:
+        """Say that this controller is about to end: its successor waits for it."""
+        self._db.leave()
+
     @property
     def where(self) -> str:
         """The database in words, without a password."""

@@ -45,7 +45,12 @@ class NodePart:
     @property
     def has_begun(self) -> bool:
         """True if a process may be there, or was."""
-        return self.status not in (None, PartStatus.WAITING)
+        return self.status not in (None, PartStatus.WAITING, PartStatus.HELD)
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if it stands still, in host memory or because nothing of it has begun."""
+        return self.status in (PartStatus.SUSPENDED, PartStatus.HELD)
 
     @property
     def has_finished(self) -> bool:
@@ -113,8 +118,8 @@ class Attempt:
 
     @property
     def is_suspended(self) -> bool:
-        """True if all of it that has not finished is in host memory."""
-        held = [place.status is PartStatus.SUSPENDED for place in self.places if not place.has_finished]
+        """True if all of it that has not finished stands still."""
+        held = [place.is_suspended for place in self.places if not place.has_finished]
         return not self.is_over and bool(held) and all(held)
 
     @property

@@ -89,14 +89,14 @@ def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
 
 
 def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:
-    """Tell the agents of another batch size, the only thing that they can change of a job that runs.
+    """Tell the agents of another batch size, cores or memory: those they can change while a job runs.
 
     Nothing restarts: the job has begun when it began.
     """
-    if old._replace(batch_size=new.batch_size, purpose=new.purpose) != new:
+    same = old._replace(purpose=new.purpose, cpus=new.cpus, memory_gib=new.memory_gib)
+    if same._replace(batch_size=new.batch_size) != new:
         return [Refusal(job.row, "would run on under other limits, which its agents cannot change")]
-    changes_batch = old._replace(purpose=new.purpose) != new
-    if changes_batch and job.capability is not None and not job.capability.batch_size:
+    if same != new and job.capability is not None and not job.capability.batch_size:
         return [Refusal(job.row, "would go on with another batch size, and cannot change it while it runs")]
     attempt = job.attempt
     if attempt is not None and not attempt.is_over:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rota.knowledge.needs import Observation
-from rota.knowledge.seen import NEWS, Shape, by_size, is_alone, shape_of
+from rota.knowledge.seen import NEWS, Shape, at_any_batch, by_size, is_alone, shape_of
 from rota.model.grants import Grant
 from rota.wire.sync import ProgressReport, Usage
 from rota.worlds.live.attempts import Attempt, LiveJob
@@ -37,7 +37,10 @@ def seen_before(live: LiveJobs) -> list[Observation]:
             grant = next((g for g in grants if shape_of(cluster, g, shape.batch_size) == shape), None)
             if grant is not None:
                 step_s = (shape.batch_size or 1.0) / speed
-                seen.append(Observation(job.row, grant, now, now, step_s=step_s, batch_size=shape.batch_size))
+                batch, noise = shape.batch_size, job.observed.noise
+                seen.append(
+                    Observation(job.row, grant, now, now, step_s=step_s, batch_size=batch, noise=noise)
+                )
     return seen
 
 
@@ -111,6 +114,8 @@ def note_speed(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
     speed = (said.batch_size or 1.0) / said.step_s
     if _is_alone(live, job, attempt):
         job.observed.time(_shape(live, attempt), speed)
+        if said.gradient_noise is not None and said.gradient_noise >= 0.0:
+            job.observed.noise = said.gradient_noise
         _note(live, job, _heard(live, job, attempt, said))
     else:
         _pace_beside(live, job, attempt, speed)
@@ -128,6 +133,8 @@ def _heard(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport)
         batch_size=_number(said.batch_size),
         noise=_number(said.gradient_noise),
         loss=_number(said.loss),
+        gradient_s=_number(said.gradient_s),
+        local_most=_number(said.local_most),
     )
 
 
@@ -167,7 +174,10 @@ def rate_of(job: LiveJob, grant: Grant, gpu_type: str | None = None) -> float:
     """Work per second on `grant`: measured where it was, else in proportion to devices and share."""
     asked, devices = max(job.spec.gpus, 1), len(grant.devices) or 1
     if grant.share == 1.0 and devices != asked:
-        for sizes in by_size(job.observed.speeds, gpu_type):
+        speeds = job.observed.speeds
+        if job.spec.batch_max is not None:
+            speeds = at_any_batch(speeds, job.spec.batch_size or math.nan, job.observed.noise)
+        for sizes in by_size(speeds, gpu_type):
             if asked in sizes and devices in sizes:
                 return sizes[devices] / sizes[asked]
     return devices / asked * grant.share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Role
@@ -13,11 +14,14 @@ from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import Machines
 
+GIB = 2**30
+_PATTERN = re.compile(r"%(.)")
+
 
 def places_of(machines: Machines, spec: JobSpec, grant: Grant) -> list[NodePart]:
     """The nodes of a grant, with local device indexes and ranks."""
     by_node = machines.local_devices(grant)
-    ranks = ranks_of(spec.ranks, list(by_node.values()))
+    ranks = ranks_of(spec.ranks_by, list(by_node.values()))
     return [
         NodePart(node, machines.nodes[node].name, tuple(devices), ranks[i])
         for i, (node, devices) in enumerate(by_node.items())
@@ -43,6 +47,14 @@ def stated_gib(job: LiveJob, attempt: Attempt, place: NodePart) -> float:
     return gib * len(place.devices) / devices if devices else gib
 
 
+def _own(attempt: Attempt, place: NodePart, granted: float) -> float | None:
+    """What falls to `place` of an amount that was granted; None if none was."""
+    if math.isnan(granted):
+        return None
+    devices = sum(len(other.devices) for other in attempt.places)
+    return granted * len(place.devices) / devices if devices else granted
+
+
 def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> Part:
     """What the node of `place` is told to do for `attempt`."""
     spec, first = job.spec, attempt.places[0]
@@ -50,6 +62,8 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
     if job.array_index is not None:
         env["ROTA_ARRAY_INDEX"] = str(job.array_index)
         env["ROTA_ARRAY_JOB_ID"] = array_of(job.id)
+    if spec.batch_min is not None and spec.batch_max is not None:
+        env["ROTA_BATCH_RANGE"] = f"{spec.batch_min:g}:{spec.batch_max:g}"
     address = live.machines.nodes[first.node].info.address
     return Part(
         row=job.row,
@@ -70,6 +84,11 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
         command=list(spec.command),
         workdir=spec.workdir,
         env=env,
+        output=named(spec.output, job),
+        error=named(spec.error, job),
+        output_limit=round(spec.output_limit_gib * GIB),
+        log_limit=live.settings.log_limit(live.table.jobs.name_of("tenant", job.row)),
+        terminal=spec.terminal,
         user=job.account,
         grace_s=spec.grace_s,
         notice_signal=spec.notice_signal,
@@ -78,11 +97,21 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
         self_fence=spec.self_fence,
         memory_gib=stated_gib(job, attempt, place),
         cpus=spec.cpus if math.isnan(attempt.grant.cpus) else attempt.grant.cpus,
+        own_cpus=_own(attempt, place, attempt.grant.cpus),
+        own_gib=_own(attempt, place, attempt.grant.memory_gib),
         notice=attempt.notice,
         restore=job.restorable,
         void=[a.number for a in job.attempts if a.how == How.LOST],
         batch_size=None if math.isnan(attempt.grant.batch_size) else attempt.grant.batch_size,
     )
+
+
+def named(pattern: str, job: LiveJob) -> str:
+    """A file's name with the job's own in it; `%t`, `%N` and `%%` are the agent's to fill in."""
+    index = "" if job.array_index is None else str(job.array_index)
+    values = {"j": job.id, "A": array_of(job.id), "a": index, "x": job.spec.name, "u": job.user}
+    safe = {letter: value.replace("/", "_").replace("%", "%%") for letter, value in values.items()}
+    return _PATTERN.sub(lambda found: safe.get(found[1], found[0]), pattern)
 
 
 def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:

@@ -207,7 +207,7 @@ def _change(
             end_attempt(live, job, attempt, batch)
         else:
             _go_with_the_others(live, job, attempt)
-    elif place.status is PartStatus.SUSPENDED:
+    elif place.is_suspended:
         _go_with_the_others(live, job, attempt)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rota.worlds.live.endings import RULES, BackOff, Rule
@@ -17,5 +17,7 @@ class LiveSettings:
     back_off: BackOff = field(default_factory=BackOff)
     rules: Sequence[Rule] = RULES
     """What ends mean; see `endings`."""
+    log_limit: Callable[[str], int] = lambda tenant: 0
+    """Most bytes of each rank's log, by tenant; 0 is no limit."""
     trial_s: float = 60.0
     """How long a job that wants a trial runs on one device first."""

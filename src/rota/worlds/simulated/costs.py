@@ -11,6 +11,12 @@ from rota.model.units import parse_duration
 
 _PER_GPU = "/gpu"
 
+RESIZES = {"coddl": ("15s", "2s"), "elan": ("20s", "1s")}
+"""By system: how long the new workers prepare while the job works on, and how long it pauses then.
+
+Both papers report pauses of about a second; the times to prepare are our assumption.
+"""
+
 
 @dataclass(frozen=True)
 class CostModel:
@@ -36,8 +42,9 @@ class Costs:
     A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
     next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
     A job that was suspended in host memory pays neither if it resumes on the same nodes.  Whoever starts on
-    a device that another job used last pays `switch`.  A running job that keeps its devices and is given more
-    first prepares: for `prepare` it goes on as before, and only then pays for the migration.
+    a device that another job used last pays `switch`.  A running job that is given another number of devices
+    pays `resize` in place of a migration, if that is stated.  If it keeps those it has, it first prepares:
+    for `prepare` it goes on as before, and only then pays; if it does not, it stands still for both.
     """
 
     start: CostModel = CostModel()
@@ -46,6 +53,8 @@ class Costs:
     migrate: CostModel = CostModel()
     switch: CostModel = CostModel()
     prepare: CostModel = CostModel()
+    resize: CostModel | None = None
+    """None: as a migration."""
     preempt: CostModel = CostModel()
     """Work that each preemption adds to a job, where saving and loading count as work to be done, which
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
@@ -56,7 +65,12 @@ class Costs:
     def free(self) -> bool:
         """True if no start, stop or move takes time."""
         costs = (self.start, self.checkpoint, self.restore, self.migrate, self.switch, self.prepare)
-        return all(cost == CostModel() for cost in costs)
+        return all(cost == CostModel() for cost in (*costs, self.resize or CostModel()))
+
+    @property
+    def overlap(self) -> bool:
+        """True if jobs prepare for other devices while they work."""
+        return self.prepare != CostModel()
 
     @property
     def keep_work(self) -> bool:
@@ -69,39 +83,54 @@ class Costs:
     def resume(self, workload: str, gpus: int) -> float:
         return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
 
-    def move(self, workload: str, gpus: int) -> float:
+    def change(self, workload: str, before: int, gpus: int) -> float:
+        """Of a running job that comes to `gpus` other devices, having had so many `before`."""
+        if self.resize is not None and before != gpus:
+            return self.resize.of(workload, gpus)
         return self.resume(workload, gpus) + self.migrate.of(workload, gpus)
 
 
 def parse_costs(text: str) -> Costs:
-    """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes."""
-    events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "preempt")
+    """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes.
+
+    `resize=coddl` and `resize=elan` stand for what these systems take to resize a job, preparation included.
+    """
+    events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "resize", "preempt")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
+    named = RESIZES.get(options.get("resize", ""))
+    if named is not None:
+        prepare, options["resize"] = named
+        options.setdefault("prepare", prepare)
     costs = {name: _parse_cost(name, value) for name, value in options.items()}
     return Costs(**costs, checkpoint_every_s=every_s)
 
 
 def _parse_cost(name: str, text: str) -> CostModel:
-    """`30s`, `1s/gpu`, `30s+1s/gpu`, or `7s|2:30s|9:60s`: 30 s from 2 GPUs on, 60 s from 9 on."""
-    base, *larger = text.split("|")
+    """`30s`, `1s/gpu`, `30s+1s/gpu`, or `7s|2:30s|9:60s`: 30 s from 2 GPUs on, 60 s from 9 on.
+
+    `30s|bert:120s` is 120 s for the workload `bert`.
+    """
+    base, *others = text.split("|")
     terms = [term.strip() for term in base.split("+")]
     per_gpu = [term.removesuffix(_PER_GPU) for term in terms if term.endswith(_PER_GPU)]
     constant = [term for term in terms if not term.endswith(_PER_GPU)]
     if len(per_gpu) > 1 or len(constant) > 1:
         raise InputError.at(f"{name}={text} has too many terms", field="--costs", expected="30s+1s/gpu")
+    special = dict(_parse_special(name, text, part) for part in others)
     return CostModel(
         constant_s=sum(parse_duration(term, field=f"--costs {name}") for term in constant),
         per_gpu_s=sum(parse_duration(term, field=f"--costs {name}") for term in per_gpu),
-        from_gpus=dict(_parse_larger(name, text, part) for part in larger),
+        by_workload={key: seconds for key, seconds in special.items() if not key.isdecimal()},
+        from_gpus={int(key): seconds for key, seconds in special.items() if key.isdecimal()},
     )
 
 
-def _parse_larger(name: str, text: str, part: str) -> tuple[int, float]:
-    """`9:60s`: the constant for jobs of 9 GPUs and more."""
-    least, colon, seconds = part.partition(":")
-    if not colon or not least.strip().isdecimal():
+def _parse_special(name: str, text: str, part: str) -> tuple[str, float]:
+    """`9:60s` or `bert:120s`: the constant for jobs of 9 GPUs and more, or of the workload `bert`."""
+    key, colon, seconds = part.partition(":")
+    if not colon or not key.strip():
         raise InputError.at(
-            f"{name}={text} has the part {part!r}", field="--costs", expected="7s|2:30s|9:60s"
+            f"{name}={text} has the part {part!r}", field="--costs", expected="7s|2:30s|9:60s|bert:120s"
         )
-    return int(least), parse_duration(seconds.strip(), field=f"--costs {name}")
+    return key.strip(), parse_duration(seconds.strip(), field=f"--costs {name}")

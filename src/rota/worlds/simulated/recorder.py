@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,13 +26,19 @@ _Interval = tuple[Grant, float, float, How, Lost]
 class RunRecorder:
     """Keeps every interval of holding, every ending, and the reason of each job's first wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: Callable[[int, float], float] | None = None) -> None:
+        """`done` gives the work that a row has done at a moment; None where nobody is to note it."""
+        self._done = done
+        self.done: list[float] = []
+        """Work that each interval's job had done at its end."""
         self.intervals: list[_Interval] = []
         self.ends: list[tuple[int, float]] = []
         self.reasons: dict[int, Constraint] = {}
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         self.intervals.append((grant, start_s, end_s, how, lost))
+        if self._done is not None:
+            self.done.append(self._done(grant.job, end_s))
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         self.reasons[row] = first_reason(snapshot, decision, row)
@@ -57,7 +64,7 @@ def make_record(
     return Record(
         policy=name,
         jobs=_jobs_table(loop, recorder, trace),
-        intervals=_intervals_table(recorder, trace, loop.state.cluster),
+        intervals=_intervals_table(recorder, trace, loop.state.cluster, _work(recorder, loop, trace)),
         cluster=cluster_facts(loop.state.cluster),
         engine_seconds=engine_seconds,
         decisions=loop.counts.decisions,
@@ -79,6 +86,7 @@ _NULLABLE = [
 
 def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame:
     state, jobs, n = loop.state, trace.jobs, len(trace)
+    alone_s: Floats | None = getattr(getattr(loop.world, "speed", None), "alone_s", None)
     failed_for_good = state.phase == Phase.FAILED
     sums = _sums(recorder, n, failed_for_good)
     finish = np.full(n, np.nan)
@@ -105,7 +113,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "state": _names(phase, tuple(p.name for p in Phase)),
         "gpus": jobs.gpus,
         "gpu_share": jobs.gpu_share,
-        "duration_s": trace.truth.duration_s,
+        "duration_s": trace.truth.duration_s if alone_s is None else alone_s,
         "deadline_s": jobs.deadline_s,
         "run_s": sums["run_s"],
         "waiting_s": np.maximum(end - jobs.submit_s - sums["run_s"], 0.0),
@@ -173,7 +181,23 @@ def _limits(intervals: Sequence[_Interval], asked_batch: Floats) -> dict[str, pl
     return {name: pl.Series(values).fill_nan(None) for name, values in limits.items()}
 
 
-def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster) -> pl.DataFrame:
+def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
+    """Part of all its work that the job of each interval got done in it; NaN where nobody noted it."""
+    speed: Any = getattr(loop.world, "speed", None)
+    count = len(recorder.intervals)
+    if len(recorder.done) != count or speed is None:
+        return np.full(count, np.nan)
+    rows = np.fromiter((i[0].job for i in recorder.intervals), np.int64, count)
+    order = np.argsort(rows, kind="stable")
+    done, own = np.array(recorder.done, dtype=np.float64)[order], rows[order]
+    before = np.where(np.append(True, own[1:] != own[:-1]), 0.0, np.append(0.0, done[:-1])) if count else done
+    whole: Floats = speed.total(trace)[own]
+    work = np.empty(count)
+    work[order] = np.divide(done - before, whole, out=np.full(count, np.nan), where=whole > 0.0)
+    return work
+
+
+def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster, work: Floats) -> pl.DataFrame:
     intervals = recorder.intervals
     counts = np.fromiter((len(i[0].devices) for i in intervals), np.int64, len(intervals))
     flat = np.fromiter((d for i in intervals for d in i[0].devices), np.int64, int(counts.sum()))
@@ -192,6 +216,7 @@ def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster) -> p
             "role": [i[0].role.name.lower() for i in intervals],
             "end": [str(i[3]) for i in intervals],
             **_limits(intervals, trace.jobs.batch_size[rows]),
+            "work": pl.Series(work).fill_nan(None),
         },
     )
     ids = pl.Series(list(trace.jobs.ids), dtype=pl.String)

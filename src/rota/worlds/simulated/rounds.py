@@ -26,12 +26,24 @@ from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
-from rota.worlds.simulated.semantics import Arrivals, Finish, RoundEnds, Semantics, Work
+from rota.worlds.simulated.semantics import Arrivals, Charge, Finish, RoundEnds, Semantics, Work
 from rota.worlds.simulated.world import SimulatedWorld
+
+RESTART_S = 20.0
+"""What a restart costs under `Charge.SCALED`."""
+_SPARED_S = 5.0
+"""Who leaves so much of a round unused pays nothing for it."""
+
+_MOST_EMPTY = 10
+"""So many rounds in a row in which nobody works are over at once, where work may be counted anew after."""
 
 Rebase = Callable[[int, float, float], tuple[float, float] | None]
 """What a speed model may say of a row at the end of a round, given the work that is done and that there is in
 all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""
+
+
+_ROUNDING = 1e-9
+"""Iterations by which a division may miss a whole number of them."""
 
 
 class RoundWorld(SimulatedWorld):
@@ -39,7 +51,7 @@ class RoundWorld(SimulatedWorld):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.round_s = _round_s(self.semantics)
+        self.round_s = round_s_of(self.semantics)
         self.progress.steady = False  # jobs stand still between their last whole step and the round end
         self._is_open = False
         self._end = math.inf
@@ -51,7 +63,24 @@ class RoundWorld(SimulatedWorld):
         self._cause = Event.NONE
         self._changing: set[int] = set()
         """Rows whose rate ends at some work or moment."""
+        self._worked: Floats = np.zeros(0)
+        """Seconds each of them works."""
+        self._ran: set[int] | None = None
+        """Who ran in the last round, where that matters; None before the first."""
+        self._empty = 0
+        """Rounds in a row in which nobody could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
+        self._step = self._steps()
+        """Work of one iteration of each row, where work is counted in anything else; None if in
+        iterations."""
+
+    def _steps(self) -> Floats | None:
+        """Seconds of an iteration, where the trace states both; a second, where it does not."""
+        if getattr(self.speed, "per_s", None) is not None or self.semantics.work is not Work.WHOLE_STEPS:
+            return None
+        truth = self.trace.truth
+        known = (truth.iterations > 0.0) & (truth.duration_s > 0.0)
+        return np.divide(truth.duration_s, truth.iterations, out=np.ones(len(known)), where=known)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -102,7 +131,7 @@ class RoundWorld(SimulatedWorld):
         rows = []
         while self._finishes and self._finishes[-1][0] <= now:
             rows.append(self._finishes.pop()[1])
-        return [self._outcome(row) for row in sorted(rows)]
+        return [self._outcome(row, now) for row in sorted(rows)]
 
     def _arrived(self, now: float) -> range:
         first = last = self._next
@@ -141,6 +170,7 @@ class RoundWorld(SimulatedWorld):
             self._settle()
         self._is_open = True
         rows = self._rows = self.state.running.sorted()
+        self._worked = np.zeros(len(rows))
         if not len(rows):
             return
         begin, progress = self.state.now, self.progress
@@ -152,23 +182,44 @@ class RoundWorld(SimulatedWorld):
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
         done = np.where(finishes, left, done)
         stops = since + np.divide(done, rate, out=np.zeros_like(done), where=rate > 0.0)
-        for place in np.flatnonzero(np.isin(rows, sorted(self._changing))).tolist():
+        through = np.flatnonzero(np.isin(rows, sorted(self._changing))).tolist() if self._changing else []
+        for place in through:
             done[place], stops[place] = self._work_through(
                 rows.item(place), since.item(place), begin + length
             )
             finishes[place] = done[place] >= left[place] - 1e-9 * max(target[place], 1.0)
-        if self.semantics.epoch_clock_s:
-            stops = np.where(finishes, self._at_ticks(stops, begin, begin + length), stops)
+        self._worked = stops - begin
+        if self.semantics.charge is Charge.SCALED:
+            done, finishes = self._scaled(rows, done, finishes)
+        if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH:
+            stops = np.where(finishes, self._up_to_clock(stops), stops)
         self._end = self._end_of(stops[done > 0.0], begin + length)
+        self._empty = 0 if (rate > 0.0).any() else self._empty + 1
+        if self._rebase is not None and 0 < self._empty <= _MOST_EMPTY:
+            self._end = begin  # nobody has a step to do, and the model may count anew when it is over
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
+
+    def _scaled(self, rows: Ints, done: Floats, finishes: Bools) -> tuple[Floats, Bools]:
+        """What is left of the work of each where restarts cost: who did not run before loses part of it.
+
+        Nobody does in the very first round; when a job stops stays as it was.
+        """
+        before, self._ran = self._ran, set(rows.tolist())
+        pays = self._worked > self.round_s - _SPARED_S
+        pays &= np.array([before is not None and row not in before for row in rows.tolist()], dtype=bool)
+        left_s = np.maximum(self._worked - RESTART_S, 0.0)  # of rounds that are shorter nothing is left
+        part = np.where(pays, left_s / np.where(pays, self._worked, 1.0), 1.0)
+        self._worked = np.where(pays, left_s, self._worked)
+        return np.where(pays, np.floor(done * part), done), finishes & ~pays
 
     def _work_through(self, row: int, since: float, end: float) -> tuple[float, float]:
         """Work that `row` does from `since` to `end`, and when it has, through all changes of its rate."""
         base = self.progress.base.item(row)
         done, stop = self._walk(row, since, end, self._target(row))
         if self.semantics.work is Work.WHOLE_STEPS and done < self._target(row):
-            done, stop = self._walk(row, since, end, base + math.floor(done - base))
+            step = 1.0 if self._step is None else self._step.item(row)
+            done, stop = self._walk(row, since, end, base + math.floor((done - base) / step) * step)
         return done - base, stop
 
     def _walk(self, row: int, since: float, end: float, goal: float) -> tuple[float, float]:
@@ -181,15 +232,16 @@ class RoundWorld(SimulatedWorld):
             work, until_s = min(goal, until_work), min(end, until_s)
             reached = now + (work - done) / rate if rate > 0.0 else math.inf
             if reached <= until_s:
-                done, now = work, float(self._at_ticks(np.array([reached]), now, until_s)[0])
+                done, now = work, reached
             else:
                 done, now = done + rate * (until_s - now), until_s
         return done, now
 
-    def _at_ticks(self, moments: Floats, begin: float, end: float) -> Floats:
-        """The ticks of the epochs' clock that are nearest to `moments`, between `begin` and `end`."""
-        clock = self.semantics.epoch_clock_s
-        return np.clip(np.round(moments / clock) * clock, begin, end) if clock else moments
+    def _up_to_clock(self, moments: Floats) -> Floats:
+        """`moments`, rounded up to the clock of the semantics."""
+        clock = self.semantics.clock_s
+        up: Floats = np.ceil(moments / clock - 1e-9) * clock
+        return up
 
     def _length(self, begin: float) -> float:
         """Seconds after which the round that opens at `begin` ends at the latest."""
@@ -206,16 +258,19 @@ class RoundWorld(SimulatedWorld):
         """Work of each row in `seconds`."""
         if self.semantics.work is not Work.WHOLE_STEPS:
             return rate * seconds
-        steady = ~np.isin(rows, sorted(self._changing))
-        stuck = np.flatnonzero((rate > 0.0) & (rate * self.round_s < 1.0) & steady)
-        if len(stuck):
-            name, step_s = self.jobs.ids[int(rows[stuck[0]])], 1.0 / rate[stuck[0]]
+        step = np.ones(len(rows)) if self._step is None else self._step[rows]
+        slow = (rate > 0.0) & (rate * self.round_s < step)
+        stuck = np.flatnonzero(slow & ~np.isin(rows, sorted(self._changing))).tolist() if slow.any() else []
+        if stuck:
+            name, step_s = self.jobs.ids[rows.item(stuck[0])], (step / rate).item(stuck[0])
             raise WorldError(
                 f"job {name} needs {format_duration(step_s)} for one iteration and would never finish one in "
                 f"a round of {format_duration(self.round_s)}; make rounds longer, or work continuous"
             )
-        whole: Floats = np.floor(rate * seconds)
-        return whole
+        if self._step is None:
+            whole: Floats = np.floor(rate * seconds)
+            return whole
+        return np.floor(rate * seconds / step + _ROUNDING) * step
 
     def _note_finishes(self, stops: Floats, finishes: Bools) -> None:
         at_end = self.semantics.finish is Finish.ROUND_END
@@ -229,6 +284,7 @@ class RoundWorld(SimulatedWorld):
         here = np.array([row in self.state.running for row in self._rows.tolist()], dtype=bool)
         rows = self._rows[here]
         progress.base[rows] = self._work[here]
+        progress.worked[self._rows] = self._worked
         progress.since[rows] = np.maximum(progress.since[rows], now)
         self._dirty |= self._changing
         if self._rebase is not None:
@@ -242,6 +298,8 @@ class RoundWorld(SimulatedWorld):
             if counted is not None:
                 done, since = self.progress.base.item(row), self.progress.since.item(row)
                 self.progress.base[row], self._total[row] = counted
+                if self.progress.per_s is not None:
+                    self._per_s[row] = self.progress.per_s.item(row)
                 self._dirty.add(row)
                 if self._stretches is not None:
                     self._stretches.end(row, since, done)
@@ -269,7 +327,7 @@ def _cause_of(ended: Sequence[Ended]) -> Event:
     return cause
 
 
-def _round_s(semantics: Semantics) -> float:
+def round_s_of(semantics: Semantics) -> float:
     """Length of a round; refuses switches that rounds do not have."""
     if not semantics.round_s:
         raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")

@@ -22,6 +22,7 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.measured_costs import MeasuredCosts
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder, make_record
+from rota.worlds.simulated.retries import Retries
 from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.slots import world_of
 from rota.worlds.simulated.speed import SpeedModel
@@ -41,8 +42,8 @@ class Setting:
     providers: Sequence[Provider] = ()
     """Providers given as objects; they go before those that `knowledge` names."""
     faults: Sequence[Fault] = ()
-    retries: int | None = None
-    """Failing attempts after which a job is given up; None tries as often as the trace did."""
+    retries: Retries | int | None = None
+    """When a failing job is given up, or after how many failures; None tries as often as the trace did."""
     observation_noise: float = 0.0
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
@@ -90,10 +91,12 @@ def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | Non
 
 def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) -> tuple[Loop, RunRecorder]:
     """The loop, ready to run, and what listens to it."""
+    fresh: Callable[[], SpeedModel] | None = getattr(setting.speed, "fresh", None)
+    speed = setting.speed if fresh is None else fresh()  # what it remembers is that of one run
     world = world_of(setting.semantics)(
         trace,
         cluster,
-        speed=setting.speed,
+        speed=speed,
         costs=setting.costs,
         semantics=setting.semantics,
         faults=setting.faults,
@@ -102,12 +105,18 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         can=setting.can,
         seed=setting.seed,
     )
-    recorder = RunRecorder()
+    recorder = RunRecorder(world.progress.done if _is_elastic(trace, speed) else None)
     providers = {p.kind: p for p in setting.providers}
     for kind in policy.needs:
         if kind not in providers:
-            providers.update(make_providers({kind}, setting.knowledge, trace, cluster, setting.speed))
+            providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed))
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
+
+
+def _is_elastic(trace: Trace, speed: SpeedModel | None) -> bool:
+    """Whether jobs may do their work at other rates than one: who looks back wants to know at which."""
+    jobs = trace.jobs
+    return speed is not None or bool((jobs.gpus_min != jobs.gpus_max).any())
 
 
 def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[str, object]:

@@ -30,9 +30,12 @@ class Finish(StrEnum):
 
 class RoundEnds(StrEnum):
     FIXED = "fixed"  # after `round_s`
+    TICKS = "ticks"  # after `round_s`, but who runs is followed from event to event, and silent rounds pass
     LATEST_STOP = "at the latest stop"  # when the last job of the round has done its steps
     ARRIVAL = "at an arrival"  # after `round_s`, or earlier if a job arrives
     MERGED = "merged events"  # with the next event, but not before `round_s`: closer ones are seen together
+    MERGED_ALL = "merged events, the last arrival among them"  # which otherwise is seen at once
+    SLOTS = "slots from the first arrival"  # every `round_s` from then on
     MERGED_ARRIVALS = "merged arrivals"  # the same for arrivals alone; after the last one, every `round_s`
 
 
@@ -46,6 +49,7 @@ class Charge(StrEnum):
 
     COSTS = "as the costs say"
     EVERYONE = "everyone"  # ElasticFlow: all jobs at each decision, as long as jobs are still to arrive
+    SCALED = "scaled"  # Shockwave: those that did not run in the round before, if they run through this one
     STARTED = "started"  # those that start, when the round is over; a job that ends in it pays nothing
 
 
@@ -87,11 +91,22 @@ _ELASTICFLOW = Semantics(
     restart=Restart.NEVER,
 )
 
+_GAVEL = Semantics(
+    "gavel",
+    arrivals=Arrivals.ROUND,
+    finish=Finish.EPOCH,
+    round_s=360.0,
+    round_ends=RoundEnds.LATEST_STOP,
+    work=Work.WHOLE_STEPS,
+    restart=Restart.NEVER,
+)
+
 _POLLUX = Semantics(
     "pollux",
     arrivals=Arrivals.ROUND,
     finish=Finish.EPOCH,
     round_s=60.0,
+    round_ends=RoundEnds.TICKS,
     restart=Restart.NODE_CHANGE,
     epoch_clock_s=1.0,
 )
@@ -111,12 +126,16 @@ PRESETS: dict[str, Semantics] = {
         # PAI's ticks in seconds: ends and arrivals of one second come before it allocates.
         Semantics("pai", restart=Restart.NEVER, clock_s=1.0),
         # Gavel's advances round by round; a job that ends inside keeps its GPUs until the round is over.
+        _GAVEL,
+        # Shockwave's (a fork of Gavel's) has shorter rounds, and restarts cost something.  Batch sizes change
+        # at the end of a round (`speed_regimes`).
+        replace(_GAVEL, name="shockwave", round_s=120.0, charge=Charge.SCALED),
+        # Synergy's has rounds of a fixed length: a job that ends inside ends with it; moving costs nothing.
         Semantics(
-            "gavel",
+            "synergy",
             arrivals=Arrivals.ROUND,
-            finish=Finish.EPOCH,
-            round_s=360.0,
-            round_ends=RoundEnds.LATEST_STOP,
+            finish=Finish.ROUND_END,
+            round_s=300.0,
             work=Work.WHOLE_STEPS,
             restart=Restart.NEVER,
         ),
@@ -138,6 +157,10 @@ PRESETS: dict[str, Semantics] = {
         # ElasticFlow's merges what happens within a slot; its policies pay for decisions in different ways.
         _ELASTICFLOW,
         replace(_ELASTICFLOW, name="elasticflow-tiresias", charge=Charge.STARTED),
+        # Its EDF pays nothing, and jobs end at whole seconds.
+        replace(_ELASTICFLOW, name="elasticflow-edf", round_ends=RoundEnds.MERGED_ALL, clock_s=1.0),
+        # Its Themis looks at the end of every slot, and nothing costs anything.
+        replace(_ELASTICFLOW, name="elasticflow-themis", finish=Finish.ROUND_END, round_ends=RoundEnds.SLOTS),
         replace(
             _ELASTICFLOW,
             name="elasticflow-gandiva",

@@ -15,17 +15,22 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.world import Batch
 from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Charge, RoundEnds, Semantics
+from rota.worlds.simulated.ticks import TickWorld
 from rota.worlds.simulated.world import SimulatedWorld
 
 LARGE_CLUSTER_GPUS = 256
 
-_SLOTS = frozenset({RoundEnds.ARRIVAL, RoundEnds.MERGED, RoundEnds.MERGED_ARRIVALS})
+_SLOTS = frozenset(
+    {RoundEnds.ARRIVAL, RoundEnds.MERGED, RoundEnds.MERGED_ALL, RoundEnds.MERGED_ARRIVALS, RoundEnds.SLOTS}
+)
 
 
 def world_of(semantics: Semantics) -> type[SimulatedWorld]:
     """The world that keeps time as `semantics` says."""
     if not semantics.round_s:
         return SimulatedWorld
+    if semantics.round_ends is RoundEnds.TICKS:
+        return TickWorld
     return SlotWorld if semantics.round_ends in _SLOTS else RoundWorld
 
 
@@ -77,10 +82,15 @@ class SlotWorld(RoundWorld):
         rule = self.semantics.round_ends
         coming = self._next < len(self._submit)
         moment = min(self._earliest_finish(begin), self._alarm, max(self._holds.next_s, begin))
+        if rule is RoundEnds.SLOTS:
+            if len(self.state.running):
+                return begin + self.round_s
+            arrival = self._submit[self._next] if coming else math.inf
+            return self._on_grid(begin, min(arrival, moment))
         if rule is RoundEnds.ARRIVAL:
             arrival = self._submit[self._next] if coming else math.inf
             return min(arrival, self._on_grid(begin, moment))
-        if rule is RoundEnds.MERGED:
+        if rule in (RoundEnds.MERGED, RoundEnds.MERGED_ALL):
             return min(self._merged_arrival(begin), max(begin + self.round_s, moment))
         return self._merged_arrival(begin) if coming else self._on_grid(begin, moment)
 
@@ -99,7 +109,8 @@ class SlotWorld(RoundWorld):
         if row == len(submit):
             return math.inf
         is_close = submit[row] - begin <= self.round_s
-        return begin + self.round_s if is_close and submit[-1] > submit[row] else submit[row]
+        waits = self.semantics.round_ends is RoundEnds.MERGED_ALL or submit[-1] > submit[row]
+        return begin + self.round_s if is_close and waits else submit[row]
 
     def _earliest_finish(self, begin: float) -> float:
         rows, progress = self.state.running.sorted(), self.progress
@@ -113,7 +124,10 @@ class SlotWorld(RoundWorld):
         if len(rows):
             left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
             ends.append(float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min()))
-        return min(ends, default=math.inf)
+        earliest = min(ends, default=math.inf)
+        if self.semantics.clock_s and earliest < math.inf:
+            return float(self._up_to_clock(np.array([earliest]))[0])
+        return earliest
 
     # -- what a decision costs ---------------------------------------------------------------------
 

@@ -105,12 +105,14 @@ class Efficiency:
         if grant.role is Role.OPPORTUNISTIC:
             return Pace(min(_left(grant, device, beside) for device in grant.devices))
         rate = min(1.0, grant.share / self.jobs.gpu_share.item(row))
-        if grant.role is Role.PACKED:
-            measured = self._measured(row, beside)
-            if measured is not None:
-                return Pace(measured)
-            rate *= self.slowdowns.colocation ** len(beside)
-        return Pace(rate)
+        if grant.role is not Role.PACKED:
+            return Pace(rate)
+        return Pace(min(self._packed(row, rate, others) for others in companies(grant, beside)))
+
+    def _packed(self, row: int, rate: float, beside: Sequence[Grant]) -> float:
+        """The rate of a job whose claim is good for `rate`, beside others on one device."""
+        measured = self._measured(row, beside)
+        return rate * self.slowdowns.colocation ** len(beside) if measured is None else measured
 
     def _measured(self, row: int, beside: Sequence[Grant]) -> float | None:
         """What is known of this workload beside the others."""
@@ -166,6 +168,13 @@ def _use(jobs: JobTable, company: Interference) -> Floats:
     of_workload = np.array([*(company.utilisation_of(name) for name in jobs.workload_names), 1.0])
     use = of_workload[jobs.workload] if jobs.workload_names else np.ones(len(jobs))
     return read_only(use)
+
+
+def companies(grant: Grant, beside: Sequence[Grant]) -> Sequence[Sequence[Grant]]:
+    """Those of `beside` on each device of `grant`; on all of them at once if that makes no difference."""
+    if len(beside) < 2 or len(grant.devices) < 2:
+        return [beside]
+    return [_on(device, grant, beside) for device in grant.devices]
 
 
 def _on(device: int, grant: Grant, beside: Sequence[Grant]) -> Sequence[Grant]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,17 +57,27 @@ class Goodputs:
     ) -> tuple[float, Sight]:
         """Goodput in one phase on one type; 0 where the job cannot run so."""
         profile = self.profiles[row]
-        batch_size = self.jobs.batch_size.item(row) if math.isnan(named) else named
+        least = self.jobs.batch_min.item(row)
+        asked = math.nan if least == least else self.jobs.batch_size.item(row)  # with a range it chooses
+        batch_size = asked if math.isnan(named) else named
         wanted = None if math.isnan(batch_size) else batch_size
-        key = (id(profile), phase, kind, nodes, gpus, wanted)
+        least = 0.0 if math.isnan(least) else least
+        key = (id(profile), phase, kind, nodes, gpus, wanted, least)
         if key not in self._known:
             fit, noise = profile.fit_on(self._types[kind]), profile.phases[phase].noise
-            batch = None if fit is None else _batch(profile, fit, noise, nodes, gpus, wanted)
+            batch = None if fit is None else _batch(profile, fit, noise, nodes, gpus, wanted, least)
             self._known[key] = 0.0, Sight()
             if fit is not None and batch is not None:
                 goodput = profile.goodput(fit, noise, nodes, gpus, batch)
-                scale = noise.var / noise.sqr * profile.limits.initial if noise.sqr else math.inf
-                self._known[key] = goodput, Sight(fit.step_s(nodes, gpus, batch), batch.total(gpus), scale)
+                seen = Sight(
+                    fit.step_s(nodes, gpus, batch),
+                    batch.total(gpus),
+                    noise.scale(profile.limits.initial),
+                    batch.accumulated,
+                    fit.gradient_s(batch.local),
+                    profile.limits.local_most,
+                )
+                self._known[key] = goodput, seen
         return self._known[key]
 
     def by_type(self, accepts: Bools) -> Floats:
@@ -80,8 +91,10 @@ class Goodputs:
 class GoodputSpeed:
     """Rate by workload, nodes, GPUs, type, batch and epoch.
 
-    The batch is the one that the grant names; otherwise the one that the job asks for; otherwise the job
-    takes the best for what it holds, anew with every change.  Across several types the slowest sets the pace.
+    The batch is the one that the grant names; otherwise, of a job that asks for a batch and names no range,
+    that one; otherwise the job takes the best for what it holds and the epoch it is in, within its range and
+    the profile's, anew with every change, whatever the policy knows of batches.  Across several types the
+    slowest sets the pace.
 
     A job has to do as many iterations at its first batch size as the trace states; without that, what it does
     at the GPUs it asked for in the duration that the trace states; without either, what the profile says.
@@ -91,7 +104,8 @@ class GoodputSpeed:
         self, trace: Trace, cluster: Cluster, table: GoodputTable, slowdowns: Slowdowns | None = None
     ) -> None:
         self.jobs = trace.jobs
-        self._profiles = [_profile_of(trace, row, table) for row in range(len(trace))]
+        narrowed: dict[tuple[int, float], GoodputProfile] = {}
+        self._profiles = [_profile_of(trace, row, table, narrowed) for row in range(len(trace))]
         self.goodputs = Goodputs(self._profiles, trace.jobs, cluster)
         self.batch_now = np.full(len(trace), math.nan)
         """Batch size with which each job works since its rate was last asked for."""
@@ -103,11 +117,12 @@ class GoodputSpeed:
         self.examples = np.array([self._examples(trace, row, table.source) for row in range(len(trace))])
         steady = np.array([len(profile.phases) == 1 for profile in self._profiles])
         self.per_s = np.where(steady, rates.max(axis=1), math.nan)
-        alone_s = np.array([self._alone_s(row) for row in range(len(trace))])
+        self.alone_s: Floats = np.array([self._alone_s(row) for row in range(len(trace))])
+        """Seconds that each job takes on the GPUs it asked for."""
         self.knowledge: Mapping[Knowledge, Provider] = {
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: given_throughput(rates),
-            Knowledge.DURATION: Given(Knowledge.DURATION, alone_s),
+            Knowledge.DURATION: Given(Knowledge.DURATION, self.alone_s),
             Knowledge.GOODPUT: Given(Knowledge.GOODPUT, self._told(table, cluster)),
         }
 
@@ -127,7 +142,8 @@ class GoodputSpeed:
         goodput, seen = self.goodputs.on(row, phase, grant)
         factor, _, until_s = self.efficiency.of(row, grant, beside, at)
         self.batch_now[row] = seen.batch_size
-        self._sights[row] = seen._replace(step_s=seen.step_s / factor if factor else math.nan)
+        slower = 1.0 / factor if factor else math.nan
+        self._sights[row] = seen._replace(step_s=seen.step_s * slower, gradient_s=seen.gradient_s * slower)
         return Pace(goodput * factor, ends[phase], until_s)
 
     def sight(self, row: int) -> Sight:
@@ -192,16 +208,25 @@ def _refuse_standstill(jobs: JobTable, rates: Floats, source: str) -> None:
 
 
 def _batch(
-    profile: GoodputProfile, fit: StepFit, noise: Noise, nodes: int, gpus: int, wanted: float | None
+    profile: GoodputProfile,
+    fit: StepFit,
+    noise: Noise,
+    nodes: int,
+    gpus: int,
+    wanted: float | None,
+    least: float,
 ) -> Batch | None:
-    """The batch as it is wanted; the best without a wish, None if the job cannot run on so many GPUs."""
+    """The batch as it is wanted; without a wish the best that is not below `least`, None if none will do."""
     if wanted is not None:
         return profile.limits.split(gpus, wanted)
-    best = profile.best(fit, noise, nodes, gpus)
+    best = profile.best(fit, noise, nodes, gpus, least)
     return None if best is None else best[0]
 
 
-def _profile_of(trace: Trace, row: int, table: GoodputTable) -> GoodputProfile:
+def _profile_of(
+    trace: Trace, row: int, table: GoodputTable, narrowed: dict[tuple[int, float], GoodputProfile]
+) -> GoodputProfile:
+    """The profile of its workload, with no larger batches than the job can use; `narrowed` keeps those."""
     workload = trace.jobs.name_of("workload", row)
     if workload not in table.profiles:
         raise InputError.at(
@@ -209,4 +234,15 @@ def _profile_of(trace: Trace, row: int, table: GoodputTable) -> GoodputProfile:
             file=table.source,
             expected=f"one of {', '.join(list(table.profiles)[:5])}",
         )
-    return table.profiles[workload]
+    profile, most = table.profiles[workload], trace.jobs.batch_max.item(row)
+    if not most < profile.limits.most:
+        return profile
+    if most < profile.limits.initial:
+        raise InputError.at(
+            f"job {trace.jobs.ids[row]} ({workload}) uses at most {most:g} samples a step, and its profile "
+            f"begins with {profile.limits.initial}",
+            file=table.source,
+            expected="a batch_max of at least as many",
+        )
+    limits = replace(profile.limits, most=int(most))
+    return narrowed.setdefault((id(profile), most), replace(profile, limits=limits))

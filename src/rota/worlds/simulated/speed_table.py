@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,12 +21,13 @@ from rota.knowledge.throughput import (
     workload_codes,
 )
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats
+from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
 from rota.model.trace import Trace
 from rota.scheduler.stages.resize import feasible_counts
 from rota.worlds.simulated.pace import At, Pace
-from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
+from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 
 
 class ThroughputSpeed:
@@ -44,10 +46,11 @@ class ThroughputSpeed:
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
         self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
-        """The jobs of the trace, on types that the table knows them on: a run is to be about these."""
+        """The jobs of the trace, on types and in sizes that the table knows: a run is to be about these."""
         self._type_of: list[int] = cluster.device_type.tolist()
         self._codes: list[int] = workload_codes(trace.jobs, table.workloads).tolist()
         self._by_size = table.by_size(cluster.type_names)
+        self.jobs = self._no_larger_than_measured(self.jobs)
         self.efficiency = Efficiency(trace.jobs, cluster, slowdowns or Slowdowns())
         self.iterations = iterations_of(trace)
         self.per_s = self.rates.max(axis=1)
@@ -63,6 +66,13 @@ class ThroughputSpeed:
             pairs = pairs_table(table.pairs, sized, self.rates, cluster.type_names)
             knowledge[Knowledge.PAIRS] = Given(Knowledge.PAIRS, pairs)
         self.knowledge: Mapping[Knowledge, Provider] = knowledge
+
+    def _no_larger_than_measured(self, jobs: JobTable) -> JobTable:
+        """`jobs`, of which those of several sizes grow no larger than was measured."""
+        kinds = self.rates.argmax(axis=1).tolist()
+        sizes = [self._by_size[code][kind] for code, kind in zip(self._codes, kinds, strict=True)]
+        largest = np.maximum([max(size, default=0) for size in sizes], jobs.gpus)
+        return replace(jobs, gpus_max=read_only(np.minimum(jobs.gpus_max, largest)))
 
     def _curves(self) -> Table:
         """The curve of each job, by workload and the type on which it is fastest."""
@@ -93,8 +103,9 @@ class ThroughputSpeed:
 
     def pace(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         kinds = {self._type_of[device] for device in grant.devices}
-        if grant.role is Role.PACKED and len(beside) == 1 and self.table.pairs.rates:
-            rates = [self._rate_beside(row, kind, len(grant.devices), beside[0]) for kind in kinds]
+        if grant.role is Role.PACKED and beside and self.table.pairs.rates and _are_pairs(grant, beside):
+            gpus = len(grant.devices)
+            rates = [self._rate_beside(row, kind, gpus, other) for kind in kinds for other in beside]
             together = [rate for rate in rates if rate is not None]
             if len(together) == len(rates):
                 return Pace(min(together) * self.efficiency.placed(row, grant))
@@ -113,6 +124,11 @@ class ThroughputSpeed:
     def _rate_beside(self, row: int, kind: int, gpus: int, other: Grant) -> float | None:
         one, its = (self._name(row), gpus), (self._name(other.job), len(other.devices))
         return self.table.pairs.rate(self.type_names[kind], one, its)
+
+
+def _are_pairs(grant: Grant, beside: Sequence[Grant]) -> bool:
+    """True if no device of `grant` has more than one other on it."""
+    return all(len(others) < 2 for others in companies(grant, beside))
 
 
 class ScalingSpeed:

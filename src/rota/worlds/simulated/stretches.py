@@ -23,6 +23,9 @@ class Sight(NamedTuple):
     step_s: float = math.nan
     batch_size: float = math.nan
     noise: float = math.nan
+    passes: float = math.nan
+    gradient_s: float = math.nan
+    local_most: float = math.nan
     """As in an `Observation`."""
 
 
@@ -97,7 +100,8 @@ class Stretches:
             return
         error = math.exp(self.noise * self._random.standard_normal()) if self.noise else 1.0
         done *= error
-        step_s, batch, noise = stretch.sight
+        step_s, batch, noise, passes, gradient_s, local_most = stretch.sight
+        gradient_s /= error
         if step_s == step_s:
             step_s /= error
         elif self.steps and done > 0.0:
@@ -106,5 +110,17 @@ class Stretches:
             asked, named = self.jobs.batch_size.item(row), stretch.grant.batch_size
             batch = asked if math.isnan(named) else named
         self._seen.append(
-            Observation(row, stretch.grant, stretch.since_s, now, done, step_s, batch, noise=noise)
+            Observation(
+                row,
+                stretch.grant,
+                stretch.since_s,
+                now,
+                done,
+                step_s,
+                batch,
+                noise=noise,
+                passes=passes,
+                gradient_s=gradient_s,
+                local_most=local_most,
+            )
         )

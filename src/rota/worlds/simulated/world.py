@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
@@ -26,11 +26,13 @@ from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
-from rota.worlds.simulated.costs import CostModel, Costs
+from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
-from rota.worlds.simulated.holds import RecordedHolds
+from rota.worlds.simulated.holds import Holds
+from rota.worlds.simulated.overlap import Overlap
 from rota.worlds.simulated.pace import At, Pace
+from rota.worlds.simulated.retries import Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
@@ -41,9 +43,9 @@ _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
 _PHASE_OF = {
-    Outcome.COMPLETED: Phase.COMPLETED,
-    Outcome.FAILED: Phase.FAILED,
-    Outcome.CANCELLED: Phase.CANCELLED,
+    int(Outcome.COMPLETED): Phase.COMPLETED,
+    int(Outcome.FAILED): Phase.FAILED,
+    int(Outcome.CANCELLED): Phase.CANCELLED,
 }
 _HOW_OF = {
     Phase.COMPLETED: How.FINISHED,
@@ -54,6 +56,10 @@ _HOW_OF = {
 
 MOST_IN_VAIN = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
+
+
+HEAP_LEAST = 256
+"""Up to so many entries of the heap, void ones do no harm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,7 +75,7 @@ class SimulatedWorld:
         costs: Costs | None = None,
         semantics: Semantics | None = None,
         faults: Sequence[Fault] = (),
-        retries: int | None = None,
+        retries: Retries | int | None = None,
         observation_noise: float = 0.0,
         can: Mapping[str, Can] | None = None,
         seed: int = 0,
@@ -80,7 +86,7 @@ class SimulatedWorld:
         self.costs = costs or Costs()
         self._costs_nothing = self.costs.free
         self.semantics = semantics or Semantics()
-        self.retries = retries
+        self.retries = retries_of(retries)
         n = len(trace)
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
@@ -95,6 +101,8 @@ class SimulatedWorld:
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
         self._heap: list[tuple[float, int, int]] = []  # moment, row, version
+        self._heap_most = HEAP_LEAST
+        """Entries at which void ones are looked for."""
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._dirty: set[int] = set()
@@ -110,9 +118,8 @@ class SimulatedWorld:
         """Work at which each heap entry lies, where the semantics move such moments."""
         self._company: dict[int, tuple[tuple[int, ...], float]] = {}
         """Who is, or was, beside each job on shared devices, and since when."""
-        self._prepares = self.costs.prepare != CostModel()
-        self._growing: dict[int, tuple[float, float, float]] = {}
-        """Jobs that prepare to grow: the rate at which they go on, until when, and until when they pause."""
+        self._overlap = Overlap() if self.costs.overlap else None
+        """Jobs that prepare to grow while they work on; None where nobody prepares anything."""
         self._rate_before: dict[int, float] = {}
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
@@ -125,7 +132,7 @@ class SimulatedWorld:
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
         """Length of the log of the state at the last of them."""
-        self._holds = RecordedHolds(trace, self._tick)
+        self._holds = Holds(trace, self._tick)
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -155,7 +162,7 @@ class SimulatedWorld:
         if fault == now:
             self._add_faults(batch)
         if finish == now:
-            batch.ended = self._finished(now)
+            batch.ended = self._finished(now, now)
             for ended in batch.ended:
                 batch.cause |= _RETRY if ended.phase is _PENDING else _END
             if self._groups.members:
@@ -197,30 +204,36 @@ class SimulatedWorld:
         self._next = last
         return range(first, last)
 
-    def _finished(self, now: float) -> list[Ended]:
-        """Attempts that end now, in order of rows; entries where only the rate changes are followed up."""
+    def _finished(self, now: float, entry: float) -> list[Ended]:
+        """Attempts that end now, in order of rows; entries where only the rate changes are followed up.
+
+        `entry` is the moment under which they stand in the heap.
+        """
         ended = []
-        while self._heap and self._heap[0][0] == now:
+        while self._heap and self._heap[0][0] == entry:
             _, row, version = heappop(self._heap)
             if version != self._version[row]:
                 continue
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
             if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
-                ended.append(self._outcome(row))
+                ended.append(self._outcome(row, now))
             else:
                 self._dirty.add(row)
         return ended
 
-    def _outcome(self, row: int) -> Ended:
+    def _outcome(self, row: int, now: float) -> Ended:
         """What becomes of a job whose attempt has done its work."""
-        failures = self.trace.truth.failures.get(row, ())
+        truth = self.trace.truth
         failed = self._failed.get(row, 0)
-        if failed < len(failures):
+        if failed < len(truth.failures.get(row, ())):
             self._failed[row] = failed + 1
-            spent = self.retries is not None and failed >= self.retries
-            return Ended(row, How.FAILED, Phase.FAILED if spent else Phase.PENDING)
-        phase = _PHASE_OF[Outcome(self.trace.truth.outcome.item(row))]
+            failed_of = [truth.signature(row, attempt) for attempt in range(failed + 1)]
+            pause_s = self.retries.pause_after(failed_of)
+            if pause_s:
+                self._holds.pause(row, now + pause_s, failed_of[-1], now)
+            return Ended(row, How.FAILED, Phase.FAILED if pause_s is None else Phase.PENDING)
+        phase = _PHASE_OF[truth.outcome.item(row)]
         return Ended(row, _HOW_OF[phase], phase)
 
     def _add_faults(self, batch: Batch) -> None:
@@ -249,7 +262,7 @@ class SimulatedWorld:
         return self._total[row]
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
-        now, progress, growing = self.state.now, self.progress, self._growing
+        now, progress, overlap = self.state.now, self.progress, self._overlap
         gpus_of, sharers = self.state.gpus_of, self.state.occupancy.sharers
         for change in changes:
             new, row = change.new, change.row
@@ -265,16 +278,16 @@ class SimulatedWorld:
             if self.abilities.lacking and change.old is None:
                 self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
-            if self._prepares:
-                since = self._prepare(change, since)
-            if not self._loses_nothing and row not in growing:
+            if not self._loses_nothing:
                 self._ready[row], self._stalled[row] = since, since - now
+            if overlap is not None:
+                since = self._switch(overlap, change, since)
             if (
                 self._plain_speed
                 and new.role is not _OPPORTUNISTIC
                 and (new.share == 1.0 or new.share >= self.jobs.gpu_share.item(row))
                 and len(new.devices) == gpus_of[row]
-                and row not in growing
+                and (overlap is None or row not in overlap)
             ):
                 rate, until_work, until_s = 1.0, math.inf, math.inf
             else:
@@ -324,6 +337,15 @@ class SimulatedWorld:
             self._goal.pop(row, None)
         if moment < math.inf:
             heappush(self._heap, (max(moment, self.state.now), row, version))
+            if len(self._heap) > self._heap_most:
+                self._drop_void()
+
+    def _drop_void(self) -> None:
+        """Forget the entries that are void: where jobs take turns, nearly all of them would be."""
+        version = self._version
+        self._heap = [entry for entry in self._heap if entry[2] == version[entry[1]]]
+        heapify(self._heap)
+        self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
     def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
         """The moment at which `row` has done `work`, to the nearest tick of the epochs' clock."""
@@ -338,12 +360,9 @@ class SimulatedWorld:
 
     def _pace_at(self, row: int, grant: Grant, done: float, now: float) -> Pace:
         """The rate of `row` with `done` work at `now`; a regime that ends here but for rounding is over."""
-        if row in self._growing:
-            rate, prepared_s, ready_s = self._growing[row]
-            if now < prepared_s:
-                return Pace(rate, until_s=prepared_s)
-            if now < ready_s:
-                return Pace(0.0, until_s=ready_s)
+        between = None if self._overlap is None else self._overlap.pace(row, now)
+        if between is not None:
+            return between
         beside = [self.state.grants[r] for r in self._beside(grant) if r in self.state.grants]
         at = At(done, now, self._company_s(row, beside))
         pace = self.speed.pace(row, grant, beside, at)
@@ -376,9 +395,10 @@ class SimulatedWorld:
         """Jobs whose rate may be another when `grant` comes to their devices, or goes."""
         if not self._plain_speed:
             return self._beside(grant)
-        sharers, grants = self.state.occupancy.sharers, self.state.grants
-        beside = {r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job}
-        return [r for r in beside if grants[r].role is _OPPORTUNISTIC]  # the others have what they claim
+        occupancy, grants = self.state.occupancy, self.state.grants
+        if not occupancy.opportunists:  # all others have what they claim, whoever is beside them
+            return ()
+        return [row for row in self._beside(grant) if grants[row].role is _OPPORTUNISTIC]
 
     def _settle(self) -> None:
         """Set the rates of jobs whose company or progress regime has changed."""
@@ -425,7 +445,7 @@ class SimulatedWorld:
         if change.old is not None:
             if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
                 return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
-            return self.costs.move(workload, gpus)
+            return self.costs.change(workload, len(change.old.devices), gpus)
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
             return self.costs.first_start(workload, gpus) + switch
@@ -434,25 +454,29 @@ class SimulatedWorld:
             return switch
         return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
 
-    def _prepare(self, change: Change, since: float) -> float:
-        """From when on `change` is carried out, if that is to be at `since`.
-
-        A job that keeps what it has and is given more works on at its old rate while it prepares, then stands
-        still for what the move costs.
-        """
-        row, now = change.row, self.state.now
-        if change.old is None or change.new is None:
-            self._growing.pop(row, None)
+    def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
+        """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
+        row, now, old, new = change.row, self.state.now, change.old, change.new
+        if old is None or new is None or not is_restart(self.semantics.restart, self.cluster, old, new):
+            overlap.forget(row)
             return since
-        self._growing.pop(row, None)
-        if self.semantics.restart is Restart.NEVER or not set(change.old.devices) < set(change.new.devices):
-            return since
-        workload, gpus = self.jobs.name_of("workload", row), len(change.new.devices)
-        prepared_s = now + self.costs.prepare.of(workload, gpus)
-        pause = since - now
-        self._growing[row] = (self._rate_before.pop(row), prepared_s, prepared_s + pause)
-        self._ready[row], self._stalled[row] = prepared_s + pause, pause
-        return now
+        rate = self._rate_before.pop(row, 0.0)
+        if row in overlap and not rate:  # it is about to switch to what it holds
+            beside = [self.state.grants[r] for r in self._beside(old) if r in self.state.grants]
+            rate = self.speed.pace(row, old, beside, At(self.progress.base.item(row), now, now)).rate
+        workload, gpus = self.jobs.name_of("workload", row), len(new.devices)
+        switch = overlap.change(
+            row,
+            old.devices,
+            new.devices,
+            now=now,
+            from_s=max(now, self.progress.since.item(row)),
+            rate=rate,
+            prepare_s=self.costs.prepare.of(workload, gpus),
+            pause_s=since - now,
+        )
+        self._ready[row], self._stalled[row] = switch.ready_s, switch.stalled_s
+        return switch.works_from_s
 
     def _take_over(self, grant: Grant) -> bool:
         """True if another job was the last to use one of the devices; from now on this one is."""
@@ -483,7 +507,7 @@ class SimulatedWorld:
         if how is _ADJUSTED:
             return self._split(row)
         rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
-        if self._prepares:
+        if self._overlap is not None:
             self._rate_before[row] = rate
         done = self.progress.stop(row, now)
         if self._stretches is not None:

@@ -1,0 +1,227 @@
+"""A person's end of the terminal of a job: raw bytes there and back, whatever connection breaks meanwhile."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import termios
+import threading
+import time
+import tty
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.live.following import NOT_NOW, PATIENCE_S
+from rota.cli.live.tables import warn
+from rota.errors import RotaError
+
+if TYPE_CHECKING:
+    from rota.client import Client
+    from rota.wire.terminal import TerminalReply
+
+WAIT_S, PAUSE_S, ANSWER_S = 20.0, 0.5, 10.0
+PIECE, MOST_TYPED = 1 << 14, 1 << 16
+LAST_WORDS_S = 2.0
+"""What was typed before one left has so long to be sent."""
+LEAVE, LEAVE_TIMES, LEAVE_S = b"\x1d", 3, 1.0
+"""Ctrl-] three times within a second leaves the job to itself."""
+NOT_FOUND = 404
+
+
+class Session:
+    """One terminal here, one job there, and three threads: keys, what is typed, what is printed."""
+
+    def __init__(self, client: Client, id: str, keys: int, screen: int) -> None:
+        """`keys` and `screen` are descriptors of this side's terminal."""
+        self._client, self._id, self._keys, self._screen = client, id, keys, screen
+        self._changed = threading.Condition()
+        self._typed = bytearray()
+        self._sent = self._seen = 0
+        self._doubtful = 0
+        """Bytes that a controller may have passed on before it died: nothing is typed twice."""
+        self._session = ""
+        self._is_over = self._is_left = False
+        self._error: Exception | None = None
+        self._resized = True
+        self._left_s: list[float] = []
+        self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.why = ""
+        """Why it is over, if it is not for the job's end."""
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether anything was printed."""
+        return self._seen > 0
+
+    def wait(self, wait_s: float) -> bool | None:
+        """True once attached, False while the job has not begun; None if it is over."""
+        reply = self._ask(wait_s)
+        if reply.session:
+            with self._changed:
+                self._session, self._sent, self._resized = reply.session, 0, True
+                del self._typed[: self._doubtful]
+                self._doubtful = 0
+            return True
+        return None if reply.over else False
+
+    def run(self) -> bool:
+        """Until the terminal is closed (True), or left by its person (False).  Raises RotaError."""
+        threads = [
+            threading.Thread(target=self._guarded, args=(do,), daemon=True)
+            for do in (self._print, self._type)
+        ]
+        before = signal.signal(signal.SIGWINCH, self._on_resize)
+        mode = termios.tcgetattr(self._keys)
+        try:
+            tty.setraw(self._keys, termios.TCSADRAIN)  # what was typed ahead counts
+            for thread in threads:
+                thread.start()
+            self._read_keys()
+        finally:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, mode)
+            signal.signal(signal.SIGWINCH, before)
+        if self._is_left:
+            self._leave()
+        if self._error is not None:
+            raise self._error
+        return not self._is_left
+
+    def _read_keys(self) -> None:
+        """What is typed, until it is over; a program that reads nothing makes us stop reading."""
+        while not self._is_over:
+            with self._changed:
+                has_room = len(self._typed) < MOST_TYPED
+            ready, _, _ = select.select([self._wake, *([self._keys] if has_room else [])], [], [], 1.0)
+            if self._wake in ready:
+                os.read(self._wake, 4096)
+            if self._keys not in ready:
+                continue
+            data = os.read(self._keys, PIECE)
+            self._is_left = not data or self._wants_to_leave(data)
+            with self._changed:
+                self._typed += data.rstrip(LEAVE) if self._is_left else data
+                self._changed.notify_all()
+                if self._is_left:
+                    self._changed.wait_for(lambda: not self._typed or self._is_over, LAST_WORDS_S)
+            if self._is_left:
+                self._finish()
+
+    def _wants_to_leave(self, data: bytes) -> bool:
+        """Whether Ctrl-] came often enough."""
+        now, times = time.monotonic(), len(data) - len(data.rstrip(LEAVE))
+        before = self._left_s if times == len(data) else []
+        self._left_s = [*(at for at in before if now - at <= LEAVE_S), *[now] * times]
+        return len(self._left_s) >= LEAVE_TIMES
+
+    def _type(self) -> None:
+        """Send what is typed, and how large the terminal is."""
+        while not self._is_over:
+            with self._changed:
+                while not (self._typed or self._resized or self._is_over):
+                    self._changed.wait()
+                session, at, data = self._session, self._sent, bytes(self._typed[:PIECE])
+                resized, self._resized = self._resized, False
+            if self._is_over:
+                return
+            reply = self._talk(session, at=at, data=data, **(self._size() if resized else {}))
+            with self._changed:
+                if reply is not None and self._session == session:
+                    taken = max(0, min(reply.have - self._sent, len(self._typed)))
+                    del self._typed[:taken]
+                    self._doubtful = 0
+                    self._sent += taken
+                    self._changed.notify_all()
+            if reply is None:  # another session is asked for
+                time.sleep(PAUSE_S)
+
+    def _print(self) -> None:
+        """Show what is printed; ask for another session where this one is lost."""
+        from rota.wire.terminal import unpacked
+
+        while not self._is_over:
+            reply = self._talk(self._session, seen=self._seen, wait_s=WAIT_S)
+            if reply is None:
+                if not self.wait(WAIT_S):
+                    break
+                continue
+            data = unpacked(reply.data)
+            self._seen = reply.at + len(data) if data else self._seen
+            while data:
+                data = data[os.write(self._screen, data) :]
+            if reply.over:
+                self.why = reply.why
+                break
+        self._finish()
+
+    def _talk(self, session: str, **said: Any) -> TerminalReply | None:
+        """The controller's answer; None if there is no such session any more."""
+        from rota.client import Refused
+
+        try:
+            return self._call({"session": session, **said})
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+            return None
+
+    def _ask(self, wait_s: float) -> TerminalReply:
+        """A session, if the job runs by then."""
+        return self._call({"seen": self._seen, "wait_s": wait_s, **self._size()})
+
+    def _call(self, said: dict[str, Any]) -> TerminalReply:
+        """One call; a controller that is away is waited for."""
+        from rota.client import Refused, Unreachable, route
+        from rota.wire.terminal import TerminalReply, packed
+
+        body = {**said, "data": packed(said.get("data", b""))}
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                path, timeout_s = (
+                    route("v1", "jobs", self._id, "terminal"),
+                    said.get("wait_s", 0.0) + ANSWER_S,
+                )
+                answer = self._client.call("POST", path, body, timeout_s=timeout_s, idempotent=True)
+                return TerminalReply.model_validate(answer)
+            except (Unreachable, Refused) as error:
+                if isinstance(error, Refused) and error.status not in NOT_NOW:
+                    raise
+                self._doubtful = max(self._doubtful, len(said.get("data", b"")))
+                if self._is_over or time.monotonic() > until_s:
+                    raise
+            time.sleep(PAUSE_S)
+
+    def _leave(self) -> None:
+        """Say that nobody is here; a controller that is away finds out by itself."""
+        from rota.client import Refused, Unreachable
+
+        try:
+            self._call({"session": self._session, "over": True})
+        except (Unreachable, Refused) as error:
+            warn(f"the controller has not heard that this terminal left: {error}")
+
+    def _guarded(self, do: Any) -> None:
+        try:
+            do()
+        except (RotaError, OSError) as error:
+            self._error = self._error or (None if self._is_over else error)
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        os.write(self._waker, b".")
+
+    def _on_resize(self, number: int, frame: FrameType | None) -> None:
+        self._resized = True
+        threading.Thread(target=self._tell_resized, daemon=True).start()  # a handler must wait for no lock
+
+    def _tell_resized(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _size(self) -> dict[str, int]:
+        columns, rows = os.get_terminal_size(self._screen)
+        return {"rows": rows, "columns": columns}

@@ -1,0 +1,88 @@
+"""What `rota systems` prints without loading the policies: an index that `make docs` writes.
+
+To import them all takes ten times as long as to print what they say.  Where other packages register
+policies as well, the registry itself is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+INDEX = Path(__file__).with_name("systems.json")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a policy, as text."""
+
+    name: str
+    default: str
+    values: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One system: facts of the registry, parameters, and the head of its file."""
+
+    name: str
+    summary: str
+    paper: str
+    needs: tuple[str, ...]
+    levers: tuple[str, ...]
+    heeds_priority: bool
+    status: str
+    scale: str
+    module: str
+    page: str
+    """Path of the system's page in the repository; empty for a policy from elsewhere."""
+    head: dict[str, str]
+    parameters: tuple[Parameter, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def facts(self) -> dict[str, str]:
+        """Lines to show: the head of the file, then the registry's own."""
+        own = {
+            "Levers": ", ".join(self.levers) or "none",
+            "Priority": "higher ones first" if self.heeds_priority else "has no effect",
+            "Status": self.status,
+            "File": self.module,
+        }
+        if self.page:
+            own["Page"] = self.page
+        return (self.head or {"Paper": self.paper or "-"}) | own
+
+
+@dataclass(frozen=True)
+class Index:
+    """All systems by name, and the bounds with their summaries."""
+
+    systems: Mapping[str, Entry]
+    bounds: Mapping[str, str]
+
+
+def written(entries: Iterable[Entry], bounds: Mapping[str, str]) -> str:
+    """The text of the index."""
+    own = {one.name: one.to_dict() for one in entries}
+    return json.dumps({"systems": own, "bounds": dict(bounds)}, indent=1) + "\n"
+
+
+def index() -> Index | None:
+    """The index, if it has all there is: None where packages beside Rota register policies."""
+    if not INDEX.exists() or entry_points(group="rota.policies"):
+        return None
+    said = json.loads(INDEX.read_text(encoding="utf-8"))
+    return Index({name: _entry(form) for name, form in said["systems"].items()}, said["bounds"])
+
+
+def _entry(form: dict[str, Any]) -> Entry:
+    lists = {name: tuple(form[name]) for name in ("needs", "levers")}
+    return Entry(**{**form, **lists, "parameters": tuple(Parameter(**one) for one in form["parameters"])})

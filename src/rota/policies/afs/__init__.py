@@ -1,0 +1,1 @@
+"""AFS: GPUs one by one, to whoever ends first or gains more."""

@@ -1,0 +1,161 @@
+"""AFS — hand GPUs out one by one, weighing whoever ends first against whoever gains more from them.
+
+Paper     Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021
+Decides   order, number of GPUs, preemption
+Needs     speed of each job by number of GPUs; AFS-L (`lengths=yes`) the duration as well
+Idea      1. Of two jobs that could have one more GPU, a ends first and b later (at their present shares).
+          2. a gets it if (p_a' - p_a) / p_a > (p_b' - p_b) / p_b', p being speed: the GPU goes on to b when a
+             is done, which is why the two gains are measured against different speeds.
+          3. All GPUs are handed out by tournaments of this rule, at each arrival and completion.
+          4. CoDDL resizes while jobs train: the old workers go on until the new ones are ready, and the
+             newest target counts.  That is the world's: `rota simulate --costs resize=coddl`.
+Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the one that ends first: our
+          reading, the paper's text was not at hand; so are its queues (`queues`).  A job that was resized is
+          not grown again for a minute, and shrinks in it only for one that waits; who would end before a
+          resize has paid keeps its size, if that is stated (`resize_cost_s`); whoever made room for nobody
+          has it again (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The
+          cluster is taken to be of one type: on several a job gets the first type on which its share fits.
+          A job that would lose its work by it is not resized, one that the cluster refused to resize is
+          left alone for a while, and one that bears no stop keeps what it has (ours).
+Checked   systems/afs.md, worked examples 1 to 6; the tournament against comparing all with all.  Neither the
+          authors' code nor results of it are public
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
+from rota.knowledge.scaling import rates_on, shared_curves
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Code, Constraint
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.remaining import remaining_s
+from rota.scheduler.stages.resize import settle
+from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
+from rota.solvers.one_by_one import Filling, fill_apathetic
+
+_OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
+
+
+@dataclass(frozen=True)
+class AfsParameters:
+    """Parameters of `afs`."""
+
+    lengths: bool = True
+    """AFS-L: use durations.  `no` is AFS-P, which goes by GPU time received."""
+    min_resize_s: float = 60.0
+    """Seconds after a change of its GPUs before a job is grown again."""
+    resize_cost_s: float = 0.0
+    """AFS-L: seconds that a resize has to save a job, at least, to be worth it; what a resize costs it."""
+    period_s: float = 60.0
+    """AFS-P: seconds between two looks at the GPU time received, if there are no queues."""
+    queues: tuple[float, ...] = ()
+    """AFS-P: GPU-seconds received at which a job falls to the next queue, as in 3600/36000; who is in a
+    higher one ends first, and within one the earlier.  None: by GPU time received itself."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_resize_s", "resize_cost_s"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise InputError(f"policy 'afs': {name}={getattr(self, name):g}; expected 0 or more")
+        if not self.period_s > 0.0:
+            raise InputError(f"policy 'afs': period_s={self.period_s:g}; expected more than 0")
+        if any(high <= low for low, high in pairwise((0.0, *self.queues))):
+            limits = "/".join(f"{limit:g}" for limit in self.queues)
+            raise InputError(f"policy 'afs': queues={limits} do not ascend; expected such as 3600/36000")
+
+
+@register(
+    "afs",
+    "Elastic shares by pairwise comparison, short jobs against efficient ones",
+    paper="AFS/CoDDL, NSDI 2021",
+    needs={Knowledge.SCALING: True, Knowledge.DURATION: lambda p: p.lengths},
+    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
+    parameters=AfsParameters,
+)
+class Afs:
+    """Apathetic future share."""
+
+    def __init__(self, parameters: AfsParameters | None = None) -> None:
+        self.parameters = parameters or AfsParameters()
+        self._ranking = BySize(lambda snapshot, row: row)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        sizes = sizes_now(snapshot, memory, self.parameters.min_resize_s)
+
+        def shares_of(left_out: Set[int]) -> dict[int, int]:
+            some = sizes.without(left_out)
+            return dict(zip(some.rows.tolist(), self._shares(snapshot, some), strict=True))
+
+        shares, grants, preempt = settle(snapshot, memory, shares_of)
+        reasons = {row: _OUTBID for row, share in shares.items() if not share}
+        wake = Wake(min(sizes.again_s, self._look_again_s(snapshot, shares)))
+        return Decision(memory, grants, preempt, wake=wake, reasons=reasons, ranking=self._ranking)
+
+    def _shares(self, snapshot: Snapshot, sizes: Sizes) -> list[int]:
+        """GPUs for each row."""
+        rows, scaling = sizes.rows, snapshot.know(Knowledge.SCALING)
+        most = max((count[-1] for count in sizes.counts), default=0)
+        rates = shared_curves(scaling, rows, most)
+        if not self.parameters.lengths:
+            filling = Filling(rates, sizes.counts)
+            return fill_apathetic(filling, sizes.gpus, self._served(snapshot, rows).tolist())
+        left = self._left(snapshot, rows)
+        work = left.tolist()
+        counts = sizes.counts
+        if self.parameters.resize_cost_s:
+            counts = [
+                self._paying(count, has, rate, todo)
+                for count, has, rate, todo in zip(counts, sizes.held, rates, work, strict=True)
+            ]
+        speed = np.array([rate[count[0]] for rate, count in zip(rates, counts, strict=True)])
+        alone_s = np.divide(left, speed, out=np.full(len(rows), math.inf), where=speed > 0.0)
+        return fill_apathetic(Filling(rates, counts), sizes.gpus, alone_s.tolist(), work)
+
+    def _left(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """w: work left of each job, in the unit of its speeds; infinite if nobody knows."""
+        asked = rates_on(snapshot.know(Knowledge.SCALING), rows, snapshot.jobs.gpus[rows])
+        left: Floats = np.maximum(remaining_s(snapshot, rows), 0.0) * asked
+        return np.where(np.isnan(left), math.inf, left)
+
+    def _paying(self, counts: Sequence[int], has: int, rates: Sequence[float], left: float) -> Sequence[int]:
+        """Of `counts`, those that a job which has `has` GPUs would not get in vain.
+
+        One that ends within the cost of a resize is left alone; a larger number has to save as much.
+        """
+        cost_s = self.parameters.resize_cost_s
+        if not has or has >= len(rates) or not rates[has] > 0.0:
+            return counts
+        if left / rates[has] <= cost_s:
+            return (has,)
+        return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
+
+    def _served(self, snapshot: Snapshot, rows: Ints) -> Floats:
+        """GPU time received, or the queue that it has led to."""
+        served: Floats = snapshot.jobs.service_gpu_s(rows)
+        if not self.parameters.queues:
+            return served
+        # What counts is a sum of products: a limit that is missed by a rounding has been reached.
+        queue = np.searchsorted(self.parameters.queues, served * (1.0 + 1e-12), side="right")
+        return queue.astype(np.float64)
+
+    def _look_again_s(self, snapshot: Snapshot, shares: Mapping[int, int]) -> float:
+        """AFS-P: when GPU time received may decide otherwise, though nothing happens but that."""
+        if self.parameters.lengths or len(shares) < 2:
+            return math.inf
+        if not self.parameters.queues:
+            return snapshot.now + self.parameters.period_s
+        rows = np.array([row for row, share in shares.items() if share], dtype=np.int64)
+        rate = np.array([share for share in shares.values() if share]) * snapshot.jobs.gpu_share[rows]
+        limits = np.array((*self.parameters.queues, math.inf))
+        nearest = limits[self._served(snapshot, rows).astype(np.int64)] - snapshot.jobs.service_gpu_s(rows)
+        after_s = float((nearest / rate).min(initial=math.inf))
+        return max(snapshot.now + after_s, math.nextafter(snapshot.now, math.inf))

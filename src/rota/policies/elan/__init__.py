@@ -1,0 +1,1 @@
+"""Elan: elastic FIFO and backfill, batches that grow with the job."""

@@ -1,0 +1,1 @@
+"""ElasticFlow: deadlines that are kept, by the least GPUs that keep them."""

@@ -1,0 +1,140 @@
+"""Which deadlines can be promised, and the least GPUs that keep them: sections 4.1 and 4.2 of the paper."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.parameters import ElasticFlowParameters
+from rota.solvers.future import FreeCurve, Plan, least_share, soonest
+
+
+@dataclass(frozen=True)
+class Promised:
+    """A plan that keeps the deadlines of some jobs."""
+
+    asks: list[Ask]
+    """By deadline."""
+    plans: list[Plan]
+    """What each of `asks` has."""
+    curve: FreeCurve
+    """What they leave free."""
+    broken: frozenset[int]
+    """Rows whose deadline is not kept: they have what is left as soon as there is some."""
+
+
+class Planner:
+    """Plans by progressive filling, in order of deadlines."""
+
+    def __init__(self, gpus: int, now: float, parameters: ElasticFlowParameters) -> None:
+        """`now` is the moment inside the present slot, in slots."""
+        self.gpus, self.now = gpus, now
+        self.margin = parameters.margin_slots
+        self.pause = parameters.restart_s / parameters.slot_s
+
+    def fill(self, curve: FreeCurve, ask: Ask, margin: float, first: int | None = None) -> Plan | None:
+        """The least share that is done `margin` slots before the deadline of `ask`; None if none is."""
+        return least_share(
+            curve,
+            ask.levels,
+            ask.work,
+            ask.due - margin,
+            now=self.now,
+            first=first,
+            pause=self.pause,
+            held=ask.held,
+        )
+
+    def soonest(self, curve: FreeCurve, ask: Ask) -> Plan:
+        """The plan with which `ask` is done as soon as what is free allows."""
+        return soonest(curve, ask.levels, ask.work, now=self.now, pause=self.pause, held=ask.held)
+
+    def plan(self, asks: Sequence[Ask]) -> Promised:
+        """Plans of jobs that were promised their deadlines.
+
+        Who cannot be done in time any more comes after those who can.  Who has lost its margin by then is
+        planned without.
+        """
+        curve = FreeCurve.of(self.gpus)
+        kept: list[tuple[Ask, Plan]] = []
+        late: list[Ask] = []
+        for ask in sorted(asks, key=lambda ask: ask.rank):
+            plan = self.fill(curve, ask, self.margin) or self.fill(curve, ask, 0.0)
+            if plan is None:
+                late.append(ask)
+            else:
+                kept.append((ask, plan))
+                curve = curve.less(plan)
+        for ask in late:
+            plan = self.soonest(curve, ask)
+            kept.append((ask, plan))
+            curve = curve.less(plan)
+        asked, plans = [ask for ask, _ in kept], [plan for _, plan in kept]
+        return Promised(asked, plans, curve, frozenset(ask.row for ask in late))
+
+    def admit(self, promised: Sequence[Ask], new: Sequence[Ask]) -> tuple[list[Ask], list[Ask]]:
+        """Of `new`, in order of arrival: those that can be promised a deadline, each with it, and the others.
+
+        Nobody is admitted who would break the promise of another.  Of several that come at once those that
+        are due first are tried first; where one of them breaks an older promise, the last to come gives way.
+        """
+        broken = set(self.plan(promised).broken)
+        trying = {ask.row: aimed(ask, 0) for ask in new}
+        refused: list[Ask] = []
+        while (breaks := self._walk(promised, trying, refused, broken)) is not None:
+            before = [ask for ask in trying.values() if ask.rank < breaks.rank]
+            if not before:
+                broken.add(breaks.row)  # no newcomer is to blame
+                continue
+            last = max(before, key=lambda ask: (ask.submit_s, ask.row))
+            later = _aimed_later(last)
+            if later is None:
+                refused.append(trying.pop(last.row))
+            else:
+                trying[last.row] = later
+        return list(trying.values()), refused
+
+    def _walk(
+        self, promised: Sequence[Ask], trying: dict[int, Ask], refused: list[Ask], broken: set[int]
+    ) -> Ask | None:
+        """Fill all in order of deadlines; the first promised job that is broken by those that are tried.
+
+        Who is tried and does not fit goes for its next deadline, or to `refused`.
+        """
+        curve = FreeCurve.of(self.gpus)
+        queue = sorted((ask.rank, ask) for ask in (*promised, *trying.values()) if ask.row not in broken)
+        place = 0
+        while place < len(queue):
+            _, ask = queue[place]
+            place += 1
+            plan = self.fill(curve, ask, self.margin)
+            if plan is None and ask.row not in trying:
+                plan = self.fill(curve, ask, 0.0)
+            if plan is not None:
+                curve = curve.less(plan)
+            elif ask.row not in trying:
+                return ask
+            elif (later := _aimed_later(ask)) is not None:
+                trying[ask.row] = later
+                insort(queue, (later.rank, later), lo=place)
+            else:
+                refused.append(trying.pop(ask.row))
+        return None
+
+    def earliest(self, promised: Promised, ask: Ask) -> float:
+        """When `ask` would be done at the earliest if nobody's promise is touched, in slots."""
+        return self.soonest(promised.curve, ask).end + self.margin
+
+
+def _aimed_later(ask: Ask) -> Ask | None:
+    """`ask`, planned for the deadline after the one it is planned for; None if there is none."""
+    place = ask.dues.index(ask.due) + 1
+    return aimed(ask, place) if place < len(ask.dues) else None
+
+
+def aimed(ask: Ask, place: int) -> Ask:
+    """`ask`, planned for one of its deadlines."""
+    return replace(ask, due=ask.dues[place] if place < len(ask.dues) else math.inf)

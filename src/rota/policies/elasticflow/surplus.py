@@ -1,0 +1,126 @@
+"""GPUs that no promise needs, to whoever loses least GPU time by one more step: section 4.3 of the paper."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+
+from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.promises import Planner, Promised
+from rota.solvers.future import NOTHING, FreeCurve, Plan
+
+
+class Surplus:
+    """The present slot of a plan, raised step by step.
+
+    The return of a step is the GPU time that it saves over that which it adds, for each further GPU; with
+    concave curves it is never above 0 and falls from step to step, so that a return that was worked out
+    before others took their step is at least what it is now: only the best has to be looked at again.
+    """
+
+    def __init__(self, planner: Planner, promised: Promised, others: list[Ask]) -> None:
+        """`others` have no promise and begin with nothing."""
+        self._planner = planner
+        self._asks = [*promised.asks, *others]
+        self._plans = [*promised.plans, *[NOTHING] * len(others)]
+        self._curve = promised.curve
+        self._broken = promised.broken
+        self._level = [
+            int(ask.levels.within(plan.gpus[:1])[0])
+            for ask, plan in zip(self._asks, self._plans, strict=True)
+        ]
+        self.left = planner.gpus - sum(plan.now for plan in self._plans)
+        self._seen: dict[int, tuple[FreeCurve, Plan | None]] = {}
+        """The next step of each as it was last worked out, and on what."""
+
+    def shares(self) -> dict[int, int]:
+        """GPUs of each row now."""
+        pairs = zip(self._asks, self._level, strict=True)
+        return {ask.row: int(ask.levels.gpus[level]) for ask, level in pairs}
+
+    def keep(self, held: Mapping[int, int]) -> None:
+        """Let these rows have up to what they hold, as far as it goes: a change would cost them more."""
+        order = sorted(range(len(self._asks)), key=lambda place: self._asks[place].rank)
+        for place in order:
+            most = held.get(self._asks[place].row, 0)
+            while self._next(place) <= most and self._step(place):
+                pass
+
+    def hand_out(self) -> None:
+        """One step after the other until no step fits."""
+        heap = [self._entry(place) for place in range(len(self._asks))]
+        heapq.heapify(heap)
+        while heap and self.left > 0:
+            _, _, place = entry = heapq.heappop(heap)
+            if self._next(place) - self._now(place) > self.left:
+                continue  # what is left only shrinks
+            again = self._entry(place)
+            if heap and again > heap[0] and again > entry:
+                heapq.heappush(heap, again)
+            elif self._step(place):
+                heapq.heappush(heap, self._entry(place))
+
+    def _entry(self, place: int) -> tuple[float, tuple[float, float, int], int]:
+        """The best first: who has nothing, then the largest return."""
+        return -self._return(place), self._asks[place].rank, place
+
+    def _now(self, place: int) -> int:
+        return int(self._asks[place].levels.gpus[self._level[place]])
+
+    def _next(self, place: int) -> float:
+        """GPUs of the next step; infinite if there is none."""
+        gpus, level = self._asks[place].levels.gpus, self._level[place] + 1
+        return float(gpus[level]) if level < len(gpus) else math.inf
+
+    def _return(self, place: int) -> float:
+        """GPU-slots saved by the next step for each GPU of it; minus infinity if there is none."""
+        level, ask = self._level[place], self._asks[place]
+        if not self._next(place) < math.inf:
+            return -math.inf
+        if not level:
+            return math.inf
+        raised = self._raised(place)
+        if raised is None:
+            return -math.inf
+        saved = self._use(place, level, self._plans[place]) - self._use(place, level + 1, raised)
+        return saved / float(ask.levels.gpus[level + 1] - ask.levels.gpus[level])
+
+    def _use(self, place: int, level: int, plan: Plan) -> float:
+        """GPU-slots that the job takes to its end; without a promise it keeps what it has."""
+        ask = self._asks[place]
+        if self._is_free(ask):
+            return float(ask.levels.gpus[level] * ask.work / ask.levels.rates[level])
+        return plan.gpu_slots
+
+    def _is_free(self, ask: Ask) -> bool:
+        """True if no promise ties it."""
+        return ask.due == math.inf or ask.row in self._broken
+
+    def _without(self, place: int) -> FreeCurve:
+        return self._curve.more(self._plans[place])
+
+    def _raised(self, place: int) -> Plan | None:
+        """The plan with one more step in the present slot; None if its promise would be broken by it."""
+        ask, level = self._asks[place], self._level[place] + 1
+        if self._is_free(ask):
+            return self._plans[place]
+        curve, plan = self._seen.get(place, (None, None))
+        if curve is not self._curve:
+            plan = self._planner.fill(self._without(place), ask, self._planner.margin, level)
+            self._seen[place] = self._curve, plan
+        return plan
+
+    def _step(self, place: int) -> bool:
+        """Raise by one step if there is room and no promise is broken; False if not."""
+        more = self._next(place) - self._now(place)
+        raised = self._raised(place) if more <= self.left else None
+        if raised is None:
+            return False
+        if not self._is_free(self._asks[place]):
+            self._curve = self._without(place).less(raised)
+            self._plans[place] = raised
+            self._seen.pop(place, None)
+        self._level[place] += 1
+        self.left -= int(more)
+        return True

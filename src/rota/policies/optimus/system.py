@@ -1,0 +1,157 @@
+"""Optimus — predict when jobs will have converged, and give GPUs to whoever saves most time with one more.
+
+Paper     Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
+          EuroSys 2018
+Decides   number of GPUs, order, placement, preemption
+Needs     how long each job still needs (from its losses so far), and its speed by number of GPUs
+Idea      1. Every job gets its least, in order of arrival, so that nobody starves.
+          2. One more unit saves a job Q / f(w) - Q / f(w + 1) seconds, Q being what is left of it; whoever
+             saves most for what the unit takes of the cluster gets it, until nobody saves anything.
+          3. Of jobs whose losses say little yet the saving counts for a little less.
+          4. Small jobs are placed first, each on the fewest servers that hold it in equal parts.
+          All of it anew every ten minutes; whose number stays the same stays where he is.
+Departs   Jobs here reduce gradients among themselves: workers alone, no parameter servers, so that what a
+          unit takes is the same for all and divides nothing.  The rules for servers as well are in
+          `rota.solvers.marginal`, `even_servers` and `parameter_blocks`.  A resize that saves less than it
+          costs is left out (ours); sizes between which a job must jump are compared by saving per GPU (ours).
+          A job about which nobody knows anything is taken to need what the others need in the mean (ours).
+          The cluster is taken to be of one type.  `mode=artifact` follows the baseline in Pollux' simulator.
+Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of five workloads of Pollux'
+          simulator ends in the same second (docs/fidelity.md)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
+from rota.knowledge.scaling import shared_curves
+from rota.model.columns import Floats, Ints
+from rota.model.grants import Code, Constraint
+from rota.policies.optimus.artifact import BySteps
+from rota.policies.optimus.placing import place_anew
+from rota.scheduler.decision import Decision, Event, Memory, Wake
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.place import even
+from rota.scheduler.stages.sizing import Sizing
+from rota.solvers.one_by_one import fill_savings
+
+YOUNG = 10
+"""So many losses have to be heard before a prediction counts in full."""
+_OUTBID = Constraint(Code.POLICY, detail="all GPUs went to jobs that came before it")
+
+
+class OptimusMode(StrEnum):
+    """Whose rules hold where paper and published simulator differ."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"  # the baseline in Pollux' simulator
+
+
+@dataclass(frozen=True)
+class OptimusParameters:
+    """Parameters of `optimus`."""
+
+    interval_s: float = 600.0
+    """T: seconds between two decisions."""
+    event_driven: bool = False
+    """Decide when jobs come and go as well."""
+    young_factor: float = 0.95
+    """What counts of the saving of a job with fewer than ten losses."""
+    restart_s: float = 30.0
+    """A resize that saves less than this is left out."""
+    mode: OptimusMode = OptimusMode.PAPER
+    """The paper's rules, or those of the baseline in Pollux' simulator, which looks every minute."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("interval_s", 1.0, math.inf),
+            ("young_factor", 0.0, 1.0),
+            ("restart_s", 0.0, math.inf),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most or value == math.inf:
+                above = f"{least:g} to {most:g}" if most < math.inf else f"{least:g} or more"
+                raise InputError(f"policy 'optimus': {name}={value:g}; expected {above}")
+
+
+@register(
+    "optimus",
+    "Most time saved by one more GPU, from predicted convergence and speed",
+    paper="EuroSys 2018",
+    needs={Knowledge.SCALING, Knowledge.CONVERGENCE},
+    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
+    parameters=OptimusParameters,
+    work_conserving=False,
+)
+class Optimus:
+    """Marginal savings of time."""
+
+    def __init__(self, parameters: OptimusParameters | None = None) -> None:
+        self.parameters = p = parameters or OptimusParameters()
+        self.inner = ByIntervals(p) if p.mode is OptimusMode.PAPER else BySteps()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        return self.inner.decide(snapshot, memory)
+
+
+class ByIntervals:
+    """The paper's rules."""
+
+    def __init__(self, parameters: OptimusParameters) -> None:
+        self.parameters = parameters
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        sizing = Sizing(snapshot)
+        shares = self._shares(snapshot, sizing)
+        grants, preempt = place_anew(snapshot, shares, even)
+        reasons = {row: _OUTBID for row, share in shares.items() if not share}
+        return Decision(memory, grants, preempt, wake=self._wake(snapshot, sizing.rows), reasons=reasons)
+
+    def _wake(self, snapshot: Snapshot, rows: Ints) -> Wake:
+        """When the next interval begins; on whatever happens if nobody is there."""
+        if not len(rows):
+            return Wake()
+        interval_s = self.parameters.interval_s
+        at_s = (math.floor(snapshot.now / interval_s) + 1) * interval_s
+        return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.NONE)
+
+    def _shares(self, snapshot: Snapshot, sizing: Sizing) -> dict[int, int]:
+        """GPUs for each row, by the time that a step saves for each GPU that it takes."""
+        known, rows = snapshot.know(Knowledge.CONVERGENCE).by_row, sizing.rows
+        left_s = _left(known["left_s"][rows])
+        young = known["points"][rows] < YOUNG
+        worth = left_s * np.where(young, self.parameters.young_factor, 1.0)
+        seconds = _seconds(shared_curves(snapshot.know(Knowledge.SCALING), rows, sizing.most))
+        shares = fill_savings(seconds, worth.tolist(), sizing.counts, sizing.gpus)
+        for job, row in enumerate(rows.tolist()):
+            before = len(snapshot.grants[row].devices) if row in snapshot.grants else 0
+            if 0 < before < shares[job]:
+                saved_s = left_s.item(job) * (seconds[job][before] - seconds[job][shares[job]])
+                if saved_s < self.parameters.restart_s:
+                    shares[job] = before
+        return dict(zip(rows.tolist(), shares, strict=True))
+
+
+def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
+    """What a second of work at the request takes on 0, 1, ... GPUs; jobs share their curves."""
+    known: dict[int, list[float]] = {}
+    for curve in curves:
+        if id(curve) not in known:
+            known[id(curve)] = [1.0 / rate if rate > 0.0 else math.inf for rate in curve]
+    return [known[id(curve)] for curve in curves]
+
+
+def _left(left_s: Floats) -> Floats:
+    """Seconds left; of those about whom nobody knows anything, as many as the others have in the mean."""
+    known = ~np.isnan(left_s)
+    mean = float(left_s[known].mean()) if known.any() else 1.0
+    left: Floats = np.maximum(np.where(known, left_s, mean), 0.0)
+    return left

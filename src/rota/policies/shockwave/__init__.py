@@ -1,0 +1,1 @@
+"""Shockwave: rounds planned ahead for fair progress, with changes of pace foreseen."""

@@ -1,0 +1,61 @@
+"""Parameters of Shockwave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ShockwaveMode(StrEnum):
+    """Whose rules hold where the two differ."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"  # the authors' simulator
+
+
+class Predictor(StrEnum):
+    """How the epochs to come are divided among the batch sizes of a job, or the mode's own way."""
+
+    MODE = "mode"
+    RESTATE = "restate"  # what has ended is exact, the rest is shared evenly by what has not (paper)
+    POSTERIOR = "posterior"  # the mean of the Bayesian posterior (authors' code)
+
+
+@dataclass(frozen=True)
+class ShockwaveParameters:
+    """Parameters of `shockwave`.  The paper's k and lambda are the authors' `lambda` and `k`."""
+
+    round_s: float = 120.0
+    """Length of a round, in seconds."""
+    window_rounds: int = 20
+    """Rounds that are planned ahead (T)."""
+    resolve_rounds: int = 8
+    """The plan is made anew every so many rounds, besides at each arrival and end."""
+    makespan_weight: float = 1e-3
+    """What a second of the longest run time left after the window counts against mean utility (the paper's
+    lambda; the authors' k)."""
+    fairness_exponent: float = 5.0
+    """Power of a job's projected finish over its fair one that its utility is weighted with, where fair
+    finishes cannot be kept (the paper's k; the authors' lambda, 12 on 32 GPUs)."""
+    rho_max: float = 1.0
+    """Projected finish over fair finish that is to be kept."""
+    predictor: Predictor = Predictor.MODE
+    """How changes of batch size are foreseen."""
+    resolve_on_regime_change: bool = False
+    """Plan anew when a job changes its batch size, too."""
+    patience: float = 1.0
+    """Windows that a job may wait without a round before it goes first, whatever the plan says."""
+    nodes: int = 200
+    """Branches that the plan may take; what is found by then is carried out, and the memory notes it."""
+    mode: ShockwaveMode = ShockwaveMode.PAPER
+    """Rules for the forecast, the weights and the clock."""
+
+    @property
+    def is_artifact(self) -> bool:
+        return self.mode is ShockwaveMode.ARTIFACT
+
+    @property
+    def restates(self) -> bool:
+        if self.predictor is Predictor.MODE:
+            return not self.is_artifact
+        return self.predictor is Predictor.RESTATE

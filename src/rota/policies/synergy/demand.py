@@ -1,0 +1,83 @@
+"""What each job wants for each of its GPUs: the least with which it is as fast as it can be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rota.knowledge.hosts import HostSpeeds, speeds_of
+from rota.knowledge.needs import Knowledge, Table
+from rota.model.cluster import Cluster
+from rota.model.columns import Floats
+from rota.model.jobs import JobTable
+from rota.policies.synergy.parameters import Mechanism, SynergyMode, SynergyParameters
+from rota.policies.synergy.room import AMOUNTS, capacities
+from rota.scheduler.snapshot import Snapshot
+
+_SHARE = np.full(len(AMOUNTS), math.nan)
+
+
+class Demands:
+    """What is known of the jobs' sensitivity at one moment, as demands."""
+
+    def __init__(self, snapshot: Snapshot, parameters: SynergyParameters) -> None:
+        self.parameters = parameters
+        self.jobs: JobTable = snapshot.jobs.table
+        stated = capacities(snapshot.cluster)
+        self.most: Floats = np.where(stated == 0.0, math.inf, stated).max(axis=0)
+        """What the largest node has, [amount]."""
+        self.share = _mean_share(snapshot.cluster, stated)
+        """For each GPU of the cluster in proportion, [amount]; infinite without a limit."""
+        self.classes: list[HostSpeeds] = []
+        self._class: list[int] = []
+        self._best: dict[int, Floats] = {}
+        if snapshot.knows(Knowledge.HOSTS):
+            table: Table = snapshot.know(Knowledge.HOSTS)
+            self.classes, self._class = speeds_of(table), table.by_row["class"].tolist()
+
+    def class_of(self, row: int) -> int:
+        """Number of what is known of the job in `classes`; -1 if nobody has profiled it."""
+        return self._class[row] if row < len(self._class) else -1
+
+    def of(self, row: int, gpus: int) -> Floats:
+        """What the job wants for each of `gpus` GPUs, [amount]; NaN is its share in proportion."""
+        if self.parameters.mechanism is Mechanism.PROPORTIONAL:
+            return _SHARE
+        number = self.class_of(row)
+        wants = self._asked(row) if number < 0 else self.best(number)
+        return self._on_one_node(wants, gpus) if self.parameters.mode is SynergyMode.ARTIFACT else wants
+
+    def best(self, number: int) -> Floats:
+        """What jobs of a class want for each GPU, of what a node can have, [amount]."""
+        if number not in self._best:
+            speeds, tolerance = self.classes[number], self.parameters.saturation_tolerance
+            cpus, gib = speeds.wants or speeds.best(self.most.item(0), self.most.item(1), tolerance)
+            self._best[number] = np.array([cpus, gib, self.disk(number, cpus, gib)])
+        return self._best[number]
+
+    def disk(self, number: int, cpus: float, gib: float) -> float:
+        """Storage bandwidth for each GPU; NaN, its share, where nobody measured."""
+        speeds = self.classes[number]
+        return math.nan if speeds.disk is None else min(speeds.disk_at(cpus, gib), self.most.item(2))
+
+    def _asked(self, row: int) -> Floats:
+        """What somebody without a profile asked for, but no more than a node has; his share of the rest."""
+        asked, gpus = self.jobs, max(self.jobs.gpus.item(row), 1)
+        each = [asked.cpus.item(row) / gpus, asked.memory_gib.item(row) / gpus, 0.0]
+        return np.array(
+            [min(one, most) if one else math.nan for one, most in zip(each, self.most, strict=True)]
+        )
+
+    def _on_one_node(self, wants: Floats, gpus: int) -> Floats:
+        """The authors' bound: a job wants no more than one node has, in all."""
+        over = gpus * wants > self.most
+        most = np.where(over & np.isfinite(self.most), self.most / gpus, wants)
+        return np.where(over & (most < self.share), math.nan, most)
+
+
+def _mean_share(cluster: Cluster, stated: Floats) -> Floats:
+    """What there is for each GPU of the cluster; infinite if some node states no limit."""
+    gpus = max(int(cluster.node_gpus.sum()), 1)
+    share: Floats = np.where((stated == 0.0).any(axis=0), math.inf, stated.sum(axis=0) / gpus)
+    return share

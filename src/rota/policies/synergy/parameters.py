@@ -1,0 +1,68 @@
+"""What the user may choose of `synergy`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.errors import InputError
+from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
+
+
+class Mechanism(StrEnum):
+    """Who gets which cores and which memory."""
+
+    TUNE = "tune"  # what it wants, or its share in proportion where that is too much
+    OPT = "opt"  # as an integer program divides them over the whole cluster
+    PROPORTIONAL = "proportional"  # in proportion to GPUs
+    GREEDY = "greedy"  # what it wants, or nothing
+
+
+class SynergyMode(StrEnum):
+    """Whose rules."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"  # the authors' simulator
+
+
+@dataclass(frozen=True)
+class SynergyParameters:
+    """Parameters of `synergy`."""
+
+    policy: str = "fifo[skip=yes]"
+    """Policy that says who runs; its parameters stand in brackets, as in `las[quantum=7200]`."""
+    mechanism: Mechanism = Mechanism.TUNE
+    """`tune`, `opt`, `proportional` or `greedy`."""
+    round_s: float = 300.0
+    """Length of a round, at whose end everything is divided anew; 0 does so whenever something happens."""
+    saturation_tolerance: float = 0.0
+    """Part of its best speed that a job does without before it wants more cores or memory."""
+    migrate: bool = True
+    """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
+    max_nodes: int = 200
+    """Nodes of the search tree after which `opt` takes the best division it has found."""
+    mode: SynergyMode = SynergyMode.PAPER
+    """`artifact`: all leases end with the round, so that everybody is chosen and placed afresh, and a job
+    wants no more than one node has."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.round_s < math.inf:
+            raise InputError(f"policy 'synergy': round_s={self.round_s:g} is no time; expected 0 or more")
+        if not 0.0 <= self.saturation_tolerance < 1.0:
+            raise InputError(
+                f"policy 'synergy': saturation_tolerance={self.saturation_tolerance:g} is no part; "
+                "expected 0 or more, and less than 1"
+            )
+        if self.max_nodes < 1:
+            raise InputError(f"policy 'synergy': max_nodes={self.max_nodes} is no limit; expected 1 or more")
+        if Lever.SHARE in levers_of(self.inner.make()):
+            raise InputError(
+                f"policy 'synergy': {self.policy} lets jobs share GPUs, and nobody has measured which cores "
+                "they want then; expected a policy that gives whole GPUs"
+            )
+
+    @property
+    def inner(self) -> PolicySpec:
+        """The policy that says who runs."""
+        return parse_inner(self.policy)

@@ -1,0 +1,89 @@
+"""Who sits where with how much: what a job wants, its share in proportion, or what others can do without.
+
+A job never gets less than its share in proportion.  If no job on a node holds more than that, as many free
+GPUs as a job asks for come with enough of everything, so cutting others to their share always ends with room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.policies.synergy.room import Ask, Room
+
+
+def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = False) -> list[Ask] | None:
+    """Seat `asks`, in their order, those first whom nothing can move; returns those left out.
+
+    Who runs stays where it is if it can have there what it wants, or if that can be had nowhere else, and is
+    served before those who come.  `greedy` gives nobody less than he wants.  None if the GPUs of some job
+    cannot be found any more.
+    """
+    fixed, moving, new = [], [], []
+    for ask in asks:
+        if not ask.allowed.any():
+            fixed.append(ask)
+        elif not ask.held or not room.is_free(ask.held):
+            new.append(ask)
+        else:
+            moving.append(ask)
+    for ask in fixed:
+        _stay(room, ask, ask.grant.devices)
+    left = []
+    for ask in moving:
+        wanted = room.wanted(ask.wants)
+        if room.fits(ask, room.parts_of(ask.held), wanted):
+            room.keep(ask, ask.held, wanted)
+        else:
+            left.append(ask)
+    out: list[Ask] = []
+    for ask in left + new:
+        if greedy:
+            if not _get(room, ask):
+                out.append(ask)
+        elif not _settle(room, ask, migrate):
+            return None
+    return out
+
+
+def _settle(room: Room, ask: Ask, migrate: bool) -> bool:
+    stays = bool(ask.held) and room.is_free(ask.held)
+    if migrate or not stays:
+        wanted = room.wanted(ask.wants)
+        parts = room.place(ask, wanted)
+        if parts is not None:
+            room.seat(ask, parts, wanted)
+            return True
+    if stays:
+        _stay(room, ask, ask.held)
+        return True
+    share = room.cut(ask.wants)
+    parts = room.place(ask, share)
+    if parts is None:
+        parts = room.with_gpus(ask)
+        if parts is None:
+            return False
+        room.make_room(parts, share)
+        parts = room.place(ask, share) or parts
+    room.seat(ask, parts, share)
+    return True
+
+
+def _stay(room: Room, ask: Ask, devices: tuple[int, ...]) -> None:
+    """Seat the job on `devices`, with less if need be."""
+    parts, wanted, share = room.parts_of(devices), room.wanted(ask.wants), room.cut(ask.wants)
+    if room.fits(ask, parts, wanted):
+        room.keep(ask, devices, wanted)
+        return
+    if not room.fits(ask, parts, share):
+        room.make_room(parts, share, ask.share)
+    room.keep(ask, devices, share)
+
+
+def _get(room: Room, ask: Ask) -> bool:
+    """Seat the job with what it wants; what no cluster could give it, it does not want."""
+    each = room.wanted(ask.wants) if room.feeds_empty(ask) else room.cut(ask.wants)
+    parts = room.place(ask, each)
+    if parts is None:
+        return False
+    room.seat(ask, parts, each)
+    return True

@@ -1,0 +1,1 @@
+"""Themis: finish-time fairness by auctions over leased GPUs."""

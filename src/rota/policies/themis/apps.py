@@ -1,0 +1,221 @@
+"""Apps and what is known of them: who belongs together, how long each would take on what it might hold.
+
+An app is the live jobs of one group that belong together, or a job by itself.  It ends with the first of them
+to complete if all of them say so (`group_rule`), else with the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.placement import Closeness
+from rota.knowledge.scaling import rates_on
+from rota.model.cluster import Cluster
+from rota.model.columns import Ints
+from rota.model.grants import Can, Grant
+from rota.model.job_columns import GroupRule
+from rota.model.jobs import JobTable
+from rota.policies.themis.parameters import Groups
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.finish_time import finish_time_ratio
+from rota.scheduler.stages.remaining import remaining_s
+from rota.scheduler.stages.resize import feasible_counts
+
+Holds = dict[int, Grant]
+"""What jobs of an app hold, by row."""
+
+_LEAST_S = 1e-6
+"""Seconds that everything takes at least: no ratio is 0."""
+
+
+@dataclass(frozen=True)
+class App:
+    """Jobs that share their GPUs among themselves."""
+
+    key: str
+    """`group NAME` and what is added to it, or `row 17` of a job by itself."""
+    rows: tuple[int, ...]
+    """Live jobs in the order in which they get GPUs: what ends the app soonest first."""
+    is_first: bool
+    """True if it ends with the first of them, else with the last."""
+    began_s: float
+    since_s: float
+    """Seconds since the earliest of them was submitted."""
+    cluster_s: float
+    """Seconds it would take with the whole cluster to itself."""
+
+
+class Estimates:
+    """How long live jobs would take: what bidders know."""
+
+    def __init__(self, snapshot: Snapshot, rows: Ints) -> None:
+        jobs = snapshot.jobs
+        self._jobs = jobs.table
+        self._scaling = snapshot.know(Knowledge.SCALING)
+        placement = snapshot.know(Knowledge.PLACEMENT)
+        self.placement = placement
+        self.class_of: list[int] = placement.by_row["class"].tolist()
+        self._closeness = closeness_of(snapshot.cluster, placement)
+        self._kind_of: list[int] = snapshot.cluster.device_type.tolist()
+        rates = snapshot.know(Knowledge.THROUGHPUT)[rows]
+        top = rates.max(axis=1, keepdims=True, initial=0.0)
+        speeds = np.divide(rates, top, out=np.zeros_like(rates), where=top > 0.0)
+        left = np.maximum(remaining_s(snapshot, rows), 0.0)
+        total = np.maximum(snapshot.know(Knowledge.DURATION)[rows], left)
+        asked = jobs.gpus[rows]
+        healthy = snapshot.cluster.gpus - len(snapshot.occupancy.down)
+        most = np.maximum(np.minimum(jobs.gpus_max[rows], healthy), 1)
+        faster = np.maximum(rates_on(self._scaling, rows, most), 1e-12)
+        alone = total * rates_on(self._scaling, rows, asked) / faster
+        gpus = asked * jobs.gpu_share[rows]
+        each = rows.tolist()
+        self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
+        """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
+        self.alone_s: dict[int, float] = dict(zip(each, alone.tolist(), strict=True))
+        """Seconds that the whole job takes on as many GPUs as it can use."""
+        self.gpus: dict[int, float] = dict(zip(each, gpus.tolist(), strict=True))
+        self._speeds: dict[int, list[float]] = dict(zip(each, speeds.tolist(), strict=True))
+        elastic = (jobs.gpus_min[rows] < jobs.gpus_max[rows]) & (jobs.gpu_share[rows] == 1.0)
+        bears = (jobs.can(rows) & Can.RESIZE) != 0
+        self._counts: dict[int, Sequence[int]] = {}
+        for row, is_elastic, resizes in zip(each, elastic.tolist(), bears.tolist(), strict=True):
+            held = snapshot.grants.get(row)
+            if is_elastic:
+                self._counts[row] = (
+                    feasible_counts(self._jobs, row) if resizes or held is None else (len(held.devices),)
+                )
+        self._types: dict[int, list[int]] = {}
+        self._ratio: dict[tuple[int, int], float] = {}
+
+    def counts(self, row: int) -> Sequence[int]:
+        """Numbers of GPUs that `row` can use, ascending."""
+        counts = self._counts.get(row)
+        return (self._jobs.gpus.item(row),) if counts is None else counts
+
+    def runs_on(self, row: int, kind: int) -> bool:
+        """True if it does any work on GPUs of the type."""
+        return self._speeds[row][kind] > 0.0
+
+    def by_speed(self, row: int, count: int) -> list[tuple[int, float]]:
+        """Types on which it runs, the fastest first, each with the seconds to go on `count` GPUs of it."""
+        if row not in self._types:
+            speeds = self._speeds[row]
+            self._types[row] = sorted(
+                (kind for kind, speed in enumerate(speeds) if speed > 0.0),
+                key=lambda kind: (-speeds[kind], kind),
+            )
+        best_s = self.at_best(row, count)
+        return [(kind, best_s / self._speeds[row][kind]) for kind in self._types[row]]
+
+    def seconds(self, grant: Grant) -> float:
+        """Seconds that the job of `grant` has to go on what it is given there."""
+        row, devices = grant.job, grant.devices
+        if not devices:
+            return self.left_s[row]
+        speed = self._speeds[row][self._kind_of[devices[0]]] * self._gain(row, len(devices))
+        speed *= self._closeness.factor(self.class_of[row], devices)
+        return self.left_s[row] / speed if speed > 0.0 else math.inf
+
+    def at_best(self, row: int, count: int) -> float:
+        """The same on so many GPUs of the fastest type, as close as can be."""
+        gain = self._gain(row, count)
+        return self.left_s[row] / gain if gain > 0.0 else math.inf
+
+    def _gain(self, row: int, count: int) -> float:
+        """Speed on `count` GPUs over that on those it asked for."""
+        asked = self._jobs.gpus.item(row)
+        if count == asked:
+            return 1.0
+        if (row, count) not in self._ratio:
+            at, base = rates_on(self._scaling, np.array([row]), np.array([[count], [asked]])).ravel().tolist()
+            self._ratio[row, count] = at / base if base > 0.0 else 0.0
+        return self._ratio[row, count]
+
+
+_CLOSENESS: dict[str, tuple[object, object, Closeness]] = {}
+
+
+def closeness_of(cluster: Cluster, placement: Table) -> Closeness:
+    """Reads the placement slowdowns of one cluster; the last one is kept, being the same for a whole run."""
+    rates = placement.shared["rates"]
+    kept = _CLOSENESS.get("last")
+    if kept is None or kept[0] is not cluster or kept[1] is not rates:
+        kept = _CLOSENESS["last"] = (cluster, rates, Closeness(cluster, rates))
+    return kept[2]
+
+
+class Members:
+    """Which app each job belongs to: worked out once for a table of jobs."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.groups = groups
+        self._jobs: JobTable | None = None
+        self._key: dict[int, str] = {}
+
+    def apps(self, snapshot: Snapshot, rows: Ints, estimates: Estimates) -> list[App]:
+        """The apps of the live `rows`, by their first row."""
+        table = snapshot.jobs.table
+        if self._jobs is not table:
+            self._jobs, self._key = table, {}
+        known, members = self._key, dict[str, list[int]]()
+        for row in rows.tolist():
+            key = known.get(row)
+            if key is None:
+                key = known[row] = self._key_of(table, row)
+            members.setdefault(key, []).append(row)
+        return [_app(snapshot, key, own, estimates) for key, own in members.items()]
+
+    def _key_of(self, table: JobTable, row: int) -> str:
+        if self.groups is Groups.NONE or table.group.item(row) < 0:
+            return f"row {row}"
+        name = f"group {table.name_of('group', row)}"
+        if self.groups is Groups.EVERY or table.group_rule.item(row) == GroupRule.FIRST:
+            return name
+        return f"{name}, of {table.submit_s.item(row):g} s"
+
+
+def _app(snapshot: Snapshot, key: str, rows: list[int], estimates: Estimates) -> App:
+    table = snapshot.jobs.table
+    if len(rows) == 1:
+        began_s, alone_s = table.submit_s.item(rows[0]), max(estimates.alone_s[rows[0]], _LEAST_S)
+        return App(key, (rows[0],), False, began_s, snapshot.now - began_s, alone_s)
+    began_s = min(table.submit_s.item(row) for row in rows)
+    is_first = all(table.group_rule.item(row) == GroupRule.FIRST for row in rows)
+    left = estimates.left_s
+    order = sorted(rows, key=lambda row: (left[row] if is_first else -left[row], row))
+    alone = [estimates.alone_s[row] for row in rows]
+    healthy = max(snapshot.cluster.gpus - len(snapshot.occupancy.down), 1)
+    work = sum(estimates.alone_s[row] * min(table.gpus_max.item(row), healthy) for row in rows)
+    cluster_s = min(alone) if is_first else max(*alone, work / healthy)
+    return App(key, tuple(order), is_first, began_s, snapshot.now - began_s, max(cluster_s, _LEAST_S))
+
+
+def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float]) -> float:
+    """Seconds from its begin to its end if it goes on with `holds`, whose jobs take `seconds`.
+
+    Jobs that hold nothing take their turns on the same GPUs, if all have to finish.  Infinite without any.
+    """
+    if not holds:
+        return math.inf
+    if len(app.rows) == 1 or app.is_first:
+        return max(app.since_s + min(seconds.values()), _LEAST_S)
+    size = {row: len(grant.devices) * grant.share for row, grant in holds.items()}
+    work = sum(seconds[row] * size[row] for row in holds)
+    work += sum(estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds)
+    return max(app.since_s + max(*seconds.values(), work / max(sum(size.values()), 1e-9)), _LEAST_S)
+
+
+def rho(app: App, finish: float, crowd: float) -> float:
+    """Finish-time fairness of an app that ends `finish` seconds after it began, where `crowd` share."""
+    return float(finish_time_ratio(0.0, finish, app.cluster_s * crowd))
+
+
+def rho_at_best(app: App, estimates: Estimates, crowd: float) -> float:
+    """ρ with the smallest gang of its first job, on the best GPUs: what ranks those that hold nothing."""
+    row = app.rows[0]
+    return rho(app, app.since_s + estimates.at_best(row, estimates.counts(row)[0]), crowd)

@@ -1,0 +1,255 @@
+"""Themis — serve those who would finish worst beside the others, by auctions of GPUs for one lease.
+
+Paper     Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020
+Decides   order, preemption, placement; the number of GPUs of jobs that run on several
+Needs     duration, speed by GPU type, number and placement of GPUs
+Idea      1. ρ of an app is the time it takes beside the others over that on its part of the cluster alone.
+          2. GPUs whose lease has ended are offered to the worst 1 - f of all apps that want more.
+          3. They bid 1/ρ for groups of GPUs; the allocation with the largest product wins, and each winner
+             keeps the fraction of its bundle by which it does not make the others worse off.
+          4. What is left goes to apps outside the auction, at random, best where they are already.
+Departs   Of many apps with nothing, the worst is the one whose ρ would be largest with its smallest gang.
+          A payment never takes an app's only gang.  Bids are made one group at a time (a gang of a job, or
+          the next number of GPUs it can use), the greatest gain per GPU first; auctions among few single
+          jobs are solved exactly.  Jobs that all have to finish take turns where GPUs do not suffice.
+          GPUs that are added to a running job share the end of its lease.  While the worst app waits for a
+          gang larger than what is free, leases end together with those that will make room for it.
+          Jobs of a group that end with the first of them, or came at the same moment, are one app, which
+          began with the earliest of them.
+Checked   systems/themis.md, worked examples 1 to 7; the auction by tables of all allocations, and that nobody
+          gains by lying; mode=artifact against the ElasticFlow repository's `themis`: every job equal
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+
+from rota.knowledge.needs import Knowledge
+from rota.model.columns import Ints
+from rota.model.grants import Grant
+from rota.policies.themis.apps import Estimates, Holds, Members
+from rota.policies.themis.artifact import Slots
+from rota.policies.themis.exact import settle
+from rota.policies.themis.leases import Leases
+from rota.policies.themis.market import OpenMarket, Tables
+from rota.policies.themis.parameters import ThemisMode, ThemisParameters
+from rota.policies.themis.standing import Reasons, Standing, standings
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.finish_time import Crowd
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+from rota.scheduler.stages.trial import admit_placed
+from rota.solvers.auction import fractions_kept, kept_of
+from rota.table.occupancy import Occupancy
+
+
+def _is_paper(parameters: ThemisParameters) -> bool:
+    return parameters.mode is ThemisMode.PAPER
+
+
+@register(
+    "themis",
+    "Finish-time fairness by auctions of GPUs for a lease",
+    paper="Themis, NSDI 2020",
+    needs={
+        Knowledge.DURATION: True,
+        Knowledge.THROUGHPUT: True,
+        Knowledge.SCALING: _is_paper,
+        Knowledge.PLACEMENT: _is_paper,
+    },
+    levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.RESIZE: _is_paper},
+    parameters=ThemisParameters,
+    rotates=True,
+)
+class Themis:
+    """Auctions at the end of leases.
+
+    Memory    `crowd`   number of apps over time (`stages.finish_time.Crowd`)
+              `leases`  per running job: the moment at which its lease ends
+              `won`     rows that got something the last time GPUs were handed out
+              `draws`   how often chance was asked
+              `rows`    live rows of the last call
+    """
+
+    def __init__(self, parameters: ThemisParameters | None = None) -> None:
+        self.parameters = parameters or ThemisParameters()
+        self.artifact = Slots()
+        self._tables = Tables()
+        self._members = Members(self.parameters.groups)
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if self.parameters.mode is ThemisMode.ARTIFACT:
+            return self.artifact.decide(snapshot, memory)
+        rows = _live(snapshot)
+        leases = Leases(snapshot, memory, self.parameters.lease_s)
+        self._tables.follow(snapshot)
+        if self._tables.any_will_do and not snapshot.waiting_count and rows.tolist() == memory.get("rows"):
+            # Nobody has come or gone, and nobody wants more: all leases that have ended are renewed.
+            leases.renew(leases.ended())
+            leases.settle([])
+            return Decision(memory, wake=Wake(leases.next_s()))
+        memory["rows"] = rows.tolist()
+        estimates = Estimates(snapshot, rows)
+        apps = self._members.apps(snapshot, rows, estimates)
+        crowd: Crowd[str] = Crowd(memory.setdefault("crowd", {}))
+        crowd.follow(snapshot.now, {app.key: app.began_s for app in apps})
+        shares = [max(crowd.mean(app.key), 1.0) for app in apps]
+        market = OpenMarket(snapshot, apps, shares, estimates, leases.held(snapshot), self._tables)
+        standing = standings(apps, market.values, market.holds, estimates, shares)
+        order = sorted(range(len(apps)), key=lambda i: standing[i].rank(apps[i]))
+        order = [i for i in order if market.wants(i)]
+        if market.scratch.free.total or market.scratch.spare:
+            self._hand_out(snapshot, memory, market, order)
+        return self._decision(snapshot, memory, market, leases, order, standing)
+
+    # -- one auction -------------------------------------------------------------------------------
+
+    def _hand_out(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, order: list[int]) -> None:
+        """The auction among the worst of `order`, then what is left."""
+        if not self.parameters.auction:
+            _to_all(market, order)
+            return
+        count = math.ceil((1.0 - self.parameters.fairness) * len(order) - 1e-9)
+        inside = order[: max(count, 1)]
+        outside = order[len(inside) :]
+        if not settle(market, inside, self.parameters.exact_steps):
+            self._auction(market, inside)
+        self._leftovers(snapshot, memory, market, outside)
+        _to_all(market, inside)
+
+    def _auction(self, market: OpenMarket, bidders: list[int]) -> None:
+        """Groups by the greatest gain, and what is paid for them."""
+        counts = market.estimates.counts
+
+        def pays(bidder: int) -> bool:
+            return len(market.apps[bidder].rows) > 1 or len(counts(market.apps[bidder].rows[0])) > 1
+
+        fractions = fractions_kept(market, bidders, pays, self.parameters.payment_steps)
+        for bidder, fraction in fractions.items():
+            market.pay(bidder, kept_of(market.gained(bidder), fraction))
+
+    def _leftovers(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, outside: list[int]) -> None:
+        """To apps outside the auction, one group at a time, at random, but first where they are already."""
+        if not outside:
+            return
+        memory["draws"] = draws = memory.get("draws", 0) + 1
+        chance = random.Random(f"{snapshot.seed}:{draws}")
+        left = sorted(outside)
+        while left:
+            chance.shuffle(left)
+            left.sort(key=lambda i: not market.is_near(i))
+            left = [i for i in left if market.take_any(i)]
+
+    # -- the decision ------------------------------------------------------------------------------
+
+    def _decision(
+        self,
+        snapshot: Snapshot,
+        memory: Memory,
+        market: OpenMarket,
+        leases: Leases,
+        order: list[int],
+        standing: list[Standing],
+    ) -> Decision:
+        won, ended = market.won(), leases.ended()
+        grants = [grant for row, grant in won.items() if snapshot.grants.get(row) != grant]
+        preempt = [row for row in ended if row not in won]
+        fresh = [row for row in won if row not in leases.until or leases.has_ended(row)]
+        leases.settle(preempt)
+        given = {row: won[row] for row in fresh}
+        leases.renew(fresh, self._together(snapshot, market, leases, order, given))
+        place = {row: rank for rank, i in enumerate(order) for row in market.apps[i].rows}
+        if fresh:
+            memory["won"] = sorted(fresh, key=lambda row: (place.get(row, len(place)), row))
+        memory.setdefault("won", [])
+        idle = snapshot.waiting[snapshot.jobs.gpus[snapshot.waiting] == 0].tolist()
+        if idle:
+            grants += admit_placed(idle, market.scratch, Fitter(snapshot, consolidate))
+        waiting = {
+            row: (place[row] + 1, standing[i], len(order))
+            for i in order
+            for row in market.apps[i].rows
+            if row not in market.holds[i]
+        }
+        reasons = Reasons(snapshot, waiting, memory["won"], leases.until)
+        return Decision(
+            memory,
+            grants,
+            preempt,
+            wake=Wake(leases.next_s()),
+            reasons=reasons,
+            ranking=_Order(market, order),
+        )
+
+    def _together(
+        self, snapshot: Snapshot, market: OpenMarket, leases: Leases, order: list[int], fresh: Holds
+    ) -> float:
+        """When leases in force will have made room for the smallest gang of the worst app that has nothing.
+
+        What is granted now, `fresh`, counts as free then.  Infinite if nobody lacks room, or no lease that
+        ends can make it.
+        """
+        worst = next((i for i in order if not market.holds[i]), None)
+        if worst is None:
+            return math.inf
+        row = market.apps[worst].rows[0]
+        need, free = market.estimates.counts(row)[0], market.scratch.free
+        for kind, nodes in enumerate(market.fit.nodes_for(market.scratch, row)):
+            if not market.estimates.runs_on(row, kind):
+                continue
+            room = free.within(nodes) + sum(_on_kind(snapshot, grant, kind) for grant in fresh.values())
+            if room >= need:
+                continue
+            for until_s, other in sorted((until, other) for other, until in leases.until.items()):
+                if other not in fresh and other not in leases.stays:
+                    room += _on_kind(snapshot, snapshot.grants[other], kind)
+                if room >= need:
+                    return until_s if until_s > snapshot.now else math.inf
+        return math.inf
+
+
+def _on_kind(snapshot: Snapshot, grant: Grant, kind: int) -> int:
+    """GPUs of a grant, if they are of this type."""
+    devices = grant.devices
+    return len(devices) if devices and int(snapshot.cluster.device_type[devices[0]]) == kind else 0
+
+
+class _Order:
+    """Who is before whom, for whoever asks why a job waits."""
+
+    spreads = True
+
+    def __init__(self, market: OpenMarket, order: list[int]) -> None:
+        self._apps, self._order = market.apps, order
+
+    def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Waiting rows of apps that would finish worse."""
+        before: list[int] = []
+        for i in self._order:
+            if row in self._apps[i].rows:
+                break
+            before += [other for other in self._apps[i].rows if snapshot.waits(other)]
+        return sorted(before)
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        """True if `row` could be placed on `scratch`."""
+        return Fitter(snapshot, consolidate)(scratch, row) is not None
+
+
+def _live(snapshot: Snapshot) -> Ints:
+    """Live rows with GPUs, in order of submission."""
+    rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
+    live: Ints = rows[snapshot.jobs.gpus[rows] > 0]
+    return live
+
+
+def _to_all(market: OpenMarket, order: list[int]) -> None:
+    """Whatever each app can use, in this order."""
+    for bidder in order:
+        while (market.left or market.scratch.spare) and market.take_any(bidder):
+            pass

@@ -1,0 +1,60 @@
+"""Where jobs could run if the cluster were empty, for policies that settle a job on servers beforehand."""
+
+from __future__ import annotations
+
+from rota.model.cluster import Cluster
+from rota.model.jobs import JobTable
+from rota.scheduler.stages.requests import request_kinds
+from rota.table.occupancy import EPSILON
+
+
+class Grounds:
+    """Where jobs could run if the cluster were empty, worked out once for each kind of request."""
+
+    def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self._sizes: list[int] = cluster.node_gpus.tolist()
+        self.kind: list[int] = request_kinds(jobs, cluster).tolist()
+        """Equal for jobs that could run on the same nodes and ask for as much of them."""
+        self.demand: list[float] = (jobs.gpus * jobs.gpu_share).tolist()
+        """GPUs that each job asks for; less than one for a job that asks for a share."""
+        self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()
+        """True for jobs that can use more GPUs."""
+        self._masks: dict[int, list[int]] = {}
+
+    def accepting(self, row: int) -> list[int]:
+        """Masks of the nodes `row` could run on, lost ones included, one for each type it accepts."""
+        kind = self.kind[row]
+        if kind not in self._masks:
+            self._masks[kind] = self._accepting(row)
+        return self._masks[kind]
+
+    def _accepting(self, row: int) -> list[int]:
+        cluster, jobs, wanted = self.cluster, self.jobs, self.jobs.gpu_types.item(row)
+        names = jobs.types_in(wanted)
+        masks = [0] * len(cluster.type_names)
+        admitted = cluster.admitted(jobs.name_of("node_set", row)).tolist()
+        for node in range(cluster.nodes):
+            part = min(1.0, self._sizes[node] / jobs.gpus.item(row))
+            if (
+                admitted[node]
+                and (not wanted or cluster.type_names[cluster.node_type[node]] in names)
+                and holds(cluster.node_cpus.item(node), part * jobs.cpus.item(row))
+                and holds(cluster.node_memory_gib.item(node), part * jobs.memory_gib.item(row))
+                and holds(device_memory_gib(cluster, node), jobs.gpu_memory_gib.item(row))
+            ):
+                masks[cluster.node_type[node]] |= 1 << node
+        return [mask for mask in masks if mask]
+
+
+def device_memory_gib(cluster: Cluster, node: int) -> float:
+    """Memory of each GPU of a node; 0 if unlimited, or if it has none."""
+    first, end = cluster.first_device.item(node), cluster.first_device.item(node + 1)
+    memory: float = cluster.device_memory_gib.item(first) if first < end else 0.0
+    return memory
+
+
+def holds(capacity: float, need: float) -> bool:
+    """True if `need` is within a capacity, where 0 stands for unlimited."""
+    return not capacity or need <= capacity + EPSILON

@@ -1,0 +1,103 @@
+"""Why a job waits, or runs, in rounds: its fractions, what it has had of them, who is before it.
+
+Made at each decision from the books of the rounds, and read only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rota.model.columns import Floats, Ints
+from rota.model.reasons import Code, Constraint, names_of
+from rota.model.units import format_duration
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.round_books import Books
+from rota.solvers.division import ALONE
+from rota.table.occupancy import Occupancy
+
+_BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
+
+
+class RoundTurns:
+    """The turns of one round, as people ask for them."""
+
+    spreads = _BY_SUBMISSION.spreads
+
+    def __init__(self, books: Books, round_s: float, end_s: float) -> None:
+        self.books = books
+        self.round_s = round_s
+        self.end_s = end_s
+        """Moment at which the next round begins."""
+
+    def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
+        """Waiting jobs that are further behind their fractions, then those that came earlier."""
+        urgency = self._urgency()
+        own = -urgency.get(row, 0.0), row
+        return [other for other in snapshot.waiting.tolist() if (-urgency.get(other, 0.0), other) < own]
+
+    def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
+        return _BY_SUBMISSION.fits(snapshot, scratch, row)
+
+    def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """What is to be said of a job that takes turns; None of one that takes none."""
+        if snapshot.gpus_of[row] == 0:
+            return None
+        left_s = max(self.end_s - snapshot.now, 0.0)
+        mine = np.flatnonzero((self.books.later == row) | (self.books.earlier == row))
+        if not len(mine) or self.books.is_new[mine].all():
+            return Constraint(Code.ROUND, provided=left_s)
+        has_turn = bool((self.books.ran == row).any())
+        words = [self._fractions(snapshot, mine)]
+        if not has_turn:
+            before = self._before(snapshot, mine)
+            words.append(f"before it in this round: {before}" if before else "its turn is not in this round")
+        return Constraint(Code.TURN, float(has_turn), left_s, "; ".join(words))
+
+    def _fractions(self, snapshot: Snapshot, mine: Ints) -> str:
+        """`is to have 75% of its time on V100 and 25% on K80, and has had 60% and 10% in the last 10m`."""
+        books = self.books
+        asked, received_s = books.fraction[mine].sum(axis=0), books.received_s[mine] - self.round_s / 2
+        span_s = snapshot.now - books.reset_s
+        had = np.maximum(received_s, 0.0).sum(axis=0) + self._this_round_s(snapshot, mine)
+        kinds = [kind for kind in range(len(asked)) if asked[kind] > 0.0 or had[kind] > 0.0]
+        if not kinds:
+            return "has no fraction of the time and runs on what the others leave"
+        names = snapshot.cluster.type_names
+        shares = " and ".join(
+            f"{100 * asked[kind]:.0f}%" + (f" on {names[kind]}" if len(names) > 1 else "") for kind in kinds
+        )
+        if span_s <= 0.0:
+            return f"is to have {shares} of the time from now on"
+        parts = " and ".join(f"{100 * min(had[kind] / span_s, 1.0):.0f}%" for kind in kinds)
+        return f"is to have {shares} of the time, and has had {parts} in the last {format_duration(span_s)}"
+
+    def _this_round_s(self, snapshot: Snapshot, mine: Ints) -> Floats:
+        """Seconds of the present round on each type, which the books do not have yet."""
+        books, so_far = self.books, np.zeros(len(self.books.total_s))
+        for later, earlier in zip(books.later[mine].tolist(), books.earlier[mine].tolist(), strict=True):
+            ran = np.flatnonzero((books.ran[:, 0] == later) & (books.ran[:, 1] == earlier))
+            for kind in books.ran_type[ran].tolist():
+                so_far[kind] += max(snapshot.now - books.began_s, 0.0)
+        return so_far
+
+    def _before(self, snapshot: Snapshot, mine: Ints) -> str:
+        """Those that run in this round on the types on which the job has a fraction, or on any."""
+        wanted = np.flatnonzero((self.books.fraction[mine] > 0.0).any(axis=0))
+        ran, kinds = self.books.ran, self.books.ran_type
+        there = ran[np.isin(kinds, wanted)] if len(wanted) else ran
+        rows = np.unique(there[there != ALONE]).tolist()
+        ids = snapshot.jobs.table.ids
+        return names_of([ids[row] for row in rows])
+
+    def _urgency(self) -> dict[int, float]:
+        """The highest priority that each job has on any type."""
+        books, urgency = self.books, dict[int, float]()
+        highest = books.priority().max(axis=1, initial=0.0).tolist()
+        for later, earlier, value in zip(books.later.tolist(), books.earlier.tolist(), highest, strict=True):
+            for row in (later, earlier):
+                if row != ALONE:
+                    urgency[row] = max(urgency.get(row, 0.0), value)
+        return urgency

@@ -1,0 +1,137 @@
+"""Which numbers of GPUs each job may have now: for systems that decide numbers, such as AFS and Elan.
+
+A running job keeps its number if it would lose its work by another one, for a while after it was resized, and
+for a while after the cluster refused to change it: a policy that asked again at once would ask for ever.
+
+Memory    `refused`  per running job of which a change was refused: how often in a row, and until when it is
+                     left alone
+          `bound`    GPUs that each job had which cannot go on on another number of them
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Set
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.knowledge.needs import Knowledge
+from rota.knowledge.scaling import rates_on
+from rota.model.columns import Ints
+from rota.model.grants import Can
+from rota.model.reasons import Code, Constraint
+from rota.scheduler.decision import Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.priority import ByPriority
+from rota.scheduler.stages.resize import feasible_counts
+from rota.table.state import Phase
+
+LEFT_ALONE_S, LEFT_ALONE_MOST_S = 60.0, 3600.0
+"""How long a job is left alone after a refusal, twice as long after each further one, and at most."""
+_STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
+
+
+class Sizes(NamedTuple):
+    """What there is to decide."""
+
+    rows: Ints
+    """Jobs whose number of GPUs is to be decided, ascending."""
+    counts: list[Sequence[int]]
+    """Numbers that each may have, ascending."""
+    held: list[int]
+    """Numbers that they have; 0 for those that wait."""
+    gpus: int
+    """GPUs for them together."""
+    again_s: float
+    """The next moment at which a job that is left alone may be resized; infinite if there is none."""
+
+    def without(self, left_out: Set[int]) -> Sizes:
+        """The same without some rows."""
+        if not left_out:
+            return self
+        kept = [place for place, row in enumerate(self.rows.tolist()) if row not in left_out]
+        counts, held = [self.counts[place] for place in kept], [self.held[place] for place in kept]
+        return self._replace(rows=self.rows[kept], counts=counts, held=held)
+
+
+def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
+    """The numbers that every job with GPUs may have.
+
+    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.
+    """
+    jobs, table = snapshot.jobs, snapshot.jobs.table
+    rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
+    can = jobs.can(rows)
+    stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0)
+    others = rows[(jobs.gpus[rows] == 0) | stays].tolist()
+    rows, can = rows[(jobs.gpus[rows] > 0) & ~stays], can[(jobs.gpus[rows] > 0) & ~stays]
+    grants = snapshot.grants
+    held = [len(grants[row].devices) if row in grants else 0 for row in rows.tolist()]
+    refused_s, bound = _refused(snapshot, memory), memory.setdefault("bound", {})
+    somebody_waits = bool((jobs.gpus[snapshot.waiting] > 0).any())
+    resizes = (can & Can.RESIZE) != 0
+    fresh = _fresh(snapshot, rows, min_resize_s)
+    counts: list[Sequence[int]] = []
+    for row, has, can_resize, is_fresh in zip(
+        rows.tolist(), held, resizes.tolist(), fresh.tolist(), strict=True
+    ):
+        if has and not can_resize:
+            bound[row] = has
+        if has and (not can_resize or row in refused_s or (is_fresh and not somebody_waits)):
+            counts.append((has,))
+        elif not has and not can_resize and row in bound and jobs.work_done(row) > 0.0:
+            counts.append((bound[row],))
+        else:
+            counts.append(feasible_counts(table, row, has if has and is_fresh else None))
+    for row in [row for row in bound if jobs.phase[row] >= Phase.COMPLETED]:
+        del bound[row]
+    taken = sum(len(grants[row].devices) for row in others if row in grants)
+    gpus = max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - taken)
+    again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
+    return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), math.inf))
+
+
+def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> np.ndarray:
+    """Rows whose GPUs have changed so recently that they are not to grow."""
+    jobs = snapshot.jobs
+    runs, since_s = np.isin(rows, snapshot.running), jobs.since_s[rows]
+    fresh: np.ndarray = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
+    return fresh
+
+
+def _refused(snapshot: Snapshot, memory: Memory) -> dict[int, float]:
+    """Until when each running job is left alone, having been refused another number of GPUs."""
+    known: dict[int, list[float]] = memory.setdefault("refused", {})
+    now, since_s = snapshot.now, snapshot.by_row.since_s
+    for row in [row for row, (_, _, at_s) in known.items() if _is_settled(snapshot, row, at_s)]:
+        del known[row]
+    for row in snapshot.refused:
+        times, _, at_s = known.get(row, (0.0, 0.0, -math.inf))
+        if row in snapshot.grants and at_s < now and since_s.item(row) < now:
+            pause_s = min(LEFT_ALONE_S * 2.0**times, LEFT_ALONE_MOST_S)
+            known[row] = [times + 1.0, now + pause_s, now]
+    return {row: until_s for row, (_, until_s, _) in known.items() if now < until_s}
+
+
+def _is_settled(snapshot: Snapshot, row: int, at_s: float) -> bool:
+    """True if `row`, refused at `at_s`, has stopped since, or has been changed."""
+    return row not in snapshot.grants or snapshot.by_row.since_s.item(row) > at_s
+
+
+class BySize(ByPriority):
+    """Who is before whom, as in its key, and what a running job's number of GPUs is worth to it."""
+
+    def size(self, snapshot: Snapshot, row: int) -> Constraint | None:
+        """The speeds of an elastic `row` by number of GPUs; None for one that has no choice."""
+        grant, counts = snapshot.grants.get(row), feasible_counts(snapshot.jobs.table, row)
+        if grant is None or len(counts) < 2 or not snapshot.knows(Knowledge.SCALING):
+            return None
+        has, least = len(grant.devices), counts[0]
+        further = next((count for count in counts if count > has), counts[-1])
+        shown = sorted({least, has, further, counts[-1]})
+        rates = rates_on(snapshot.know(Knowledge.SCALING), np.full(len(shown), row), np.array(shown))
+        if not rates[0] > 0.0:
+            return None
+        speeds = [f"{rate / rates[0]:.3g} times on {count}" for count, rate in zip(shown, rates, strict=True)]
+        return Constraint(Code.SIZE, least, has, ", ".join(speeds[1:]))

@@ -1,0 +1,111 @@
+"""Units handed out one by one to whoever saves most time for what a unit takes: workers and servers of jobs.
+
+Source    Peng et al., "Optimus", EuroSys 2018, section 4.1.  A unit of a kind takes several resources of the
+          cluster; what it takes is the part of the one of which it takes most (its dominant share).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+Demand = Mapping[str, float]
+"""Amounts of resources by name."""
+SERVER, WORKER = 0, 1
+"""Kinds of units; of equal savings a server goes first."""
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A job that can have more servers and workers."""
+
+    steps: float
+    """Left to do, Q."""
+    speed: Callable[[int, int], float]
+    """Steps per second by servers and workers."""
+    server: Demand
+    worker: Demand
+    most: tuple[float, float] = (float("inf"), float("inf"))
+    """The most servers and workers that its user allows."""
+    worth: float = 1.0
+    """What counts of its savings: less than 1 as long as nothing is sure."""
+
+    def saved_s(self, servers: int, workers: int, kind: int) -> float:
+        """Seconds that one more unit of a kind saves."""
+        more = (servers + (kind == SERVER), workers + (kind == WORKER))
+        slow, fast = self.speed(servers, workers), self.speed(*more)
+        return self.worth * (self.steps / slow - self.steps / fast) if slow and fast else 0.0
+
+
+@dataclass
+class Units:
+    """What was handed out."""
+
+    of: list[list[int]]
+    """Servers and workers of each job."""
+    given: list[tuple[int, int, float]] = field(default_factory=list)
+    """Job, kind and saving of each unit, in order."""
+
+
+def hand_out(
+    jobs: Sequence[TrainingJob], capacity: Demand, *, by_share: bool = True, stops: bool = False
+) -> Units:
+    """Servers and workers of each job, as many as `capacity` has for them.
+
+    First one of each for every job that fits, in order.  Then unit by unit to the largest saving over the
+    dominant share; `by_share=False` divides by the amount of that resource instead, as the authors' code
+    does, `stops` ends with the first unit that does not fit.  Otherwise that unit is out, and others are
+    tried.
+    """
+    free = dict(capacity)
+    units = Units([[0, 0] for _ in jobs])
+    for one, held in zip(jobs, units.of, strict=True):
+        both = {name: one.server.get(name, 0.0) + one.worker.get(name, 0.0) for name in free}
+        if _takes(free, both):
+            held[:] = 1, 1
+    weights = [[_weight(demand, capacity, by_share) for demand in (one.server, one.worker)] for one in jobs]
+
+    def saving(job: int, kind: int) -> float:
+        servers, workers = units.of[job]
+        return jobs[job].saved_s(servers, workers, kind) / weights[job][kind]
+
+    out: set[tuple[int, int]] = set()
+    started = [job for job, held in enumerate(units.of) if held[WORKER]]
+    heap = [(-saving(job, kind), job, kind, 0) for job in started for kind in (SERVER, WORKER)]
+    version = [0] * len(jobs)
+    heapify(heap)
+    while heap:
+        negative, job, kind, at = heappop(heap)
+        if at != version[job] or (job, kind) in out:
+            continue
+        if negative >= 0.0:
+            break
+        demand = jobs[job].worker if kind == WORKER else jobs[job].server
+        if units.of[job][kind] >= jobs[job].most[kind] or not _takes(free, demand):
+            if stops:
+                break
+            out.add((job, kind))
+            continue
+        units.of[job][kind] += 1
+        units.given.append((job, kind, -negative))
+        version[job] += 1
+        for each in (SERVER, WORKER):
+            heappush(heap, (-saving(job, each), job, each, version[job]))
+    return units
+
+
+def _takes(free: dict[str, float], demand: Demand) -> bool:
+    """True if all of `demand` is free; then it is taken."""
+    if any(amount > free.get(name, 0.0) + 1e-9 for name, amount in demand.items()):
+        return False
+    for name, amount in demand.items():
+        free[name] -= amount
+    return True
+
+
+def _weight(demand: Demand, capacity: Demand, by_share: bool) -> float:
+    """The dominant share of a unit, or the amount that is."""
+    shares = {name: amount / capacity[name] for name, amount in demand.items() if amount}
+    dominant = max(shares, key=lambda name: shares[name])
+    return shares[dominant] if by_share else demand[dominant]

@@ -1,0 +1,247 @@
+"""Which rounds of a window: numbers of rounds are laid out so that no round uses more than there is.
+
+Each job runs at most once in a round, on all its GPUs at a time.  If all jobs have one size, numbers of
+rounds within the capacity always find room.  With several sizes, powers of two or not, they need not: two
+GPUs and two rounds hold a job of two GPUs for one round, or one of one GPU for both, but not both, though
+four GPU-rounds would be enough.  The more jobs, the rarer that is.
+
+Rounds are filled in order of urgency, weight over GPU-rounds, which keeps the weighted mean of each job's
+rounds early (Shockwave's second program in the authors' code); who has no round to spare comes first.  If
+that leaves something out, they are filled evenly, the largest jobs first, and urgent ones brought forward
+afterwards.  If that does too, the layout is mended: each round in turn is filled anew with what is worth
+most, all other rounds being as they are, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.solvers.window import Window
+
+PASSES = 4
+"""How often each round is filled anew, at most."""
+CELLS = 100_000_000
+"""Additions that mending may take; larger windows are mended fewer times, or not at all."""
+
+
+SMALL = 500
+"""Cells of job and round up to which a window is mended in several ways."""
+
+
+class Layout(NamedTuple):
+    """Who runs in which round."""
+
+    runs: Bools
+    """[job, round]"""
+    is_mended: bool
+    """True if the numbers of rounds that were asked for found no room, and others were laid out."""
+
+    @property
+    def counts(self) -> Ints:
+        counts: Ints = self.runs.sum(axis=1)
+        return counts
+
+
+def lay_out(window: Window, counts: Ints) -> Layout:
+    """Rounds for `counts` of each job, urgent ones early; if they find no room, the best that was found."""
+    first = _by_urgency(window, counts)
+    if (first.sum(axis=1) == counts).all():
+        return Layout(first, is_mended=False)
+    even = _evenly(window, counts)
+    if (even.sum(axis=1) == counts).all():
+        return Layout(_urgent_first(window, even), is_mended=False)
+    found = [first, even, *_mended(window, counts, [first, even])]
+    best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+    again = _by_urgency(window, best.sum(axis=1))
+    is_whole = bool((again.sum(axis=1) == best.sum(axis=1)).all())
+    return Layout(again if is_whole else _urgent_first(window, best), is_mended=True)
+
+
+def _rank(window: Window, counts: Ints) -> tuple[int, float]:
+    """Lowest for the best layout: rounds short of what is demanded, then what it is worth."""
+    return int(np.maximum(window.least - counts, 0).sum()), -window.value(counts)
+
+
+def mean_index(runs: Bools, weights: Floats) -> float:
+    """Weighted sum of the mean index of each job's rounds: what the order of rounds keeps small."""
+    index = (runs * np.arange(runs.shape[1])).sum(axis=1) / np.maximum(runs.sum(axis=1), 1)
+    return float(weights @ index)
+
+
+# -- urgent ones early -----------------------------------------------------------------------------
+
+
+def _by_urgency(window: Window, counts: Ints) -> Bools:
+    """Round by round: who has no round to spare, the largest first, then in order of urgency."""
+    sizes, rounds = window.sizes, window.rounds
+    left, runs = counts.copy(), np.zeros((len(counts), rounds), dtype=bool)
+    ranked = np.argsort(-window.weights / np.maximum(counts * sizes, 1), kind="stable")
+    for at in range(rounds):
+        waiting = ranked[left[ranked] > 0]
+        pressed = left[waiting] >= rounds - at
+        first = waiting[pressed]
+        first = first[np.argsort(-sizes[first], kind="stable")]
+        chosen = _fill(np.concatenate((first, waiting[~pressed])), sizes, window.capacity)
+        runs[chosen, at] = True
+        left[chosen] -= 1
+    return runs
+
+
+def _fill(order: Ints, sizes: Ints, room: int) -> list[int]:
+    """The jobs of `order` that fit, one after the other."""
+    used = np.cumsum(sizes[order])
+    whole = int(np.searchsorted(used, room, side="right"))
+    chosen: list[int] = order[:whole].tolist()
+    room -= int(used[whole - 1]) if whole else 0
+    for job, size in zip(order[whole:].tolist(), sizes[order[whole:]].tolist(), strict=True):
+        if room <= 0:
+            break
+        if size <= room:
+            chosen.append(job)
+            room -= size
+    return chosen
+
+
+def _urgent_first(window: Window, runs: Bools) -> Bools:
+    """The same numbers of rounds, urgent jobs early: whole rounds in order, then jobs of equal size change
+    places between two of them, and move to earlier ones that have room, until nothing changes."""
+    counts, sizes = runs.sum(axis=1), window.sizes
+    urgency = window.weights / np.maximum(counts * sizes, 1)
+    runs = runs[:, np.argsort(-((urgency * sizes) @ runs), kind="stable")]
+    of_size = [sizes == size for size in np.unique(sizes)]
+    for _ in range(PASSES):
+        before = runs.copy()
+        for late in range(1, window.rounds):
+            for early in range(late):
+                for alike in of_size:
+                    _change_places(runs, early, late, alike, urgency)
+                _move(window, runs, early, late, urgency)
+        if np.array_equal(before, runs):
+            break
+    return runs
+
+
+def _change_places(runs: Bools, early: int, late: int, alike: Bools, urgency: Floats) -> None:
+    """The most urgent of those in `late` alone for the least urgent of those in `early` alone."""
+    here = np.flatnonzero(alike & runs[:, early] & ~runs[:, late])
+    there = np.flatnonzero(alike & runs[:, late] & ~runs[:, early])
+    pairs = min(len(here), len(there))
+    if not pairs:
+        return
+    here = here[np.argsort(urgency[here], kind="stable")][:pairs]
+    there = there[np.argsort(-urgency[there], kind="stable")][:pairs]
+    gain = urgency[there] > urgency[here]
+    moved = np.concatenate((here[gain], there[gain]))
+    runs[moved, early] ^= True
+    runs[moved, late] ^= True
+
+
+def _move(window: Window, runs: Bools, early: int, late: int, urgency: Floats) -> None:
+    """Those in `late` alone into what room `early` has, the most urgent first."""
+    room = window.capacity - int(window.sizes @ runs[:, early])
+    if room <= 0:
+        return
+    there = np.flatnonzero(runs[:, late] & ~runs[:, early] & (window.sizes <= room) & (urgency > 0.0))
+    chosen = _fill(there[np.argsort(-urgency[there], kind="stable")], window.sizes, room)
+    runs[chosen, early], runs[chosen, late] = True, False
+
+
+# -- when numbers of rounds find no room -------------------------------------------------------------
+
+
+def _evenly(window: Window, counts: Ints) -> Bools:
+    """The largest jobs first, each into the rounds with most room."""
+    runs = np.zeros((len(counts), window.rounds), dtype=bool)
+    room = np.full(window.rounds, window.capacity)
+    for job in np.lexsort((-counts, -window.sizes)).tolist():
+        size = window.sizes.item(job)
+        emptiest = np.argsort(-room, kind="stable")[: counts.item(job)]
+        emptiest = emptiest[room[emptiest] >= size]
+        runs[job, emptiest] = True
+        room[emptiest] -= size
+    return runs
+
+
+def _mended(window: Window, counts: Ints, laid: list[Bools]) -> list[Bools]:
+    """Layouts that begin with one of `laid`, with nothing and with what is demanded, each mended.
+
+    What a round is worth for the worst time left depends on how far that can be brought down: as far as
+    `counts` say, or, in small windows, as far as a layout has come, one round further, or not at all.
+    """
+    starts = [*laid, np.zeros_like(laid[0])]
+    if window.least.any():
+        starts.append(_by_urgency(window, window.least))
+    once = len(counts) * (window.capacity + 1) * window.rounds
+    passes = min(PASSES, CELLS // (len(starts) * once))
+    if not passes:
+        return []
+    gains = _gains(window, _worst_s(window, counts))
+    found = [_refill(window, start, gains, passes) for start in starts]
+    if window.makespan_weight and len(counts) * window.rounds <= SMALL:
+        best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+        got = best.sum(axis=1)
+        one_more = np.minimum(got + 1, window.rounds)
+        for worst_s in (_worst_s(window, got), _worst_s(window, one_more), np.inf):
+            gains = _gains(window, worst_s)
+            found += [_refill(window, start, gains, passes) for start in (*starts, best)]
+    return found
+
+
+def _worst_s(window: Window, counts: Ints) -> float:
+    """The longest time left at these numbers of rounds."""
+    return float(window.left_s[np.arange(len(counts)), counts].max(initial=0.0))
+
+
+def _gains(window: Window, worst_s: float) -> Floats:
+    """What one round more is worth, [job, rounds it has]; none beyond the window.
+
+    With less time left above `worst_s` as the objective counts it; a round that is demanded is worth more
+    than all that are not.
+    """
+    above = np.maximum(window.left_s - worst_s, 0.0)
+    gains = window.knapsack.gains + window.makespan_weight * -np.diff(above, axis=1)
+    gains += (np.arange(window.rounds) < window.least[:, None]) * (1.0 + gains.sum())
+    padded: Floats = np.concatenate((gains, np.zeros((len(gains), 1))), axis=1)
+    return padded
+
+
+def _refill(window: Window, start: Bools, gains: Floats, passes: int) -> Bools:
+    """Each round in turn with the jobs worth most in it, given how many others each has."""
+    runs, jobs = start.copy(), np.arange(len(start))
+    counts = runs.sum(axis=1)
+    for _ in range(passes):
+        changed = False
+        for at in range(window.rounds):
+            others = counts - runs[:, at]
+            worth = gains[jobs, others]
+            chosen, old = _most_worth(worth, window.sizes, window.capacity), worth[runs[:, at]].sum()
+            if worth[chosen].sum() > old + 1e-12 * max(1.0, abs(old)):
+                runs[:, at], counts, changed = chosen, others + chosen, True
+        if not changed:
+            break
+    return runs
+
+
+def _most_worth(worth: Floats, sizes: Ints, room: int) -> Bools:
+    """The jobs that are worth most together and find room: a knapsack, exactly."""
+    jobs = np.flatnonzero((worth > 0.0) & (sizes <= room))
+    chosen = np.zeros(len(worth), dtype=bool)
+    if sizes[jobs].sum() <= room:
+        chosen[jobs] = True
+        return chosen
+    best, takes = np.zeros(room + 1), np.zeros((len(jobs), room + 1), dtype=bool)
+    for place, job in enumerate(jobs.tolist()):
+        size = sizes.item(job)
+        trial = best[: room + 1 - size] + worth.item(job)
+        is_better = takes[place, size:]
+        np.greater(trial, best[size:], out=is_better)
+        best = best.copy()
+        best[size:][is_better] = trial[is_better]
+    for place in range(len(jobs) - 1, -1, -1):
+        if takes[place, room]:
+            chosen[jobs[place]] = True
+            room -= sizes.item(jobs[place])
+    return chosen

@@ -1,0 +1,107 @@
+"""How often a job that fails is tried again, and after which pause.
+
+Blind retries have one budget and no pause.  The adaptive ones follow the third guideline of the Philly
+study (Jeon et al., USENIX ATC 2019, section 5): a budget for each class of failure, growing pauses after
+failures of the infrastructure, and no more after the same signature a few times in a row.  The study names
+no numbers; those here are inferred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rota.errors import InputError
+from rota.model.failures import FailureClass, class_of
+from rota.model.units import parse_duration
+
+BUDGETS = {FailureClass.USER: 0, FailureClass.UNKNOWN: 1, FailureClass.INFRASTRUCTURE: 5}
+OF_SIGNATURE = {"incorrect inputs": 1}
+"""Signatures with a budget of their own: inputs may have been late."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """When a job that has failed is given up, and how long it pauses before it is tried again."""
+
+    budgets: Mapping[FailureClass, float] = field(
+        default_factory=lambda: dict.fromkeys(FailureClass, math.inf)
+    )
+    """Retries after failures of each class; what is left of the trace's attempts is all there is."""
+    of_signature: Mapping[str, float] = field(default_factory=dict)
+    """Budgets of single signatures, in place of their class's."""
+    pause_s: float = 0.0
+    """Seconds after the first failure of the infrastructure; twice as long after each further one."""
+    alike: int = 0
+    """Given up once the last so many attempts failed of the same known signature; 0: never for that."""
+
+    @classmethod
+    def blind(cls, most: int | None) -> Retries:
+        """`most` retries whatever the failures are; None tries as often as the trace did."""
+        return cls(dict.fromkeys(FailureClass, math.inf if most is None else most))
+
+    @classmethod
+    def adaptive(cls) -> Retries:
+        return cls(BUDGETS, OF_SIGNATURE, pause_s=60.0, alike=3)
+
+    def pause_after(self, failed_of: Sequence[str]) -> float | None:
+        """Seconds to wait after attempts that failed of these signatures, in order; None: it is given up.
+
+        A budget counts the failures of the last one's class, those with a budget of their own apart.
+        """
+        last = failed_of[-1]
+        own = last in self.of_signature
+        of_class = [s for s in failed_of if class_of(s) is class_of(last) and s not in self.of_signature]
+        count = sum(s == last for s in failed_of) if own else len(of_class)
+        budget = self.of_signature[last] if own else self.budgets[class_of(last)]
+        ends_alike = self.alike and last and list(failed_of[-self.alike :]) == [last] * self.alike
+        if count > budget or ends_alike:
+            return None
+        is_infrastructure = class_of(last) is FailureClass.INFRASTRUCTURE
+        return self.pause_s * 2.0 ** (count - 1) if is_infrastructure else 0.0
+
+
+def retries_of(said: Retries | int | None) -> Retries:
+    """What a setting says, as one."""
+    return said if isinstance(said, Retries) else Retries.blind(said)
+
+
+def parse_retries(text: str | int | None) -> Retries:
+    """`3`, `adaptive`, or `adaptive:user=0,unknown=1,infrastructure=5,pause=60s,alike=3`.
+
+    Raises `InputError` that names the part that is wrong.
+    """
+    if text is None:
+        return Retries.blind(None)
+    word, _, rest = str(text).strip().partition(":")
+    if word != "adaptive":
+        return Retries.blind(_count(str(text), str(text)))
+    retries = Retries.adaptive()
+    for part in filter(None, rest.split(",")):
+        name, _, value = part.partition("=")
+        retries = _with(retries, name.strip(), value.strip(), part)
+    return retries
+
+
+def _with(retries: Retries, name: str, value: str, part: str) -> Retries:
+    if name in set(FailureClass):
+        return replace(retries, budgets={**retries.budgets, FailureClass(name): _count(value, part)})
+    if name == "alike":
+        return replace(retries, alike=_count(value, part))
+    if name == "pause":
+        return replace(retries, pause_s=parse_duration(value))
+    names = ", ".join([*FailureClass, "pause", "alike"])
+    raise InputError.at(f"{part!r} sets nothing", field="--retries", expected=f"one of {names}")
+
+
+def _count(text: str, part: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise InputError.at(
+            f"{part!r} is no number of retries", field="--retries", expected="a number, or adaptive"
+        ) from None
+    if count < 0:
+        raise InputError.at(f"{part} is below 0", field="--retries", expected="0 or more")
+    return count

@@ -1,0 +1,79 @@
+"""Cores and memory that follow the order of a part while it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from agent_play import agent_at, python
+
+from rota.agent.limits import assign
+from rota.testing.engine_controller import StandInController, part
+from rota.training import host_limits
+from rota.wire.sync import PartStatus, Wanted
+
+A, B, C = (0, 1), (1, 1), (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "expected", "why"),
+    [
+        ({A: 2, B: 1}, {}, {A: (0, 1), B: (2,)}, "the lowest that nobody has"),
+        ({A: 1, B: 3}, {A: (0, 1, 2), B: (3,)}, {A: (0,), B: (1, 2, 3)}, "from one to the other"),
+        ({A: 3, B: 1}, {A: (1,), B: (0,)}, {A: (1, 2, 3), B: (0,)}, "what it holds stays its own"),
+        ({A: 1}, {A: (7,)}, {A: (0,)}, "a core that is none of this machine's any more"),
+        ({A: 9}, {}, {A: (0, 1, 2, 3)}, "no more than there are"),
+        ({A: 3, B: 3}, {}, {A: (0, 1, 2), B: (0, 1, 3)}, "too many for all: shared, the idle one first"),
+    ],
+)
+def test_who_gets_which_cores(
+    wanted: dict[tuple[int, int], int],
+    held: dict[tuple[int, int], tuple[int, ...]],
+    expected: dict[tuple[int, int], tuple[int, ...]],
+    why: str,
+) -> None:
+    assert assign([0, 1, 2, 3], wanted, held) == expected, why
+
+
+def test_a_program_reads_what_the_agent_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROTA_TRAINING_DIR", raising=False)
+    assert host_limits.limits() == host_limits.Limits(), "nothing outside Rota"
+    monkeypatch.setenv("ROTA_TRAINING_DIR", str(tmp_path))
+    assert host_limits.limits() == host_limits.Limits(), "nor before anything was said"
+    host_limits.tell(tmp_path, host_limits.Limits(2.5, None, (0, 1)))
+    assert host_limits.limits() == host_limits.Limits(2.5, None, (0, 1))
+    (tmp_path / host_limits.FILE).write_text('{"cores": ["x", 1], "cpus": "many"}')
+    assert host_limits.limits() == host_limits.Limits(cores=(1,)), "what it cannot use it does not take"
+    (tmp_path / host_limits.FILE).write_text("rubbish")
+    assert host_limits.limits() == host_limits.Limits()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be moved")
+def test_cores_move_between_two_parts_that_run(home: Path, controller: StandInController) -> None:
+    """One has two cores, then one of them goes to another part; what it has forked comes along."""
+    two = sorted(os.sched_getaffinity(0))[:2]
+    spin = python("import os, time; os.fork(); time.sleep(600)")
+    folder = home / "attempts" / "0" / "1" / "training"
+    with agent_at(home, controller):
+        controller.order(part(0, run=spin, own_cpus=2.0, own_gib=1.5))
+        pid = controller.status((0, 1), PartStatus.RUNNING).pids[0]
+        controller.until(lambda: cores_of(pid) == two)
+        controller.until(lambda: host_limits.read(folder) == host_limits.Limits(2.0, 1.5, tuple(two)))
+        controller.change((0, 1), Wanted.RUN, own_cpus=1.0, own_gib=0.5)
+        controller.order(part(1, devices=(1,), run=spin, own_cpus=1.0))
+        other = controller.status((1, 1), PartStatus.RUNNING).pids[0]
+        controller.until(lambda: [cores_of(pid), cores_of(other)] == [[two[0]], [two[1]]])
+        controller.until(lambda: all(cores_of(one.pid) == [two[0]] for one in psutil.Process(pid).children()))
+        assert host_limits.read(folder).memory_gib == 0.5
+        assert controller.reports[0, 1].pids == [pid], "nothing has begun anew"
+    with agent_at(home, controller):
+        time.sleep(0.5)
+        assert [cores_of(pid), cores_of(other)] == [[two[0]], [two[1]]], "another agent leaves them there"
+
+
+def cores_of(pid: int) -> list[int]:
+    return sorted(os.sched_getaffinity(pid))

@@ -1,0 +1,107 @@
+"""What the division of cores and memory promises, whoever asks for what."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.model.cluster import Cluster, NodeShape
+from rota.model.columns import Floats
+from rota.model.grants import Grant
+from rota.policies.synergy.room import Ask, Room
+from rota.policies.synergy.tune import settle
+from rota.table.free import Free
+from tiers import examples
+
+amounts = st.sampled_from([0.5, 1.0, 2.0, 3.0, 4.0, 7.5, 12.0])
+wishes = st.tuples(st.integers(1, 6), amounts, amounts)
+nodes = st.tuples(
+    st.integers(1, 4), st.sampled_from([0.0, 4.0, 12.0, 20.0]), st.sampled_from([0.0, 8.0, 16.0])
+)
+
+
+def cluster_of(shapes: list[tuple[int, float, float]]) -> Cluster:
+    return Cluster.build([NodeShape(1, gpus, cpus=cpus, memory_gib=gib) for gpus, cpus, gib in shapes])
+
+
+def asks_of(cluster: Cluster, wanted: list[tuple[int, float, float]]) -> list[Ask]:
+    """As many of the jobs as the cluster has GPUs for."""
+    left, asks = cluster.gpus, []
+    for row, (gpus, cpus, gib) in enumerate(wanted):
+        if gpus <= left:
+            left -= gpus
+            everywhere = np.ones(cluster.nodes, dtype=bool)
+            asks.append(Ask(row, gpus, np.array([cpus, gib, np.nan]), Grant(row, ()), everywhere))
+    return asks
+
+
+def room_of(cluster: Cluster) -> Room:
+    return Room(cluster, Free.of(cluster), np.zeros((cluster.nodes, 3)))
+
+
+def used(room: Room) -> Floats:
+    total = np.zeros_like(room.left)
+    for seat in room.seats.values():
+        for node, gpus in seat.parts:
+            total[node] += gpus * seat.each
+    return total
+
+
+@examples(120)
+@given(st.lists(nodes, min_size=1, max_size=4), st.lists(wishes, max_size=12))
+def test_everybody_gets_his_gpus_and_no_less_than_his_share(
+    shapes: list[tuple[int, float, float]], wanted: list[tuple[int, float, float]]
+) -> None:
+    """No node gives more than it has, and who gets less than he wants has his share of the poorest of his
+    nodes."""
+    cluster = cluster_of(shapes)
+    room, asks = room_of(cluster), asks_of(cluster, wanted)
+    assert settle(room, asks, migrate=True) == []
+    assert sorted(room.seats) == [ask.row for ask in asks], "free GPUs are always enough"
+    assert (used(room) <= room.capacity + 1e-6).all()
+    for ask in asks:
+        seat = room.seats[ask.row]
+        assert len(seat.devices) == ask.gpus
+        at = [node for node, _ in seat.parts]
+        share = room.share[at].min(axis=0)
+        limited = ~room.unlimited[at].any(axis=0)
+        wants = np.where(np.isnan(ask.wants), share, ask.wants)
+        floor = np.minimum(wants, share)
+        assert (seat.each[limited] >= floor[limited] - 1e-6).all(), "the floor"
+    assert sorted(d for seat in room.seats.values() for d in seat.devices) == sorted(
+        {d for seat in room.seats.values() for d in seat.devices}
+    )
+
+
+@examples(60)
+@given(st.lists(nodes, min_size=1, max_size=4), st.lists(wishes, max_size=12))
+def test_greedy_gives_what_is_wanted_or_nothing(
+    shapes: list[tuple[int, float, float]], wanted: list[tuple[int, float, float]]
+) -> None:
+    cluster = cluster_of(shapes)
+    room, asks = room_of(cluster), asks_of(cluster, wanted)
+    out = settle(room, asks, migrate=True, greedy=True)
+    assert out is not None
+    assert sorted([*room.seats, *(ask.row for ask in out)]) == [ask.row for ask in asks]
+    assert (used(room) <= room.capacity + 1e-6).all()
+    for ask in asks:
+        if ask.row in room.seats and room_of(cluster).feeds_empty(ask):
+            assert (room.seats[ask.row].each[:2] >= ask.wants[:2] - 1e-6).all()
+
+
+@examples(60)
+@given(st.lists(nodes, min_size=1, max_size=3), st.lists(wishes, max_size=10))
+def test_it_comes_to_rest(
+    shapes: list[tuple[int, float, float]], wanted: list[tuple[int, float, float]]
+) -> None:
+    """Divided again and again with nobody coming or going, nothing moves any more after a few rounds."""
+    cluster = cluster_of(shapes)
+    asks = asks_of(cluster, wanted)
+    history: list[dict[int, tuple[int, ...]]] = []
+    for _ in range(len(asks) + 3):
+        room = room_of(cluster)
+        settle(room, asks, migrate=True)
+        history.append({row: seat.devices for row, seat in room.seats.items()})
+        asks = [ask._replace(held=history[-1][ask.row]) for ask in asks]
+    assert history[-1] == history[-2]

@@ -1,0 +1,119 @@
+"""Retries: budgets by class of failure, pauses that grow, and no more of the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from play import finishes, play, starts, trace_of
+from rota.errors import InputError
+from rota.model.failures import FailureClass, class_of
+from rota.model.jobs import Outcome, Truth
+from rota.traces.philly_figures import FAILURES
+from rota.worlds.simulated.retries import Retries, parse_retries
+from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.semantics import PRESETS
+
+ECC, MPI, SYNTAX, INPUTS = "GPU ECC error", "MPI runtime failure", "syntax error", "incorrect inputs"
+
+
+@pytest.mark.parametrize(
+    ("retries", "failed_of", "pause_s", "why"),
+    [
+        ("3", ["", "", ""], 0.0, "three blind retries are three"),
+        ("3", [""] * 4, None, "and no fourth"),
+        ("0", [ECC], None, "blind to what it fails of"),
+        ("adaptive", [SYNTAX], None, "a program that does not parse will not parse"),
+        ("adaptive", [INPUTS], 0.0, "inputs get a second chance"),
+        ("adaptive", [INPUTS, INPUTS], None, "and no third"),
+        ("adaptive", [INPUTS, SYNTAX], None, "each budget for itself"),
+        ("adaptive", [""], 0.0, "nobody knows why: once"),
+        ("adaptive", ["", "no signature"], None, "both are unknown"),
+        ("adaptive", [ECC], 60.0, "the infrastructure: after a minute"),
+        ("adaptive", [ECC, MPI], 120.0, "then after two"),
+        ("adaptive", [ECC, MPI, ECC, MPI, ECC], 960.0, "after sixteen"),
+        ("adaptive", [ECC, MPI, ECC, MPI, ECC, MPI], None, "five retries are spent"),
+        ("adaptive", [ECC, ECC, ECC], None, "the same three times in a row"),
+        ("adaptive", [ECC, "", ECC, ECC], 240.0, "not in a row"),
+        ("adaptive:user=1,pause=5s,alike=0", [SYNTAX], 0.0, "as it is set"),
+        ("adaptive:user=1,pause=5s,alike=0", [ECC, ECC, ECC], 20.0, "as it is set"),
+    ],
+)
+def test_pauses(retries: str, failed_of: list[str], pause_s: float | None, why: str) -> None:
+    assert parse_retries(retries).pause_after(failed_of) == pause_s, why
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("-1", "--retries: -1 is below 0; expected 0 or more"),
+        ("often", "--retries: 'often' is no number of retries; expected a number, or adaptive"),
+        ("adaptive:user=x", "--retries: 'user=x' is no number of retries"),
+        ("adaptive:luck=1", "--retries: 'luck=1' sets nothing; expected one of user, infrastructure"),
+        ("adaptive:pause=60", "'60' is not a duration"),
+    ],
+)
+def test_wrong(text: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_retries(text)
+    assert says in str(caught.value)
+
+
+def test_nothing_said_tries_as_often_as_the_trace_did() -> None:
+    assert parse_retries(None).pause_after([""] * 99) == 0.0
+    assert Retries.blind(None) == parse_retries(None)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "philly", "srtf"])
+def test_a_pause_is_kept_and_others_run_meanwhile(policy: str) -> None:
+    """A fails at 10 of a device and at 130 of MPI; B and C need 5 s, D all GPUs while A pauses."""
+    trace = trace_of("A 4x30 B 4x5@1 D 4x20@11")
+    truth = replace(trace.truth, failures={0: (10.0, 10.0)}, signatures={0: (ECC, MPI)})
+    record = play(policy, replace(trace, truth=truth), "1x4", Setting(retries=Retries.adaptive()))
+    runs = record.intervals.filter(record.intervals["job_id"] == "A").sort("start_s")
+    if policy != "srtf":
+        assert starts(record)["B"] == 10
+        assert runs["start_s"].to_list() == [0, 70, 200]  # 60 s after 10, 120 s after 80
+        assert finishes(record) == {"A": 230, "B": 15, "D": 35}
+    first, second, _ = runs["end_s"].to_list()[-3:]
+    later = runs["start_s"].to_list()[-2:]
+    assert later[0] - first >= 60
+    assert later[1] - second >= 120
+
+
+@pytest.mark.parametrize("semantics", sorted(PRESETS))
+def test_a_job_that_pauses_comes_to_its_end_under_other_clocks(semantics: str) -> None:
+    trace = trace_of("A 4x30 B 4x5@1")
+    truth = replace(trace.truth, failures={0: (10.0,)}, signatures={0: (ECC,)})
+    setting = Setting(retries=Retries.adaptive(), semantics=PRESETS[semantics])
+    record = play("fifo", replace(trace, truth=truth), "1x4", setting)
+    assert set(record.jobs["state"]) == {"COMPLETED"}
+    assert finishes(record)["A"] >= 100
+
+
+def test_a_job_given_up_has_failed() -> None:
+    trace = trace_of("A 4x30 B 4x5@1")
+    truth = replace(trace.truth, failures={0: (10.0, 10.0)}, signatures={0: (SYNTAX, SYNTAX)})
+    record = play("fifo", replace(trace, truth=truth), "1x4", Setting(retries=Retries.adaptive()))
+    assert record.jobs["state"].to_list() == ["FAILED", "COMPLETED"]
+    assert finishes(record) == {"A": 10, "B": 15}
+
+
+def test_signatures_travel_with_their_rows() -> None:
+    truth = Truth.build(
+        [1.0, 2.0], outcome=[Outcome.FAILED, Outcome.FAILED], failures={0: (3.0,)},
+        signatures={0: (ECC, MPI), 1: (SYNTAX,)},
+    )  # fmt: skip
+    turned = truth.take(np.array([1, 0]))
+    assert turned.signatures == {0: (SYNTAX,), 1: (ECC, MPI)}
+    assert [turned.signature(1, 0), turned.signature(1, 1), turned.signature(1, 2)] == [ECC, MPI, ""]
+
+
+def test_classes_of_the_study() -> None:
+    """Four signatures are the infrastructure's, one says nothing, all others are the user's."""
+    found = {kind: [f.signature for f in FAILURES if class_of(f.signature) is kind] for kind in FailureClass}
+    assert found[FailureClass.INFRASTRUCTURE] == ["model checkpoint error", MPI, "job preempted", ECC]
+    assert found[FailureClass.UNKNOWN] == ["no signature"]
+    assert len(found[FailureClass.USER]) == 15
