@@ -12,9 +12,17 @@ from rota.forecast.altered import with_job
 from rota.forecast.fork import Origin, fork
 from rota.forecast.held import waits_of
 from rota.forecast.known_speed import known_speeds, speed_of
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import (
+    BatchLimits,
+    GoodputProfile,
+    GoodputTable,
+    Noise,
+    Phase,
+    StepFit,
+    goodput_table,
+)
 from rota.knowledge.hosts import build_hosts
-from rota.knowledge.needs import Knowledge
+from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.knowledge.scaling import ScalingCurves
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
@@ -287,3 +295,20 @@ def test_work_that_no_seconds_count_is_the_seconds_run() -> None:
     assert forked.state.work_s(0) == pytest.approx(2.0)
     forked.run()
     assert recorder.ends[0][1] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "rate"), [(Provenance.ORACLE, 0.0), (Provenance.MEASURED, 1.0)], ids=["given", "measured"]
+)
+def test_a_job_stands_still_on_a_type_without_a_fit_only_if_the_fits_were_given(
+    provenance: Provenance, rate: float
+) -> None:
+    fit = StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0)
+    seen = GoodputProfile(BatchLimits(64, 64, 16, 64), {"v100": fit}, (Phase(np.inf, Noise(1.0, 4.0)),))
+    table = goodput_table([seen], np.zeros(1, dtype=np.int64), MIXED.type_names)
+    known = {Knowledge.GOODPUT: Known(table, provenance)}
+    speed = speed_of(known, trace_of("A 1x50").jobs, MIXED)
+    there = [MIXED.device_type.tolist().index(MIXED.type_names.index(name)) for name in ("V100", "K80")]
+    at = At(0.0, 0.0, 0.0)
+    rates = [speed.pace(0, Grant(0, (device,)), (), at).rate for device in there]
+    assert rates == pytest.approx([1.0, rate])

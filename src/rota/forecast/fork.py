@@ -231,7 +231,7 @@ def _count_in_seconds(state: State, goodput: Known | None) -> None:
     uncounted = np.flatnonzero(np.isnan(progress.per_s))
     work_s = state.ran_s(uncounted)
     if goodput is not None:
-        told = KnownGoodput(goodput.values, state.jobs, state.cluster)
+        told = KnownGoodput(goodput, state.jobs, state.cluster)
         for place, row in enumerate(uncounted.tolist()):
             if told.knows(row):
                 work_s[place] = told.seconds(row, progress.done(row, state.now))

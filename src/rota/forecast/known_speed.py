@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class KnownSpeed:
         if Knowledge.PAIRS in known:
             self._pairs = known[Knowledge.PAIRS].values
         if Knowledge.GOODPUT in known:
-            self._goodput = KnownGoodput(known[Knowledge.GOODPUT].values, jobs, cluster)
+            self._goodput = KnownGoodput(known[Knowledge.GOODPUT], jobs, cluster)
         self.batch_now = np.full(len(jobs), math.nan)
 
     def total(self, trace: Trace) -> Floats:
@@ -117,10 +118,17 @@ _UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (Phase(math.inf, Noise(1.
 
 
 class KnownGoodput:
-    """Goodput by a table of profiles, with work in seconds at the requested GPUs."""
+    """Goodput by a table of profiles, with work in seconds at the requested GPUs.
 
-    def __init__(self, table: Any, jobs: JobTable, cluster: Cluster) -> None:
+    On a type without a fit a job cannot run if the fits were given.  If they were measured it has not been seen
+    there, and must not stand still when it is granted one: it is as fast as on a type that it was seen on.
+    """
+
+    def __init__(self, goodput: Known, jobs: JobTable, cluster: Cluster) -> None:
+        table = goodput.values
         profiles = [*profiles_of(table, cluster.type_names), _UNKNOWN]  # the last is that of class -1
+        if goodput.provenance is Provenance.MEASURED:
+            profiles = [_on_any_type(profile) for profile in profiles]
         self._profiles = [profiles[number] for number in table.by_row["class"].tolist()]
         self._goodputs = Goodputs(self._profiles, jobs, cluster)
         self._accepted = accepted(jobs, cluster)
@@ -157,6 +165,12 @@ class KnownGoodput:
         """Work at the end of each phase."""
         ends = self._profiles[row].ends
         return [seconds_for(ends, asked, end) for end in ends]
+
+
+def _on_any_type(profile: GoodputProfile) -> GoodputProfile:
+    """The profile with the first of its fits on the types that have none."""
+    seen = next(iter(profile.fits.values()), None)
+    return profile if seen is None else replace(profile, fits={"*": seen, **profile.fits})
 
 
 def _relative(rates: Any) -> Floats:
