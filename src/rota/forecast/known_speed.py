@@ -120,8 +120,8 @@ _UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (Phase(math.inf, Noise(1.
 class KnownGoodput:
     """Goodput by a table of profiles, with work in seconds at the requested GPUs.
 
-    On a type without a fit a job cannot run if the fits were given.  If they were measured it has not been seen
-    there, and must not stand still when it is granted one: it is as fast as on a type that it was seen on.
+    On a type without a fit a job cannot run if the fits were given.  If they were measured it has not been
+    seen there, and must not stand still when it is granted one: it is as fast as where it was seen.
     """
 
     def __init__(self, goodput: Known, jobs: JobTable, cluster: Cluster) -> None:
