@@ -57,15 +57,16 @@ class Problem:
     @cached_property
     def work_left(self) -> Floats:
         """Work still to do, in the unit of the rates; at least a trace of it."""
-        return np.maximum(self.work_to_go, 1e-9 * self.rates.max(axis=1))
+        left: Floats = np.maximum(self.work_to_go, 1e-9 * self.rates.max(axis=1))
+        return left
 
     @cached_property
     def work_to_go(self) -> Floats:
         """The same, less than nothing for a job that has done more than there is: where batch sizes change at
         round ends, all epochs may be over at once."""
         total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
-        left_s: Floats = total_s - self.snapshot.jobs.work_s(self.rows)
-        return left_s * self.rates.max(axis=1)
+        left: Floats = (total_s - self.snapshot.jobs.work_s(self.rows)) * self.rates.max(axis=1)
+        return left
 
     @cached_property
     def work_done(self) -> Floats:
