@@ -269,10 +269,11 @@ def trade_off_text(outlooks: dict[int, Outlook]) -> str:
 
 
 def _ahead(moment_s: float, now: float) -> str:
-    """`+3h20m`; `never` if it does not come."""
+    """`+3h20m`, `-5m` for what is over; `never` if it does not come."""
     if moment_s == float("inf"):
         return "never"
-    return "+" + format_duration(moment_s - now).replace(" ", "")
+    sign = "+" if moment_s >= now else ""
+    return sign + format_duration(moment_s - now).replace(" ", "")
 
 
 def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, Outlook]) -> None:

@@ -14,7 +14,7 @@ Departs   Inspired by the thesis, whose text was not at hand: its abstract says 
           formulas and numbers are ours.  Refusing a promise that has too little of a chance is the answer of
           `rota promise`; the policy takes every job.  A job without a deadline loses nothing; one with
           several has the value of the first that it keeps.
-Checked   systems/deadline-sla.md, examples a1 to a7; nothing of the authors' is public
+Checked   systems/deadline_sla.md, examples a1 to a7; nothing of the authors' is public
 """
 
 from __future__ import annotations
