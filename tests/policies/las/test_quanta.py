@@ -76,7 +76,7 @@ class Watched(Las):
 @pytest.mark.parametrize("metric", list(ServiceMetric))
 @pytest.mark.parametrize("quantum", [3.0, 12.0, 100.0])
 def test_nothing_is_missed(metric: ServiceMetric, quantum: float) -> None:
-    """Random jobs on 8 GPUs, to the last bit; quanta from the shortest job's service to more than most have."""
+    """Random jobs on 8 GPUs, to the last bit; quanta from that of a short job to more than most have."""
     asked = compared = 0
     for seed in range(3):
         rng = random.Random(seed)
