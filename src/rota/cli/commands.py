@@ -78,6 +78,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "events", "user"),
     "Service": ("up", "down", "status", "config", "agent", "demo"),
-    "Simulation": ("simulate", "trace", "snapshot", "replay", "systems", "fidelity"),
+    "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }
 """Section -> commands, in the order of the help."""

@@ -10,6 +10,8 @@ from typing import Protocol
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
+from rota.model.promises import Offer, Promise
+from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
@@ -41,6 +43,14 @@ class Recorder(Protocol):
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """`row` was left waiting by the first decision that saw it wait."""
+        ...
+
+    def offered(self, row: int, offer: Offer) -> None:
+        """`row` is held until its user has answered `offer`."""
+        ...
+
+    def promised(self, row: int, promise: Promise) -> None:
+        """A deadline has been promised to `row`, or what is expected of it is another than before."""
         ...
 
     def left(self, row: int, phase: Phase, now: float) -> None:
@@ -162,6 +172,8 @@ class Loop:
                 self._arrive(row, None)
         for row in batch.released:
             state.release(row)
+        for row, deadline_s in batch.accepted:
+            state.accept(row, deadline_s)
 
     def _hold(self, batch: Batch) -> None:
         """Some of those that arrive, or wait, are held."""
@@ -259,6 +271,8 @@ class Loop:
         self.memory = decision.memory
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
+        for row, promise in decision.promises.items():
+            self.recorder.promised(row, promise)
         if decision.names_nobody:
             return
         held = len(self.state.held)
@@ -367,6 +381,8 @@ class Loop:
         if decision.reject or decision.cancel:
             for row in (*decision.reject, *decision.cancel):
                 self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
+        if decision.offers:
+            self._offer(decision.offers)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         if decision.grants:
@@ -398,6 +414,13 @@ class Loop:
         else:
             self.state.withdraw(row, phase)
             self.recorder.left(row, phase, self.state.now)
+
+    def _offer(self, offers: Mapping[int, Offer]) -> None:
+        """Jobs to which a later deadline is offered are held until that is answered."""
+        for row, offer in offers.items():
+            self.state.hold(row, Constraint(Code.OFFERED, offer.deadline_s, offer.until_s, offer.why).note())
+            self.recorder.offered(row, offer)
+        self.world.offer(offers)
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

@@ -24,7 +24,7 @@ from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
-WAITING = frozenset({"PENDING", "SUSPENDED"})
+WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -47,7 +47,7 @@ class Answers:
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
         view = self.policy()
-        waiting = self._store.jobs(JobQuery(states=("PENDING", "SUSPENDED")))
+        waiting = self._store.jobs(JobQuery(states=("PENDING", "OFFERED", "SUSPENDED")))
         view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
         return view
 

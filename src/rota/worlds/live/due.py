@@ -9,7 +9,7 @@ from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
-from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, Hold
+from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, OFFERED, Hold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.lifecycle import AFTERWARDS_S
 
@@ -33,6 +33,9 @@ def _look_at_holds(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
     """Those that wait for something, then those that end by themselves."""
     _look(live, job, batch)
     ended = [h.kind for h in job.holds.values() if h.until_s is not None and h.until_s <= batch.now]
+    if OFFERED in ended:
+        _give_up(live, job, "the later deadline that it was offered was not accepted in time", batch)
+        return
     for kind in ended:
         lifecycle.unhold(live, job, kind, batch)
 
