@@ -1,0 +1,199 @@
+"""Cells: trees of equal units over GPUs, those that are there and those that tenants were promised.
+
+Source    Zhao et al., "HiveD", OSDI 2020, section 3
+
+Levels are numbered from 1, a GPU.  All cells of one level of a `Kind` have the same shape.  A virtual cell is
+bound to the physical one that serves it, and its children to children of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rota.policies.hived.gangs import Gang
+
+FREE = -2
+"""Priority of a GPU that nobody uses; an opportunistic job has -1, guaranteed ones 0 or more."""
+OPPORTUNISTIC = -1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One shape of cells (the paper's chain): `names` and `fanouts` by level, level 1 at place 0."""
+
+    name: str
+    gpu_type: str
+    names: tuple[str, ...]
+    fanouts: tuple[int, ...]
+    """Children of a cell of each level; 0 for a GPU."""
+    node_level: int
+
+    @property
+    def top(self) -> int:
+        return len(self.names)
+
+    def fanout(self, level: int) -> int:
+        """Children of a cell of `level`."""
+        return self.fanouts[level - 1]
+
+    def gpus(self, level: int) -> int:
+        """GPUs of a cell of `level`."""
+        count = 1
+        for fanout in self.fanouts[1:level]:
+            count *= fanout
+        return count
+
+
+class Cell:
+    """A cell of either tree; what is used in it is counted by priority."""
+
+    __slots__ = ("_leaves", "gang", "kind", "level", "number", "priority", "used")
+
+    def __init__(self, kind: Kind, level: int, number: int) -> None:
+        self.kind, self.level, self.number = kind, level, number
+        self.used: dict[int, int] = {}
+        """GPUs in use by priority."""
+        self.priority = FREE
+        """Of the gang on a GPU."""
+        self.gang: Gang | None = None
+
+    def used_in_all(self) -> int:
+        return sum(self.used.values())
+
+    def free_for(self, priority: int) -> int:
+        """GPUs that are free, or used by jobs of less than `priority`."""
+        busy = sum(count for at, count in self.used.items() if at >= priority)
+        return self.kind.gpus(self.level) - busy
+
+
+class Physical(Cell):
+    """A cell of the cluster."""
+
+    __slots__ = ("bad_children", "children", "device", "is_free", "nodes", "parent", "virtual")
+
+    def __init__(self, kind: Kind, level: int, number: int, parent: Physical | None) -> None:
+        super().__init__(kind, level, number)
+        self.parent = parent
+        self.children: list[Physical] = []
+        self.nodes: tuple[int, ...] = ()
+        self.device = -1
+        self.virtual: Virtual | None = None
+        """The virtual cell that it serves."""
+        self.bad_children = 0
+        """Bad children; of a GPU 1 if it is bad itself."""
+        self.is_free = False
+        """True while it is whole in a free list."""
+
+    @property
+    def is_bad(self) -> bool:
+        return self.bad_children > 0
+
+    @property
+    def root_free(self) -> Physical | None:
+        """The free cell that this one is, or is inside of; None if it is in use or split."""
+        cell: Physical | None = self
+        while cell is not None and not cell.is_free:
+            cell = cell.parent
+        return cell
+
+
+class Virtual(Cell):
+    """A cell of a virtual cluster; one without parent was promised as it is (preassigned)."""
+
+    __slots__ = ("children", "parent", "physical", "pin", "vc")
+
+    def __init__(self, kind: Kind, level: int, number: int, parent: Virtual | None, vc: str) -> None:
+        super().__init__(kind, level, number)
+        self.parent = parent
+        self.children: list[Virtual] = []
+        self.vc = vc
+        self.physical: Physical | None = None
+        self.pin = ""
+        """Name of the fixed cell that its root is; empty for the others."""
+
+
+AnyCell = TypeVar("AnyCell", Physical, Virtual)
+
+
+def leaves(cell: AnyCell) -> list[AnyCell]:
+    """The GPUs of a cell, in the order of the tree."""
+    try:
+        return cell._leaves  # type: ignore[has-type, no-any-return]
+    except AttributeError:
+        found = [cell] if cell.level == 1 else [leaf for child in cell.children for leaf in leaves(child)]
+        cell._leaves = found  # type: ignore[misc]
+        return found  # type: ignore[return-value]
+
+
+def below(cell: AnyCell) -> Iterator[AnyCell]:
+    """The cell and everything in it, a parent before its children."""
+    yield cell
+    for child in cell.children:
+        yield from below(child)  # type: ignore[misc]
+
+
+def ancestor(cell: AnyCell, level: int) -> AnyCell:
+    """The cell of `level` that `cell` is in."""
+    while cell.level < level:
+        assert cell.parent is not None, "a level above the top is asked for"
+        cell = cell.parent  # type: ignore[assignment]
+    return cell
+
+
+def physical_cell(
+    kind: Kind, level: int, nodes: Sequence[int], devices: Sequence[int], first: int = 0
+) -> Physical:
+    """A tree over `devices`, which lie on `nodes` in equal parts; cells of a level are numbered from `first`."""
+    numbers = dict.fromkeys(range(1, level + 1), 0)
+    for below_level in numbers:
+        numbers[below_level] = first * (kind.gpus(level) // kind.gpus(below_level))
+    return _physical(kind, level, tuple(nodes), tuple(devices), None, numbers)
+
+
+def _physical(
+    kind: Kind,
+    level: int,
+    nodes: tuple[int, ...],
+    devices: tuple[int, ...],
+    parent: Physical | None,
+    numbers: dict[int, int],
+) -> Physical:
+    cell = Physical(kind, level, numbers[level], parent)
+    numbers[level] += 1
+    cell.nodes = nodes
+    if level == 1:
+        cell.device = devices[0]
+        return cell
+    fanout = kind.fanout(level)
+    size, hosts = len(devices) // fanout, max(len(nodes) // fanout, 1)
+    for i in range(fanout):
+        at = i * hosts if level > kind.node_level else 0
+        own = devices[i * size : (i + 1) * size]
+        cell.children.append(_physical(kind, level - 1, nodes[at : at + hosts], own, cell, numbers))
+    return cell
+
+
+def virtual_cell(
+    kind: Kind, level: int, vc: str, numbers: dict[int, int], parent: Virtual | None = None
+) -> Virtual:
+    """A tree of `level` as it is promised to `vc`; `numbers` counts the cells of each level."""
+    number = numbers.get(level, 0)
+    numbers[level] = number + 1
+    cell = Virtual(kind, level, number, parent, vc)
+    if level > 1:
+        cell.children = [virtual_cell(kind, level - 1, vc, numbers, cell) for _ in range(kind.fanout(level))]
+    return cell
+
+
+def count(cell: Physical | Virtual, priority: int, by: int) -> None:
+    """`by` more GPUs of `cell`, a GPU, and all that it is in, are used at `priority`."""
+    up: Physical | Virtual | None = cell
+    while up is not None:
+        left = up.used.get(priority, 0) + by
+        if left:
+            up.used[priority] = left
+        else:
+            del up.used[priority]
+        up = up.parent
