@@ -1,4 +1,4 @@
-"""The published scenarios of HiveD as virtual clusters: topology, quotas and requests of `hived_cases.json`."""
+"""The published scenarios of HiveD as virtual clusters: what `hived_cases.json` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from functools import cache
 
 from rota.errors import InputError
-from rota.policies.hived.cells import Kind, Physical, below, leaves, physical_cell
+from rota.model.cells import Kind
+from rota.policies.hived.cells import Physical, below, physical_cell
 from rota.policies.hived.clusters import Pin, Plan, Promise, VirtualClusters
 from rota.policies.hived.gangs import Gang
 from shared_data import ROOT
@@ -20,7 +21,9 @@ KINDS = {
         Kind("4-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "2-NODE", "4-NODE"), (0, 2, 2, 2, 2, 2, 2), 5),
         Kind("3-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "3-NODE"), (0, 2, 2, 2, 2, 3), 5),
         Kind("2-IB-DGX2-V100-NODE", "IB-DGX2-V100", ("GPU", *V100, "2-NODE"), (0, 2, 2, 2, 2, 2), 5),
-        Kind("3-DGX1-P100-NODE", "DGX1-P100", ("GPU", "SWITCH", "SOCKET", "NODE", "3-NODE"), (0, 2, 2, 2, 3), 4),
+        Kind(
+            "3-DGX1-P100-NODE", "DGX1-P100", ("GPU", "SWITCH", "SOCKET", "NODE", "3-NODE"), (0, 2, 2, 2, 3), 4
+        ),
         Kind("CT1-NODE", "CT1", ("GPU", "NODE"), (0, 2), 2),
     )
 }
@@ -84,13 +87,13 @@ class Scene:
         cell = physical_cell(kind, kind.top, [self.nodes[name] for name in names], devices, first)
         for node in below(cell):
             if node.level == kind.node_level:
-                self.node_cells.setdefault(self.names[leaves(node)[0].device][0], []).append(node)
+                self.node_cells.setdefault(self.names[node.leaves[0].device][0], []).append(node)
         return cell
 
     def _pinned(self, cell, where):
         """`leaf 8` is the first GPU of its cell, `whole cell` all, the other the first pair of nodes."""
         if "leaf" in where:
-            return leaves(cell)[0]
+            return cell.leaves[0]
         return cell if where == "whole cell" else cell.children[0]
 
     def at_first_all_is_bad(self, topology):
@@ -104,11 +107,11 @@ class Scene:
 
     def bad(self, *names):
         for name in names:
-            self.clusters.spoil(leaf for node in self.node_cells[name] for leaf in leaves(node))
+            self.clusters.spoil(leaf for node in self.node_cells[name] for leaf in node.leaves)
 
     def good(self, *names):
         for name in names:
-            self.clusters.heal(leaf for node in self.node_cells[name] for leaf in leaves(node))
+            self.clusters.heal(leaf for node in self.node_cells[name] for leaf in node.leaves)
 
     def ask(self, pod, suggested=None):
         """The plan for the gang of `pod`, or why there is none."""
@@ -131,7 +134,11 @@ class Scene:
 
     def placed(self, gang, pod):
         """Where `pod` is, the first of its size in its gang not before those that were asked for earlier."""
-        same = [p for p in names_in(request(pod)["gang"]) if request(p)["leaf_cells"] == request(pod)["leaf_cells"]]
+        same = [
+            p
+            for p in names_in(request(pod)["gang"])
+            if request(p)["leaf_cells"] == request(pod)["leaf_cells"]
+        ]
         own = [i for i, gpus in enumerate(gang.pods) if gpus == request(pod)["leaf_cells"]]
         found = [self.names[leaf.device] for leaf in gang.physical[own[same.index(pod) % len(own)]]]
         return found[0][0], [number for _, number in found]
@@ -166,7 +173,13 @@ def gang_of(pod):
         raise InputError(f"pod {pod} has {one['leaf_cells']} GPUs, and its gang has no such pod")
     types = () if one["leaf_type"] == "any" else (one["leaf_type"],)
     return Gang(
-        one["gang"], one["vc"], one["priority"], pods, types, one["pinned_cell"] or "", one["lazy_preemption"]
+        one["gang"],
+        one["vc"],
+        one["priority"],
+        pods,
+        types,
+        pin=one["pinned_cell"] or "",
+        lazy=one["lazy_preemption"],
     )
 
 

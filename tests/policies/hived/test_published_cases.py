@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from published import KINDS, Scene, Service, ask_all, cases, request
+
 from rota.errors import InputError, PolicyError
-from rota.policies.hived.cells import FREE, leaves
+from rota.policies.hived.cells import FREE
 from shared_data import needs_shared
 
 pytestmark = needs_shared
@@ -101,7 +101,7 @@ def test_stateful_preemption():
     assert not scene.preempting
     assert scene.preempt("pod35") == ["group25"]
     scene.cancel("group26")
-    first, second = (leaf for node in ("0.0.3.0", "0.0.3.1") for leaf in leaves(scene.node_cells[node][0])[:1])
+    first, second = (leaf for node in ("0.0.3.0", "0.0.3.1") for leaf in scene.node_cells[node][0].leaves[:1])
     assert (first.priority, second.priority) == (4, FREE)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
+from rota.model.cells import ByLevel, spare_cells
 from rota.policies.hived.cells import OPPORTUNISTIC, Physical, Virtual
-from rota.policies.hived.pool import ByLevel, Pool, splittable
+from rota.policies.hived.pool import Pool
 
 Bound = dict[int, Physical]
 """GPU by the `id` of its virtual one."""
@@ -91,7 +92,7 @@ class Binder:
 
     def _relaxed(self, root: Virtual) -> bool:
         """Serve `root` by splitting higher cells than need be, as many as no promise needs whole."""
-        spare = splittable(self.pool.kind, [len(cells) for cells in self._free], self._owed)
+        spare = spare_cells(self.pool.kind, [len(cells) for cells in self._free], self._owed)
         if min(spare) < 0:
             return False
         for level in range(root.level + 1, self.pool.kind.top + 1):
@@ -125,7 +126,7 @@ class Binder:
         return usable
 
     def _descend(self, virtual: Virtual, cell: Physical) -> bool:
-        """Whether `cell` can serve all that is wanted inside of `virtual`; it is noted which GPU serves which."""
+        """Whether `cell` can serve all that is wanted in `virtual`; it is noted which GPU serves which."""
         if virtual.level == 1:
             self._found[id(virtual)] = cell
             return True
@@ -190,5 +191,3 @@ def unbind(virtual: Virtual, pool: Pool) -> None:
             pool.owe(cell.vc, cell.level, 1)
             pool.put(physical)
         cell = cell.parent
-
-

@@ -2,16 +2,16 @@
 
 Source    Zhao et al., "HiveD", OSDI 2020, section 3
 
-Levels are numbered from 1, a GPU.  All cells of one level of a `Kind` have the same shape.  A virtual cell is
+A virtual cell is
 bound to the physical one that serves it, and its children to children of that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from rota.model.cells import Kind
 from rota.policies.hived.gangs import Gang
 
 FREE = -2
@@ -19,37 +19,10 @@ FREE = -2
 OPPORTUNISTIC = -1
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One shape of cells (the paper's chain): `names` and `fanouts` by level, level 1 at place 0."""
-
-    name: str
-    gpu_type: str
-    names: tuple[str, ...]
-    fanouts: tuple[int, ...]
-    """Children of a cell of each level; 0 for a GPU."""
-    node_level: int
-
-    @property
-    def top(self) -> int:
-        return len(self.names)
-
-    def fanout(self, level: int) -> int:
-        """Children of a cell of `level`."""
-        return self.fanouts[level - 1]
-
-    def gpus(self, level: int) -> int:
-        """GPUs of a cell of `level`."""
-        count = 1
-        for fanout in self.fanouts[1:level]:
-            count *= fanout
-        return count
-
-
 class Cell:
     """A cell of either tree; what is used in it is counted by priority."""
 
-    __slots__ = ("_leaves", "gang", "kind", "level", "number", "priority", "used")
+    __slots__ = ("gang", "kind", "level", "number", "priority", "used")
 
     def __init__(self, kind: Kind, level: int, number: int) -> None:
         self.kind, self.level, self.number = kind, level, number
@@ -71,12 +44,14 @@ class Cell:
 class Physical(Cell):
     """A cell of the cluster."""
 
-    __slots__ = ("bad_children", "children", "device", "is_free", "nodes", "parent", "virtual")
+    __slots__ = ("bad_children", "children", "device", "is_free", "leaves", "nodes", "parent", "virtual")
 
     def __init__(self, kind: Kind, level: int, number: int, parent: Physical | None) -> None:
         super().__init__(kind, level, number)
         self.parent = parent
         self.children: list[Physical] = []
+        self.leaves: list[Physical] = []
+        """Its GPUs, in the order of the tree."""
         self.nodes: tuple[int, ...] = ()
         self.device = -1
         self.virtual: Virtual | None = None
@@ -102,12 +77,13 @@ class Physical(Cell):
 class Virtual(Cell):
     """A cell of a virtual cluster; one without parent was promised as it is (preassigned)."""
 
-    __slots__ = ("children", "parent", "physical", "pin", "vc")
+    __slots__ = ("children", "leaves", "parent", "physical", "pin", "vc")
 
     def __init__(self, kind: Kind, level: int, number: int, parent: Virtual | None, vc: str) -> None:
         super().__init__(kind, level, number)
         self.parent = parent
         self.children: list[Virtual] = []
+        self.leaves: list[Virtual] = []
         self.vc = vc
         self.physical: Physical | None = None
         self.pin = ""
@@ -117,35 +93,25 @@ class Virtual(Cell):
 AnyCell = TypeVar("AnyCell", Physical, Virtual)
 
 
-def leaves(cell: AnyCell) -> list[AnyCell]:
-    """The GPUs of a cell, in the order of the tree."""
-    try:
-        return cell._leaves  # type: ignore[has-type, no-any-return]
-    except AttributeError:
-        found = [cell] if cell.level == 1 else [leaf for child in cell.children for leaf in leaves(child)]
-        cell._leaves = found  # type: ignore[misc]
-        return found  # type: ignore[return-value]
-
-
 def below(cell: AnyCell) -> Iterator[AnyCell]:
     """The cell and everything in it, a parent before its children."""
     yield cell
     for child in cell.children:
-        yield from below(child)  # type: ignore[misc]
+        yield from below(child)
 
 
 def ancestor(cell: AnyCell, level: int) -> AnyCell:
     """The cell of `level` that `cell` is in."""
     while cell.level < level:
         assert cell.parent is not None, "a level above the top is asked for"
-        cell = cell.parent  # type: ignore[assignment]
+        cell = cell.parent
     return cell
 
 
 def physical_cell(
     kind: Kind, level: int, nodes: Sequence[int], devices: Sequence[int], first: int = 0
 ) -> Physical:
-    """A tree over `devices`, which lie on `nodes` in equal parts; cells of a level are numbered from `first`."""
+    """A tree over `devices`, which lie on `nodes` in equal parts; `first` trees like it come before."""
     numbers = dict.fromkeys(range(1, level + 1), 0)
     for below_level in numbers:
         numbers[below_level] = first * (kind.gpus(level) // kind.gpus(below_level))
@@ -165,6 +131,7 @@ def _physical(
     cell.nodes = nodes
     if level == 1:
         cell.device = devices[0]
+        cell.leaves = [cell]
         return cell
     fanout = kind.fanout(level)
     size, hosts = len(devices) // fanout, max(len(nodes) // fanout, 1)
@@ -172,6 +139,7 @@ def _physical(
         at = i * hosts if level > kind.node_level else 0
         own = devices[i * size : (i + 1) * size]
         cell.children.append(_physical(kind, level - 1, nodes[at : at + hosts], own, cell, numbers))
+    cell.leaves = [leaf for child in cell.children for leaf in child.leaves]
     return cell
 
 
@@ -184,6 +152,7 @@ def virtual_cell(
     cell = Virtual(kind, level, number, parent, vc)
     if level > 1:
         cell.children = [virtual_cell(kind, level - 1, vc, numbers, cell) for _ in range(kind.fanout(level))]
+    cell.leaves = [leaf for child in cell.children for leaf in child.leaves] or [cell]
     return cell
 
 

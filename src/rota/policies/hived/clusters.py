@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rota.errors import InputError
+from rota.model.cells import Kind
 from rota.policies.hived.binding import Binder, bind, unbind
 from rota.policies.hived.cells import (
     FREE,
     OPPORTUNISTIC,
-    Kind,
     Physical,
     Virtual,
     below,
     count,
-    leaves,
     virtual_cell,
 )
 from rota.policies.hived.doomed import Doom
@@ -35,13 +34,18 @@ HIGHEST_PRIORITY = 1000
 NOT_BOUND = "no cells that are healthy and will do for it can be had without breaking a promise to others"
 
 
+Pods = list[list[Physical]]
+"""GPUs of each pod."""
+VirtualPods = list[list[Virtual]]
+
+
 class Promise(NamedTuple):
     """So many cells of one level that a virtual cluster owns, wherever they are."""
 
     vc: str
     kind: str
     level: int
-    count: int
+    cells: int
 
 
 class Pin(NamedTuple):
@@ -105,7 +109,9 @@ class VirtualClusters:
             name: Packing(_node_cells(pool.kind, pool.tops), keeps_order=artifact)
             for name, pool in self.pools.items()
         }
-        self.leaf_of = {leaf.device: leaf for pool in self.pools.values() for t in pool.tops for leaf in leaves(t)}
+        self.leaf_of = {
+            leaf.device: leaf for pool in self.pools.values() for t in pool.tops for leaf in t.leaves
+        }
         """GPU by device; of a device that two kinds have, the last one's."""
         for pin in pins:
             self._pin(pin)
@@ -125,8 +131,8 @@ class VirtualClusters:
     def _promise(self, promise: Promise) -> None:
         kind = self.kinds[promise.kind]
         roots = self._vc(promise.vc).roots.setdefault(promise.kind, [])
-        roots += [self._root(kind, promise.level, promise.vc) for _ in range(promise.count)]
-        self.pools[promise.kind].owe(promise.vc, promise.level, promise.count)
+        roots += [self._root(kind, promise.level, promise.vc) for _ in range(promise.cells)]
+        self.pools[promise.kind].owe(promise.vc, promise.level, promise.cells)
 
     def _roots_of(self, kind: str) -> dict[str, list[Virtual]]:
         return {name: vc.roots[kind] for name, vc in self.vcs.items() if kind in vc.roots}
@@ -165,8 +171,8 @@ class VirtualClusters:
     def plan(self, gang: Gang, suggested: Set[int] | None = None) -> Plan | str:
         """Where `gang` could run now, or in words why it cannot.
 
-        `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what its
-        virtual cluster does not have.
+        `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what
+        its virtual cluster does not have.
         """
         self._validate(gang)
         if gang.priority == OPPORTUNISTIC:
@@ -185,13 +191,13 @@ class VirtualClusters:
 
     def _validate(self, gang: Gang) -> None:
         vc = self.vcs.get(gang.vc)
-        if vc is None:
+        if vc is None and gang.vc:
             raise InputError(f"job {gang.name}: there is no virtual cluster {gang.vc}")
         if not OPPORTUNISTIC <= gang.priority <= HIGHEST_PRIORITY and self._artifact:
             raise InputError(
                 f"job {gang.name}: priority {gang.priority} is none; expected -1 to {HIGHEST_PRIORITY}"
             )
-        if gang.pin and gang.pin not in vc.pins:
+        if gang.pin and (vc is None or gang.pin not in vc.pins):
             raise InputError(f"job {gang.name}: {gang.vc} has no fixed cell {gang.pin}")
         if gang.pin and gang.priority == OPPORTUNISTIC:
             raise InputError(f"job {gang.name}: an opportunistic job has no right to a fixed cell")
@@ -208,7 +214,11 @@ class VirtualClusters:
         return [(n, vc.packings[n]) for n in self.kinds if n in vc.packings and self._will_do(gang, n)]
 
     def _will_do(self, gang: Gang, kind: str) -> bool:
-        return not gang.gpu_types or self.kinds[kind].gpu_type in gang.gpu_types
+        return gang.kind in ("", kind) and (not gang.gpu_types or self.kinds[kind].gpu_type in gang.gpu_types)
+
+    def could_hold(self, gang: Gang) -> bool:
+        """Whether its virtual cluster, with nobody on it and all of it healthy, has room for `gang`."""
+        return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
     def _plan_low(self, gang: Gang, suggested: Set[int] | None) -> Plan | str:
         """Idle GPUs of anybody."""
@@ -222,7 +232,9 @@ class VirtualClusters:
             why = why or physical
         return why
 
-    def bound(self, gang: Gang, virtual: list[list[Virtual]], suggested: Set[int] | None = None) -> Plan | None:
+    def bound(
+        self, gang: Gang, virtual: list[list[Virtual]], suggested: Set[int] | None = None
+    ) -> Plan | None:
         """The plan that puts `gang` on GPUs of its virtual cluster which somebody else has chosen."""
         return self._bound(gang, virtual[0][0].kind.name, virtual, suggested)
 
@@ -254,50 +266,52 @@ class VirtualClusters:
             self.stop(victim)
         for other in plan.demoted:
             self._demote(other)
-        self._hold(plan.gang, plan.physical, plan.virtual)
+        self.hold_unchecked(plan.gang, plan.physical, plan.virtual)
         self._settle(plan.gang)
 
     def stop(self, gang: Gang) -> None:
         """`gang` gives back all that it holds."""
-        self._leave(gang)
+        self.leave_unchecked(gang)
         self._settle(gang)
         gang.physical, gang.virtual = [], []
 
     def _settle(self, gang: Gang) -> None:
-        for name in {pod[0].kind.name for pod in gang.physical}:
+        for name in {leaf.kind.name for leaf in _flat(gang.physical)}:
             self.doom[name].settle()
             self.pools[name].check()
 
-    def _hold(self, gang: Gang, physical: list[list[Physical]], virtual: list[list[Virtual]]) -> None:
+    def hold_unchecked(
+        self, gang: Gang, physical: list[list[Physical]], virtual: list[list[Virtual]]
+    ) -> None:
+        """`gang` holds these GPUs; what it does to promises is for the caller to look at."""
         gang.physical, gang.virtual = physical, virtual
         priority = gang.priority if virtual else OPPORTUNISTIC
         for leaf in _flat(physical):
             leaf.gang, leaf.priority = gang, priority
             count(leaf, priority, 1)
-        pool = self.pools[physical[0][0].kind.name]
         for own, leaf in zip(_flat(virtual), _flat(physical), strict=False):
             own.gang, own.priority = gang, priority
             count(own, priority, 1)
-            bind(own, leaf, pool)
+            bind(own, leaf, self.pools[leaf.kind.name])
 
-    def _leave(self, gang: Gang) -> None:
-        pool = self.pools[gang.physical[0][0].kind.name]
+    def leave_unchecked(self, gang: Gang) -> None:
+        """`gang` gives up its GPUs, which it still names."""
         for leaf in (*_flat(gang.physical), *_flat(gang.virtual)):
             count(leaf, leaf.priority, -1)
             leaf.gang, leaf.priority = None, FREE
         for own in _flat(gang.virtual):
-            unbind(own, pool)
+            unbind(own, self.pools[own.kind.name])
 
     def _demote(self, gang: Gang) -> None:
         """`gang` goes on where it is, without its virtual cells (lazy preemption)."""
         physical = gang.physical
-        self._leave(gang)
-        self._hold(gang, physical, [])
+        self.leave_unchecked(gang)
+        self.hold_unchecked(gang, physical, [])
 
     def _promote(self, gang: Gang, virtual: list[list[Virtual]]) -> None:
         physical = gang.physical
-        self._leave(gang)
-        self._hold(gang, physical, virtual)
+        self.leave_unchecked(gang)
+        self.hold_unchecked(gang, physical, virtual)
 
 
 def _flat(pods: list[list[Physical]] | list[list[Virtual]]) -> list:  # type: ignore[type-arg]

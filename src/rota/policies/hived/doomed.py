@@ -31,8 +31,8 @@ class Doom:
             if not root.physical.is_bad or owed < self.pool.healthy(root.level):
                 self._free(root)
         for level in range(1, self.pool.kind.top + 1):
-            for vc, owed in self.pool.owed_to.items():
-                while owed[level] > self.pool.healthy(level):
+            for vc, own in self.pool.owed_to.items():
+                while own[level] > self.pool.healthy(level):
                     self._doom(vc, level)
 
     def _doom(self, vc: str, level: int) -> None:

@@ -21,6 +21,8 @@ class Gang:
     """GPUs of each pod; none is spread over nodes."""
     gpu_types: tuple[str, ...] = ()
     """Types that will do; any if empty."""
+    kind: str = ""
+    """The one kind of cells that its pods are made for; empty for any."""
     pin: str = ""
     """The fixed cell that it asks for."""
     lazy: bool = False

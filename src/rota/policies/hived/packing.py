@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Generic
 
-from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Physical, ancestor, leaves
+from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Physical, ancestor
 from rota.policies.hived.gangs import Gang
 
 TOO_FEW = "its cells have too few GPUs free"
@@ -24,7 +24,7 @@ class Packing(Generic[AnyCell]):
     """
 
     def __init__(self, nodes: Sequence[AnyCell], *, keeps_order: bool = False) -> None:
-        self.nodes = list(nodes)
+        self.nodes: list[AnyCell] = list(nodes)
         self.keeps_order = keeps_order
 
     def pack(self, gang: Gang, suggested: Set[int] | None) -> list[list[AnyCell]] | str:
@@ -49,6 +49,16 @@ class Packing(Generic[AnyCell]):
             taken.update(id(leaf) for leaf in gpus[pod])
         return gpus
 
+    def could_hold(self, gang: Gang) -> bool:
+        """Whether all pods have room while nobody else is there."""
+        rooms = [min(node.kind.gpus(node.level), gang.most_per_node) for node in self.nodes]
+        for pod in sorted(gang.pods, reverse=True):
+            at = max(range(len(rooms)), key=rooms.__getitem__, default=-1)
+            if at < 0 or rooms[at] < pod:
+                return False
+            rooms[at] -= pod
+        return True
+
     def _nodes_for(
         self, gang: Gang, order: Sequence[int], priority: int, suggested: Set[int] | None
     ) -> list[AnyCell] | str:
@@ -71,7 +81,7 @@ class Packing(Generic[AnyCell]):
         return TOO_FEW
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: Set[int] | None) -> tuple[bool, bool, int, int]:
-        """Healthy and suggested ones first, then those with most in use; opportunists keep off guaranteed jobs."""
+        """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
         used = node.used_in_all()
         higher = 0
         if gang.priority == OPPORTUNISTIC:
@@ -97,8 +107,8 @@ def _is_suggested(node: AnyCell, suggested: Set[int] | None) -> bool:
 
 def closest(node: AnyCell, gpus: int, priority: int, taken: Set[int]) -> list[AnyCell]:
     """So many GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
-    free = [leaf for leaf in leaves(node) if leaf.priority == FREE and id(leaf) not in taken]
-    held = [leaf for leaf in leaves(node) if FREE < leaf.priority < priority and id(leaf) not in taken]
+    free = [leaf for leaf in node.leaves if leaf.priority == FREE and id(leaf) not in taken]
+    held = [leaf for leaf in node.leaves if FREE < leaf.priority < priority and id(leaf) not in taken]
     candidates = free + held
     for level in range(1, node.level + 1):
         if node.kind.gpus(level) < gpus:

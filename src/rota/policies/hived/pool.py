@@ -8,19 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rota.errors import PolicyError
-from rota.policies.hived.cells import Kind, Physical, ancestor, below
-
-ByLevel = list[int]
-"""A number for each level; place 0 is not used."""
-
-
-def splittable(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:
-    """Cells of each level that can be split and still serve all that are `owed`; negative where they cannot."""
-    spare = [0] * (kind.top + 2)
-    for level in range(kind.top, 0, -1):
-        above = kind.fanout(level + 1) * spare[level + 1] if level < kind.top else 0
-        spare[level] = free[level] - owed[level] + above
-    return spare[: kind.top + 1]
+from rota.model.cells import ByLevel, Kind, spare_cells
+from rota.policies.hived.cells import Physical, ancestor, below
 
 
 class Pool:
@@ -57,15 +46,15 @@ class Pool:
 
     def splittable(self) -> ByLevel:
         """Cells of each level beyond those that are owed."""
-        return splittable(self.kind, [len(cells) for cells in self.free], self.owed)
+        return spare_cells(self.kind, [len(cells) for cells in self.free], self.owed)
 
     def check(self) -> None:
         """Raise PolicyError if some promise could not be kept any more."""
         for level, spare in enumerate(self.splittable()):
             if spare < 0:
                 raise PolicyError(
-                    f"the safety of {self.kind.name} is broken: {-spare} too few {self.kind.names[level - 1]} "
-                    f"cells are left for those that tenants own"
+                    f"the safety of {self.kind.name} is broken: {-spare} too few "
+                    f"{self.kind.names[level - 1]} cells are left for those that tenants own"
                 )
 
     def owe(self, vc: str, level: int, cells: int) -> None:
@@ -76,7 +65,7 @@ class Pool:
     # -- giving and taking -------------------------------------------------------------------------
 
     def take(self, cell: Physical) -> None:
-        """`cell`, free or inside of a free one, is in use; what had to be split leaves its other parts free."""
+        """`cell`, free or in a free one, is in use; what had to be split leaves its other parts free."""
         root = cell.root_free
         assert root is not None, "only what is free is taken"
         while root is not cell:

@@ -90,10 +90,13 @@ class Fitter:
             return ()
         return [(nodes, gpus) for nodes in self._nodes_by_type(row) if nodes]
 
-    def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
-        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
+    def nodes_for(self, scratch: Occupancy, row: int, most: int | None = None) -> list[int]:
+        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none.
+
+        A node has CPU and memory for `most` GPUs of it, or for all that it asks for, as far as they are free.
+        """
         gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
-        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, gpus)
+        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, most or gpus)
         if need:
             hosts &= self._node_sets.with_memory(need)
         return [
