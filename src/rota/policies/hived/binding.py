@@ -5,10 +5,11 @@ Source    Zhao et al., "HiveD", OSDI 2020, section 4; HiveD's published code for
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from rota.model.cells import ByLevel, spare_cells
 from rota.policies.hived.cells import OPPORTUNISTIC, Physical, Virtual
+from rota.policies.hived.packing import Nodes
 from rota.policies.hived.pool import Pool
 
 Bound = dict[int, Physical]
@@ -21,7 +22,7 @@ class Binder:
     `suggested` are the nodes that will do; None for all.
     """
 
-    def __init__(self, pool: Pool, suggested: Set[int] | None) -> None:
+    def __init__(self, pool: Pool, suggested: Nodes | None) -> None:
         self.pool, self.suggested = pool, suggested
         self._wanted: dict[int, list[Virtual]] = {}  # by id of a cell: children of it that need a partner
         self._found: Bound = {}

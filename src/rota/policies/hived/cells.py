@@ -22,23 +22,23 @@ OPPORTUNISTIC = -1
 class Cell:
     """A cell of either tree; what is used in it is counted by priority."""
 
-    __slots__ = ("gang", "kind", "level", "number", "priority", "used")
+    __slots__ = ("busy", "gang", "kind", "level", "number", "priority", "size", "used")
 
     def __init__(self, kind: Kind, level: int, number: int) -> None:
         self.kind, self.level, self.number = kind, level, number
         self.used: dict[int, int] = {}
         """GPUs in use by priority."""
+        self.busy = 0
+        """GPUs in use."""
+        self.size = kind.gpus(level)
         self.priority = FREE
         """Of the gang on a GPU."""
         self.gang: Gang | None = None
 
-    def used_in_all(self) -> int:
-        return sum(self.used.values())
-
     def free_for(self, priority: int) -> int:
         """GPUs that are free, or used by jobs of less than `priority`."""
-        busy = sum(count for at, count in self.used.items() if at >= priority)
-        return self.kind.gpus(self.level) - busy
+        lower = sum(count for at, count in self.used.items() if at < priority) if self.used else 0
+        return self.size - self.busy + lower
 
 
 class Physical(Cell):
@@ -160,6 +160,7 @@ def count(cell: Physical | Virtual, priority: int, by: int) -> None:
     """`by` more GPUs of `cell`, a GPU, and all that it is in, are used at `priority`."""
     up: Physical | Virtual | None = cell
     while up is not None:
+        up.busy += by
         left = up.used.get(priority, 0) + by
         if left:
             up.used[priority] = left

@@ -8,7 +8,7 @@ invariant of every pool they touch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from rota.policies.hived.cells import (
 )
 from rota.policies.hived.doomed import Doom
 from rota.policies.hived.gangs import Gang
-from rota.policies.hived.packing import Packing
+from rota.policies.hived.packing import Nodes, Packing
 from rota.policies.hived.pool import Pool
 
 HIGHEST_PRIORITY = 1000
@@ -168,7 +168,7 @@ class VirtualClusters:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def plan(self, gang: Gang, suggested: Set[int] | None = None) -> Plan | str:
+    def plan(self, gang: Gang, suggested: Nodes | None = None) -> Plan | str:
         """Where `gang` could run now, or in words why it cannot.
 
         `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what
@@ -220,7 +220,7 @@ class VirtualClusters:
         """Whether its virtual cluster, with nobody on it and all of it healthy, has room for `gang`."""
         return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
-    def _plan_low(self, gang: Gang, suggested: Set[int] | None) -> Plan | str:
+    def _plan_low(self, gang: Gang, suggested: Nodes | None) -> Plan | str:
         """Idle GPUs of anybody."""
         why = ""
         for name, packing in self._low.items():
@@ -232,14 +232,12 @@ class VirtualClusters:
             why = why or physical
         return why
 
-    def bound(
-        self, gang: Gang, virtual: list[list[Virtual]], suggested: Set[int] | None = None
-    ) -> Plan | None:
+    def bound(self, gang: Gang, virtual: list[list[Virtual]], suggested: Nodes | None = None) -> Plan | None:
         """The plan that puts `gang` on GPUs of its virtual cluster which somebody else has chosen."""
         return self._bound(gang, virtual[0][0].kind.name, virtual, suggested)
 
     def _bound(
-        self, gang: Gang, kind: str, virtual: list[list[Virtual]], suggested: Set[int] | None
+        self, gang: Gang, kind: str, virtual: list[list[Virtual]], suggested: Nodes | None
     ) -> Plan | None:
         """The plan that serves `virtual`; None if nothing that will do can."""
         wanted = [leaf for pod in sorted(virtual, key=len) for leaf in pod]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Iterable
 
 from rota.model.cells import Kind
 from rota.model.grants import Grant, Role
@@ -13,9 +13,8 @@ from rota.policies.hived.clusters import VirtualClusters
 from rota.policies.hived.gangs import Gang
 from rota.policies.hived.layout import Layout
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.fit import Fitter, host_room
 from rota.scheduler.stages.place import consolidate
-from rota.table.free import nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
 Shape = tuple[object, ...]
@@ -23,8 +22,7 @@ Shape = tuple[object, ...]
 
 
 _ASKED = (
-    "gpus", "gpu_types", "tenant", "priority", "kind", "node_set", "cpus", "memory_gib", "gpu_memory_gib",
-    "gpu_share",
+    "gpus", "gpu_share", "gpu_types", "priority", "kind", "node_set", "cpus", "memory_gib", "gpu_memory_gib",
 )  # fmt: skip
 
 
@@ -35,7 +33,7 @@ class Requests:
         self.snapshot, self.layout, self.lazy = snapshot, layout, lazy
         self.jobs = snapshot.jobs.table
         self.fit = Fitter(snapshot, consolidate)
-        self._all_nodes = frozenset(range(snapshot.cluster.nodes))
+        self._has_caps = any(tenant.hard for tenant in snapshot.cluster.tenants.by_path.values())
 
     def vc_of(self, row: int) -> str:
         """The virtual cluster of the job's tenant; empty if it has none."""
@@ -45,19 +43,10 @@ class Requests:
         return self.jobs.kind.item(row) != JobKind.OPPORTUNISTIC and bool(self.vc_of(row))
 
     def shape(self, row: int) -> Shape:
+        """What decides whether the job fits."""
         jobs = self.jobs
-        names = (
-            "gpus",
-            "gpu_types",
-            "tenant",
-            "priority",
-            "kind",
-            "node_set",
-            "cpus",
-            "memory_gib",
-            "gpu_memory_gib",
-        )
-        return (*(getattr(jobs, name).item(row) for name in names), jobs.gpu_share.item(row))
+        whose = jobs.tenant.item(row) if self._has_caps else self.vc_of(row)
+        return (whose, *(getattr(jobs, name).item(row) for name in _ASKED))
 
     def gangs(self, row: int, clusters: VirtualClusters) -> list[Gang]:
         """The gang of `row` as pods for each kind of nodes that it accepts and its virtual cluster has."""
@@ -93,7 +82,7 @@ class Requests:
         packing = own.pin_packings.get(pin) if pin else own.packings.get(kind.name)
         if packing is None or not packing.nodes or packing.nodes[0].kind != kind:
             return 0
-        return max(kind.gpus(node.level) for node in packing.nodes)
+        return packing.largest
 
     def _fed(self, row: int, kind: Kind) -> int:
         """GPUs of the job that an idle node of the kind has cores and memory for."""
@@ -108,15 +97,38 @@ class Requests:
                 most = min(most, math.floor(float(capacity.max()) * asked / need + EPSILON))
         return most
 
-    def suggested(self, scratch: Occupancy, row: int, gang: Gang) -> Set[int]:
-        """Nodes that will do for `row`: by their names, memory, cores that are left, and quotas."""
+    def suggested(self, scratch: Occupancy, row: int, gang: Gang) -> WillDo:
+        """Nodes that will do for `row`: by their names, and by the cores and the memory that are left."""
         most = min(gang.gpus, gang.most_per_node)
-        return {node for mask in self.fit.nodes_for(scratch, row, most) for node in nodes_in(mask)}
+        return WillDo(scratch, row, self.fit.accepted(row), most / max(gang.gpus, 1))
 
     def grant(self, row: int, gang: Gang) -> Grant:
         """What `row` holds as `gang`."""
         devices = tuple(sorted(leaf.device for pod in gang.physical for leaf in pod))
         return grant_of(self.jobs.gpu_share.item(row), row, devices)
+
+
+class WillDo:
+    """Nodes of a mask that have cores and memory left for a part of a job; found out when asked for."""
+
+    def __init__(self, scratch: Occupancy, row: int, accepted: int, part: float) -> None:
+        self.scratch, self.row, self.accepted, self.part = scratch, row, accepted, part
+        jobs = scratch.jobs
+        self._asks = bool(jobs.cpus.item(row) or jobs.memory_gib.item(row))
+        self._known: dict[int, bool] = {}
+
+    def isdisjoint(self, nodes: Iterable[int], /) -> bool:
+        """True if none of `nodes` will do."""
+        return not any(self._has(node) for node in nodes)
+
+    def _has(self, node: int) -> bool:
+        if not self.accepted >> node & 1:
+            return False
+        if not self._asks:
+            return True
+        if node not in self._known:
+            self._known[node] = host_room(self.scratch, node, self.part, self.row)
+        return self._known[node]
 
 
 def grant_of(share: float, row: int, devices: tuple[int, ...]) -> Grant:

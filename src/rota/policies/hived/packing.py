@@ -5,8 +5,8 @@ Source    HiveD's published code; Zhao et al., "HiveD", OSDI 2020, section 3.1
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from typing import Generic
+from collections.abc import Iterable, Sequence, Set
+from typing import Generic, Protocol
 
 from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Physical, ancestor
 from rota.policies.hived.gangs import Gang
@@ -14,6 +14,12 @@ from rota.policies.hived.gangs import Gang
 TOO_FEW = "its cells have too few GPUs free"
 ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
+
+
+class Nodes(Protocol):
+    """Nodes that will do for a gang; a set is one."""
+
+    def isdisjoint(self, other: Iterable[int], /) -> bool: ...
 
 
 class Packing(Generic[AnyCell]):
@@ -25,9 +31,11 @@ class Packing(Generic[AnyCell]):
 
     def __init__(self, nodes: Sequence[AnyCell], *, keeps_order: bool = False) -> None:
         self.nodes: list[AnyCell] = list(nodes)
+        self.largest = max((node.size for node in self.nodes), default=0)
+        """GPUs of the largest node."""
         self.keeps_order = keeps_order
 
-    def pack(self, gang: Gang, suggested: Set[int] | None) -> list[list[AnyCell]] | str:
+    def pack(self, gang: Gang, suggested: Nodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
         Nobody is stopped if that can be done without; else those of a lower priority may be.
@@ -51,7 +59,7 @@ class Packing(Generic[AnyCell]):
 
     def could_hold(self, gang: Gang) -> bool:
         """Whether all pods have room while nobody else is there."""
-        rooms = [min(node.kind.gpus(node.level), gang.most_per_node) for node in self.nodes]
+        rooms = [min(node.size, gang.most_per_node) for node in self.nodes]
         for pod in sorted(gang.pods, reverse=True):
             at = max(range(len(rooms)), key=rooms.__getitem__, default=-1)
             if at < 0 or rooms[at] < pod:
@@ -60,10 +68,12 @@ class Packing(Generic[AnyCell]):
         return True
 
     def _nodes_for(
-        self, gang: Gang, order: Sequence[int], priority: int, suggested: Set[int] | None
+        self, gang: Gang, order: Sequence[int], priority: int, suggested: Nodes | None
     ) -> list[AnyCell] | str:
         """A node for each pod, the smallest first; greedily, and never back."""
-        nodes = sorted(self.nodes, key=lambda node: self._rank(node, gang, suggested))
+        least = gang.pods[order[0]]
+        nodes = self.nodes if self.keeps_order else [n for n in self.nodes if n.free_for(priority) >= least]
+        nodes = sorted(nodes, key=lambda node: self._rank(node, gang, suggested))
         if self.keeps_order:
             self.nodes = nodes
         picked: list[AnyCell] = []
@@ -80,9 +90,9 @@ class Packing(Generic[AnyCell]):
                     return picked
         return TOO_FEW
 
-    def _rank(self, node: AnyCell, gang: Gang, suggested: Set[int] | None) -> tuple[bool, bool, int, int]:
+    def _rank(self, node: AnyCell, gang: Gang, suggested: Nodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
-        used = node.used_in_all()
+        used = node.busy
         higher = 0
         if gang.priority == OPPORTUNISTIC:
             own = node.used.get(OPPORTUNISTIC, 0)
@@ -100,7 +110,7 @@ def _is_bad(node: AnyCell) -> bool:
     return served_by is not None and served_by.is_bad
 
 
-def _is_suggested(node: AnyCell, suggested: Set[int] | None) -> bool:
+def _is_suggested(node: AnyCell, suggested: Nodes | None) -> bool:
     served_by = _served_by(node)
     return suggested is None or served_by is None or not suggested.isdisjoint(served_by.nodes)
 

@@ -90,19 +90,24 @@ class Fitter:
             return ()
         return [(nodes, gpus) for nodes in self._nodes_by_type(row) if nodes]
 
-    def nodes_for(self, scratch: Occupancy, row: int, most: int | None = None) -> list[int]:
-        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none.
-
-        A node has CPU and memory for `most` GPUs of it, or for all that it asks for, as far as they are free.
-        """
+    def nodes_for(self, scratch: Occupancy, row: int) -> list[int]:
+        """Per type, the nodes that types, memory, CPU and hard quotas leave to `row`; 0 if none."""
         gpus, need = self.jobs.gpus.item(row), self.jobs.gpu_memory_gib.item(row)
-        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, most or gpus)
+        claim, hosts = gpus * self.jobs.gpu_share.item(row), self._hosts(scratch, row, gpus)
         if need:
             hosts &= self._node_sets.with_memory(need)
         return [
             nodes & hosts if nodes and self._within_quota(scratch, row, claim, type_code) else 0
             for type_code, nodes in enumerate(self._nodes_by_type(row))
         ]
+
+    def accepted(self, row: int) -> int:
+        """Mask of the nodes whose type, name and device memory will do for `row`, whoever is there."""
+        nodes = 0
+        for of_type in self._nodes_by_type(row):
+            nodes |= of_type
+        need = self.jobs.gpu_memory_gib.item(row)
+        return nodes & self._node_sets.with_memory(need) if need else nodes
 
     def admits(self, scratch: Occupancy, grant: Grant) -> bool:
         """True if CPU, memory and hard quotas allow `grant`, on devices that the job accepts."""
