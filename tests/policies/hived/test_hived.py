@@ -16,6 +16,7 @@ from rota.model.tenants import Cell, Tenant, Tenants
 from rota.policies.hived.cells import physical_cell
 from rota.policies.hived.clusters import Promise, VirtualClusters
 from rota.policies.hived.gangs import Gang
+from rota.policies.hived.layout import Layout
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from tiers import examples
@@ -107,6 +108,14 @@ def test_policies_that_share_or_resize_are_refused(policy):
         play(f"hived:policy={policy}", "S 1x5", where(A))
 
 
+def test_cells_that_cannot_be_had_yet_are_no_guarantee():
+    """A live cluster whose second node has not joined: both tenants run on what is there, and are told."""
+    two = (Tenant("A", cells=(Cell("node", 1),)), Tenant("B", cells=(Cell("node", 1),)))
+    record = play("hived", jobs("X 4x5 Y 4x5@1", "A B"), where(*two, nodes=1))
+    assert starts(record) == {"X": 0.0, "Y": 5.0}
+    assert Layout(where(*two, nodes=1)).problem.startswith("tenants are promised 2 node cells")
+
+
 # -- the property that all is for ----------------------------------------------------------------------
 
 FOUR = Kind("E", "GPU", ("device", "pair", "node", "rack"), (0, 2, 2, 2), 3)
@@ -174,3 +183,43 @@ def test_what_fits_a_private_cluster_of_the_tenants_cells_fits_here(promises, st
                 del here[victim.name]
             shared.start(plan)
             here[name] = plan.gang
+
+
+# -- another policy inside ---------------------------------------------------------------------------
+
+
+def test_another_policy_says_who_runs_in_a_virtual_cluster():
+    """On one node A's short job stops its long one under `srtf`, as if the node were A's alone."""
+    trace = jobs("L 4x20 S 4x5@10 C 4x30@1", "A A C")
+    record = play("hived:policy=srtf", trace, where(A))
+    alone = play("srtf", jobs("L 4x20 S 4x5@10", "A A"), where(nodes=1))
+    assert {job: finishes(record)[job] for job in "LS"} == finishes(alone)
+    assert starts(record)["C"] == 1.0
+
+
+INNER_JOBS = st.lists(
+    st.tuples(st.sampled_from("AB"), st.sampled_from((1, 2, 4)), st.integers(1, 30), st.integers(0, 40)),
+    min_size=1,
+    max_size=10,
+)
+
+
+@given(INNER_JOBS, st.sampled_from(["fifo", "srtf", "las", "tiresias"]))
+@examples(30)
+def test_each_tenant_fares_as_on_a_cluster_of_its_own(asked, policy):
+    """Two tenants with a node each, on three nodes: every job ends as on a private node."""
+    asked.sort(key=lambda one: one[3])
+    asked = [(vc, gpus, run_s, at_s + number / 64) for number, (vc, gpus, run_s, at_s) in enumerate(asked)]
+    text = " ".join(f"J{i} {gpus}x{run_s}@{at_s}" for i, (_, gpus, run_s, at_s) in enumerate(asked))
+    owners = " ".join(vc for vc, *_ in asked)
+    cells = (Cell("node", 1),)
+    record = play(
+        f"hived:policy={policy}",
+        jobs(text, owners),
+        where(Tenant("A", cells=cells), Tenant("B", cells=cells)),
+    )
+    for vc in set(owners.split()):
+        own = [(i, one) for i, one in enumerate(asked) if one[0] == vc]
+        text = " ".join(f"J{i} {gpus}x{run_s}@{at_s}" for i, (_, gpus, run_s, at_s) in own)
+        alone = finishes(play(policy, text, where(nodes=1)))
+        assert {name: finishes(record)[name] for name in alone} == pytest.approx(alone)

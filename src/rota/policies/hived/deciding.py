@@ -9,7 +9,7 @@ from rota.model.grants import Code, Constraint, Grant
 from rota.model.tenants import Tenants
 from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Physical
-from rota.policies.hived.clusters import Plan, VirtualClusters
+from rota.policies.hived.clusters import NOT_BOUND, Plan, VirtualClusters, VirtualPods
 from rota.policies.hived.gang_requests import Requests, Shape
 from rota.policies.hived.gangs import Gang
 from rota.scheduler.decision import Decision, Memory
@@ -18,6 +18,9 @@ from rota.scheduler.stages.trial import admit_placed
 
 Standing = dict[int, list[int]]
 """By row that runs: numbers of its virtual GPUs, in the order of its devices; none if it has no guarantee."""
+
+
+_USED_UP = "the cores and the memory of the nodes where it has cells, or a quota, are used up"
 
 
 class Deciding:
@@ -34,6 +37,7 @@ class Deciding:
         self.granted: dict[int, Grant] = {}
         self.preempted: dict[int, None] = {}
         self.reject: dict[int, str] = {}
+        self.cancel: dict[int, str] = {}
         self.reasons: dict[int, Constraint] = {}
         self._adopt(standing)
         self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
@@ -106,7 +110,7 @@ class Deciding:
                 elif row in self.reject:
                     waiting.discard(row)
                 else:
-                    failed[shape] = self.reasons[row] = why
+                    failed[shape] = self.reasons[row] = self._beside_the_problem(why)
 
     def _start(
         self, row: int, heap: list[tuple[object, int]], waiting: set[int], rank: Callable[[int], object]
@@ -115,7 +119,7 @@ class Deciding:
         gangs = self.requests.gangs(row, self.clusters)
         gangs = [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
         if not gangs:
-            self.reject[row] = self._never(row)
+            self.reject[row] = self.never(row)
             return Constraint(Code.POLICY, detail=self.reject[row])
         why = ""
         for gang in gangs:
@@ -130,7 +134,7 @@ class Deciding:
                         waiting.add(lost)
                 return None
             else:
-                why = "the cores and the memory of the nodes where it has cells, or a quota, are used up"
+                why = _USED_UP
         return Constraint(Code.POLICY, detail=why)
 
     def _carry_out(self, row: int, plan: Plan) -> bool:
@@ -160,6 +164,34 @@ class Deciding:
         self._enter(row, plan.gang)
         return True
 
+    def _beside_the_problem(self, why: Constraint) -> Constraint:
+        problem = self.requests.layout.problem
+        if not problem:
+            return why
+        return Constraint(Code.POLICY, detail=f"{why.detail}; nobody has a guarantee: {problem}")
+
+    def put(self, row: int, gang: Gang, virtual: VirtualPods) -> None:
+        """Start `row` on virtual GPUs that somebody else has chosen; it waits if nothing can serve them."""
+        free = all(leaf.gang is None for pod in virtual for leaf in pod)
+        plan = (
+            self.clusters.bound(gang, virtual, self.requests.suggested(self.scratch, row, gang))
+            if free
+            else None
+        )
+        if plan is None:
+            self.reasons[row] = Constraint(Code.POLICY, detail=NOT_BOUND)
+        elif not self._carry_out(row, plan):
+            self.reasons[row] = Constraint(Code.POLICY, detail=_USED_UP)
+
+    def stop(self, row: int) -> None:
+        """`row` gives up its GPUs."""
+        gang = self.gang_of[row]
+        if row not in self._low:
+            self.scratch.release(self._held(row))
+        self.clusters.stop(gang)
+        del self.row_of[gang]
+        self._stop(row)
+
     def _held(self, row: int) -> Grant:
         return self.granted[row] if row in self.granted else self.snapshot.grants[row]
 
@@ -170,7 +202,8 @@ class Deciding:
         if row in self.snapshot.grants:
             self.preempted[row] = None
 
-    def _never(self, row: int) -> str:
+    def never(self, row: int) -> str:
+        """Why `row` can never run."""
         vc, gpus = self.requests.vc_of(row), self.requests.jobs.gpus.item(row)
         whose = "no kind of node" if vc == "*" else f"tenant {vc}"
         return f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
@@ -186,10 +219,7 @@ class Deciding:
             if self.requests.fit.admits(self.scratch, grant):
                 self.scratch.hold(grant)
             else:
-                gang = self.gang_of[row]
-                self.clusters.stop(gang)
-                del self.row_of[gang]
-                self._stop(row)
+                self.stop(row)
 
     def decision(self, memory: Memory, idle: list[int]) -> Decision:
         """All that is to change; `idle` are waiting jobs without GPUs."""
@@ -200,9 +230,10 @@ class Deciding:
             for row, gang in sorted(self.gang_of.items())
         }
         preempt = [row for row in self.preempted if row not in self.granted]
-        gone = {*preempt, *self.granted, *self.reject}
+        preempt = [row for row in preempt if row not in self.cancel]
+        gone = {*preempt, *self.granted, *self.reject, *self.cancel}
         reasons = {row: why for row, why in self.reasons.items() if row not in gone}
-        return Decision(memory, grants, preempt, reject=self.reject, reasons=reasons)
+        return Decision(memory, grants, preempt, reject=self.reject, cancel=self.cancel, reasons=reasons)
 
     def in_order(self, gang: Gang) -> list[list]:  # type: ignore[type-arg]
         """Its virtual GPUs in the order of the devices that serve them."""

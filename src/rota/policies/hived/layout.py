@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rota.model.cells import Owned, kinds_of, owned_cells, place_of
+from rota.errors import InputError
+from rota.model.cells import Owned, check_cells, kinds_of, owned_cells, place_of
 from rota.model.cluster import Cluster
 from rota.policies.hived.cells import Physical, below, physical_cell
 from rota.policies.hived.clusters import Pin, Promise, VirtualClusters
@@ -17,7 +18,14 @@ class Layout:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.kinds = kinds_of(cluster)
-        self.owned = owned_cells(cluster, self.kinds)
+        self.problem = ""
+        """Why what tenants are promised cannot be had: until it can, nobody has a guarantee."""
+        self.owned: list[Owned] = []
+        try:
+            check_cells(cluster)
+            self.owned = owned_cells(cluster, self.kinds)
+        except InputError as error:
+            self.problem = str(error)
         self.has_cells = {cell.tenant for cell in self.owned}
         self._vc_of: dict[str, str] = {}
         self._nodes_of_pin = {(cell.tenant, cell.at): self._nodes(cell) for cell in self.owned if cell.at}
@@ -33,7 +41,7 @@ class Layout:
                 )
                 for number, nodes in enumerate(parts)
             ]
-        if not self.owned:
+        if not self.owned and not self.problem:
             everything = [Promise(EVERYBODY, kind.name, kind.top, len(cells)) for kind, cells in tops.items()]
             return VirtualClusters(tops, everything)
         promises = [Promise(c.tenant, c.kind.name, c.level, c.cells) for c in self.owned if not c.at]
@@ -52,7 +60,7 @@ class Layout:
     def vc_of(self, tenant: str) -> str:
         """The virtual cluster of a tenant: its own, or that of the nearest parent that has one; or empty."""
         if not self.owned:
-            return EVERYBODY
+            return "" if self.problem else EVERYBODY
         if tenant not in self._vc_of:
             path = tenant
             while path and path not in self.has_cells:

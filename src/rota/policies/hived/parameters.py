@@ -20,10 +20,10 @@ class HivedParameters:
 
     def __post_init__(self) -> None:
         inner = self.inner()
-        if inner is not None and levers_of(inner) & {Lever.SHARE, Lever.RESIZE}:
+        if inner is not None and levers_of(inner) & {Lever.SHARE, Lever.RESIZE, Lever.RESERVE}:
             raise InputError(
-                f"policy 'hived': {self.policy} shares or resizes GPUs, and cells are given to one job each, "
-                "as it asks for them; expected a policy that gives whole GPUs in the number asked for"
+                f"policy 'hived': {self.policy} shares, resizes or reserves GPUs, and cells are given to one "
+                "job each, as it asks for them; expected a policy that gives whole GPUs, as many as asked for"
             )
 
     def inner(self) -> Policy | None:

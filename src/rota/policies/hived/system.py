@@ -23,28 +23,41 @@ Checked   systems/hived.md, worked examples; the published scenarios; on random 
 
 from __future__ import annotations
 
+from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
+from rota.model.grants import Code, Constraint
 from rota.policies.hived.deciding import Deciding
 from rota.policies.hived.gang_requests import Requests
+from rota.policies.hived.inner import Inner
 from rota.policies.hived.layout import Layout
 from rota.policies.hived.parameters import HivedParameters
-from rota.scheduler.decision import Decision, Memory
-from rota.scheduler.policy import Lever, register
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, Policy, parse_inner, register
 from rota.scheduler.snapshot import Snapshot
+
+_TURN = Constraint(Code.POLICY, detail="waits for its turn on the cells of its tenant")
+
+
+def _needs(p: HivedParameters, kind: Knowledge) -> bool:
+    inner = p.inner()
+    return inner is not None and kind in inner.needs
 
 
 @register(
     "hived",
     "Guarantees in cells of the topology, kept safe by buddy allocation",
     paper="HiveD, OSDI 2020",
+    needs={kind: lambda p, kind=kind: _needs(p, kind) for kind in Knowledge},
     levers={Lever.PREEMPT, Lever.MIGRATE, Lever.REJECT},
     parameters=HivedParameters,
-    heeds_priority=True,
+    heeds_priority=lambda p: not p.policy or parse_inner(p.policy).heeds_priority,
+    heeds_deadlines=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_deadlines,
 )
 class Hived:
     """Virtual clusters of cells.
 
-    Memory    `standing`   by running row: numbers of its virtual GPUs in the order of its devices; none for
+    Memory    `inner`      by virtual cluster: what the policy inside of it remembers, when it is to be asked
+              `standing`   by running row: numbers of its virtual GPUs in the order of its devices; none for
                            who runs without a guarantee
     """
 
@@ -52,18 +65,33 @@ class Hived:
         self.parameters = parameters or HivedParameters()
         self._cluster: Cluster | None = None
         self._layout: Layout | None = None
+        self._inner = Inner(self._make) if self.parameters.policy else None
+
+    def _make(self) -> Policy:
+        inner = self.parameters.inner()
+        assert inner is not None
+        return inner
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         layout = self._layout_of(snapshot.cluster)
         requests = Requests(snapshot, layout, lazy=self.parameters.lazy)
         standing = {int(row): numbers for row, numbers in memory.get("standing", {}).items()}
         deciding = Deciding(snapshot, layout.clusters(), requests, standing)
-        waiting = snapshot.waiting.tolist()
-        gpus_of = snapshot.gpus_of
-        deciding.guaranteed(row for row in waiting if gpus_of[row] and requests.is_guaranteed(row))
+        waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
+        guaranteed = [row for row in waiting if gpus_of[row] and requests.is_guaranteed(row)]
+        wake = Wake()
+        if self._inner is None:
+            deciding.guaranteed(guaranteed)
+        else:
+            inner = [row for row in guaranteed if self._inner.serves(deciding, row)]
+            deciding.guaranteed(set(guaranteed).difference(inner))
+            wake = self._inner.decide(deciding, inner, memory)
         deciding.keep_opportunists()
         deciding.opportunists(row for row in waiting if gpus_of[row] and not requests.is_guaranteed(row))
-        return deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
+        decision = deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
+        decision.wake = wake
+        decision.otherwise = _TURN if self.parameters.policy else None
+        return decision
 
     def _layout_of(self, cluster: Cluster) -> Layout:
         if self._layout is None or self._cluster is not cluster:
