@@ -63,7 +63,12 @@ class WaitsExplained(Onlooker):
     """The policy, the cluster or the queue says why; that nobody knows is no reason."""
 
     def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
-        named = {*decision.reject, *decision.cancel, *(grant.job for grant in decision.grants)}
+        named = {
+            *decision.reject,
+            *decision.offers,
+            *decision.cancel,
+            *(grant.job for grant in decision.grants),
+        }
         for row in snapshot.waiting.tolist():
             if row not in named and explain(snapshot, decision, row) == (UNSAID,):
                 yield f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"

@@ -47,7 +47,7 @@ def moves(loop: Loop, decision: Decision) -> list[int]:
     """Jobs that a decision would change."""
     held = loop.state.grants
     moved = [grant.job for grant in decision.grants if held.get(grant.job) != grant]
-    return [*moved, *decision.preempt, *decision.reject, *decision.cancel]
+    return [*moved, *decision.preempt, *decision.reject, *decision.offers, *decision.cancel]
 
 
 def show(decision: Decision) -> str:
