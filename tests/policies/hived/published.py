@@ -7,9 +7,8 @@ from functools import cache
 
 from rota.errors import InputError
 from rota.model.cells import Kind
-from rota.policies.hived.cells import Physical, below, physical_cell
+from rota.policies.hived.cells import Gang, Physical, below, physical_cell
 from rota.policies.hived.clusters import Pin, Plan, Promise, VirtualClusters
-from rota.policies.hived.gangs import Gang
 from shared_data import ROOT
 
 FILE = ROOT / "reference" / "tiresias-elasticflow-lucid" / "hived_cases.json"

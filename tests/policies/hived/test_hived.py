@@ -13,9 +13,8 @@ from rota.model.cells import Kind
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.job_columns import JobKind
 from rota.model.tenants import Cell, Tenant, Tenants
-from rota.policies.hived.cells import physical_cell
+from rota.policies.hived.cells import Gang, physical_cell
 from rota.policies.hived.clusters import Promise, VirtualClusters
-from rota.policies.hived.gangs import Gang
 from rota.policies.hived.layout import Layout
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting

@@ -7,9 +7,8 @@ import pytest
 from rota.errors import PolicyError
 from rota.model.cells import Kind, spare_cells
 from rota.policies.hived.binding import Binder
-from rota.policies.hived.cells import Physical, below, physical_cell
+from rota.policies.hived.cells import Gang, Physical, below, physical_cell
 from rota.policies.hived.clusters import Plan, Promise, VirtualClusters
-from rota.policies.hived.gangs import Gang
 from rota.policies.hived.packing import TOO_FEW
 
 E = Kind("E", "GPU", ("device", "pair", "node"), (0, 2, 2), 3)

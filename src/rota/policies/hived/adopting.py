@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.policies.hived.cells import Physical, Virtual, ancestor
+from rota.policies.hived.cells import Gang, Physical, Virtual, ancestor
 from rota.policies.hived.clusters import Plan, VirtualClusters
-from rota.policies.hived.gangs import Gang
 
 
 def adopt(

@@ -18,6 +18,7 @@ from rota.policies.hived.binding import Binder, bind, unbind
 from rota.policies.hived.cells import (
     FREE,
     OPPORTUNISTIC,
+    Gang,
     Physical,
     Virtual,
     below,
@@ -25,7 +26,6 @@ from rota.policies.hived.cells import (
     virtual_cell,
 )
 from rota.policies.hived.doomed import Doom
-from rota.policies.hived.gangs import Gang
 from rota.policies.hived.packing import Nodes, Packing
 from rota.policies.hived.pool import Pool
 

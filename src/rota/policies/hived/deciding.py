@@ -8,10 +8,9 @@ from heapq import heapify, heappop, heappush
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.tenants import Tenants
 from rota.policies.hived.adopting import adopt
-from rota.policies.hived.cells import Physical
+from rota.policies.hived.cells import Gang, Physical
 from rota.policies.hived.clusters import NOT_BOUND, Plan, VirtualClusters, VirtualPods
 from rota.policies.hived.gang_requests import Requests, Shape
-from rota.policies.hived.gangs import Gang
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.trial import admit_placed

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from rota.model.cells import Kind
 from rota.model.grants import Grant, Role
 from rota.model.job_columns import JobKind
-from rota.policies.hived.cells import OPPORTUNISTIC
+from rota.policies.hived.cells import OPPORTUNISTIC, Gang
 from rota.policies.hived.clusters import VirtualClusters
-from rota.policies.hived.gangs import Gang
 from rota.policies.hived.layout import Layout
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter, host_room

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant
 from rota.model.tenants import Tenants
-from rota.policies.hived.cells import Virtual
+from rota.policies.hived.cells import Gang, Virtual
 from rota.policies.hived.clusters import VirtualCluster
 from rota.policies.hived.deciding import Deciding
-from rota.policies.hived.gangs import Gang
 from rota.scheduler.decision import Memory, Wake
 from rota.scheduler.nested import entry_of, is_due, wake_of
 from rota.scheduler.policy import Policy

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Generic, Protocol
 
-from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Physical, ancestor
-from rota.policies.hived.gangs import Gang
+from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physical, ancestor
 
 TOO_FEW = "its cells have too few GPUs free"
 ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
