@@ -14,10 +14,14 @@ from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 LONG = {
+    "gavel-cs300-fifo-pairs",
+    "gavel-cs300-fifo-perf",
     "gavel-cs300-finish-time",
     "gavel-cs300-finish-time-perf",
     "gavel-cs300-isolated",
     "gavel-cs300-max-min",
+    "gavel-cs300-max-min-perf",
+    "gavel-cs300-throughput-perf",
     "gavel-cs300-hierarchy-perf",
     "gavel-cs300-makespan-perf",
     "gavel-cs300-max-min-pairs",
@@ -135,6 +139,7 @@ def test_rows_that_are_not_there(where: dict[str, str], problem: str, tmp_path: 
         run_case(write(tmp_path, CASE | {"where": where}), tmp_path / "data")
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize("policy", ["tiresias", "optimus"])
