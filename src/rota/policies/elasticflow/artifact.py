@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.policies.elasticflow.asks import asks_of
@@ -39,8 +38,7 @@ class ElasticFlowArtifact:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizes = sizes_now(snapshot, memory, 0.0)
-        own = replace(self.parameters, slot_s=1.0)
-        asks = asks_of(snapshot, sizes, 0.0, own)
+        asks = asks_of(snapshot, sizes, 0.0, 1.0, measured=True)
         fixed = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = BackwardPlanner(sizes.gpus, snapshot.now, self.parameters.slot_s)
         jobs = [Planned.of(ask) for ask in asks if ask.bears_stops and ask.levels.gpus[1] <= sizes.gpus]

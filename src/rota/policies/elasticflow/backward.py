@@ -154,8 +154,9 @@ class BackwardPlanner:
                 break
             done = 0.0
             for place in reversed(before):
-                done += lasts[place] * job.rates[job.within(pieces[place][1], level)]
-                if done >= left and pieces[place][1]:
+                gpus = job.within(pieces[place][1], level)
+                done += lasts[place] * job.rates[gpus]
+                if gpus and done >= left:
                     return level, below, place
             below = level
         return None

@@ -81,7 +81,7 @@ class ElasticFlow:
         sizes = sizes_now(snapshot, memory, 0.0)
         slot_s = self.parameters.slot_s
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
-        asks = asks_of(snapshot, sizes, origin_s, self.parameters)
+        asks = asks_of(snapshot, sizes, origin_s, slot_s)
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters)
         before = set(memory.get("rows", ()))

@@ -36,9 +36,10 @@ class PlannedWorld(SlotWorld):
         self._is_open = True
         rows = self._rows = self.state.running.sorted()
         self._worked = np.zeros(len(rows))
-        if self.state.submitted:
-            restarts = self._count()
+        restarts = self.state.submitted > 0 and self._count()
         if not len(rows):
+            if restarts:
+                self._together.clear()
             return
         begin, progress = self.state.now, self.progress
         rate = progress.rate[rows]
