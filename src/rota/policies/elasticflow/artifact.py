@@ -27,16 +27,20 @@ _REFUSED = "its deadline, or that of another job, cannot be kept with those that
 
 
 class ElasticFlowArtifact:
-    """All jobs planned anew at each decision.
+    """All jobs planned anew at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
               `changes`  moments of planned changes that are to be seen (`ef` keeps those of earlier plans)
+              `asked_s`, `about`, `wake_s`  the moment of the last decision, all jobs then, what it waits for
     """
 
     def __init__(self, parameters: ElasticFlowParameters) -> None:
         self.parameters = parameters
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        about = sorted([*snapshot.waiting.tolist(), *snapshot.running.tolist()])
+        if memory.get("asked_s") == snapshot.now and memory["about"] == about:
+            return self._as_before(snapshot, memory)
         sizes = sizes_now(snapshot, memory, 0.0)
         asks = asks_of(snapshot, sizes, 0.0, 1.0, measured=True)
         fixed = sum(ask.held for ask in asks if not ask.bears_stops)
@@ -52,14 +56,15 @@ class ElasticFlowArtifact:
         grants, preempt = _place(snapshot, ordered, shares, is_alone=not fixed)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
         reject = {job.ask.row: _REFUSED for job in refused}
-        return Decision(
-            memory,
-            grants,
-            preempt,
-            reject=reject,
-            reasons=reasons,
-            wake=Wake(min(self._change(memory, snapshot.now, ordered), sizes.again_s), Event.ANY),
-        )
+        wake_s = min(self._change(memory, snapshot.now, ordered), sizes.again_s)
+        about = [row for row in about if row not in reject]
+        memory |= {"asked_s": snapshot.now, "about": about, "wake_s": wake_s}
+        return Decision(memory, grants, preempt, reject=reject, reasons=reasons, wake=Wake(wake_s, Event.ANY))
+
+    def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        """Nothing has happened since the last decision: it stands."""
+        reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
+        return Decision(memory, reasons=reasons, wake=Wake(memory["wake_s"], Event.ANY))
 
     def _admit(
         self, planner: BackwardPlanner, live: list[Planned], new: list[Planned]

@@ -4,8 +4,8 @@ At each decision everybody who holds devices stands still: for a constant, and u
 worked together before, for a part that grows with their number.  Every so many decisions what has worked
 together is forgotten, and whoever is not spared then restarts its processes as well.  A job ends at the first
 whole slot, counted from the last decision, at which its work is done without the standstill, and as much
-later as that lasts; if something else is seen before, and the standstill has left time enough, at the second
-at which the work would have been done.
+later as that lasts.  If something else is seen before, it has worked for as long as it would have needed
+without the standstill at most, less the standstill, and is not done yet.
 """
 
 from __future__ import annotations
@@ -49,12 +49,10 @@ class PlannedWorld(SlotWorld):
         planned = begin + np.ceil(need_s / self.round_s - _NEARLY) * self.round_s
         ends = planned + stands_s
         self._end = end = self._seen_next(begin, planned, ends)
-        work_s = np.maximum(np.minimum(end - begin, need_s) - stands_s, 0.0)
-        as_planned = ends <= end
-        earlier = ~as_planned & (rate * work_s >= left * (1.0 - _NEARLY))
-        stops = np.where(as_planned, ends, np.where(earlier, begin + need_s, end))
-        is_over = as_planned | earlier
-        self._work = progress.base[rows] + np.where(is_over, left, np.minimum(rate * work_s, left))
+        worked_s = np.maximum(np.minimum(end - begin, need_s) - stands_s, 0.0)
+        is_over = ends <= end
+        stops = np.where(is_over, ends, end)
+        self._work = progress.base[rows] + np.where(is_over, left, rate * worked_s)
         self._worked = stops - begin
         self._note_finishes(stops, is_over)
 
