@@ -64,7 +64,7 @@ class ForkRecorder:
 
     def promised(self, row: int, promise: Promise) -> None: ...
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         self.ends[row] = (phase, now)
 
 

@@ -53,8 +53,8 @@ class Recorder(Protocol):
         """A deadline has been promised to `row`, or what is expected of it is another than before."""
         ...
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
-        """`row` has ended."""
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
+        """`row` has ended; `why` if the policy ended it."""
         ...
 
 
@@ -210,7 +210,7 @@ class Loop:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
-    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> Grant:
+    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None, why: str = "") -> Grant:
         """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
         state = self.state
         start = state.held_since_s(row)
@@ -222,7 +222,7 @@ class Loop:
             self._profiled = True
         self.recorder.interval(grant, start, end, how, lost)
         if phase is not _PENDING:
-            self.recorder.left(row, phase, state.now)
+            self.recorder.left(row, phase, state.now, why)
         return grant
 
     def _lose(self, node: int) -> None:
@@ -380,7 +380,9 @@ class Loop:
             changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
             for row in (*decision.reject, *decision.cancel):
-                self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
+                is_refused = row in decision.reject
+                why = decision.reject[row] if is_refused else decision.cancel[row]
+                self._remove(row, Phase.REJECTED if is_refused else Phase.CANCELLED, why, changes)
         if decision.offers:
             self._offer(decision.offers)
         if decision.reservations is not None:
@@ -408,12 +410,12 @@ class Loop:
         self.wake = self._soon(self.wake)
         self._wake_on = int(self.wake.on)
 
-    def _remove(self, row: int, phase: Phase, changes: list[Change]) -> None:
+    def _remove(self, row: int, phase: Phase, why: str, changes: list[Change]) -> None:
         if row in self.state.running:
-            changes.append(Change(row, self._stop(row, How.CANCELLED, phase), None))
+            changes.append(Change(row, self._stop(row, How.CANCELLED, phase, why=why), None))
         else:
             self.state.withdraw(row, phase)
-            self.recorder.left(row, phase, self.state.now)
+            self.recorder.left(row, phase, self.state.now, why)
 
     def _offer(self, offers: Mapping[int, Offer]) -> None:
         """Jobs to which a later deadline is offered are held until that is answered."""

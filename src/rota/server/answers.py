@@ -71,6 +71,12 @@ class Answers:
             said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]
         return said
 
+    def answers_deadline(self, spec: JobSpec) -> bool:
+        """True if the policy in force will say of the deadline of `spec` whether it is kept."""
+        policy = self._scheduler.view.policy
+        has_one = bool(spec.deadlines or spec.deadline_s is not None)
+        return has_one and policy is not None and priorities.answers_deadlines(policy.spec)
+
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""
         return Asking(self._scheduler, self._store, self._starts, row).answer()

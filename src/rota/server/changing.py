@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,11 +18,12 @@ from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
 from rota.server.store.store import Store
+from rota.server.views import utc
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
 from rota.worlds.live.holds import BEGIN, OFFERED, Hold, dominant
-from rota.worlds.live.inbox import CommandAsked
+from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
 from rota.worlds.live.resizing import changed
 
 
@@ -56,6 +56,8 @@ def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
         change = _CHANGES[asked.kind](context, asked)
     except RotaError as error:
         change = Change(Step(), {"error": str(error)}, rebuilds=False)
+    if asked.seq == OF_ITSELF:
+        return change
     done = CommandDone(asked.seq, context.clock(), dict(change.outcome))
     return replace(change, step=replace(change.step, done=[*change.step.done, done]))
 
@@ -110,10 +112,10 @@ def _accept(context: ChangeContext, asked: CommandAsked) -> Change:
     offers = [Hold(**plain) for plain in row.now.hold if plain["kind"] == OFFERED]
     if not offers or offers[0].requested is None:
         raise RotaError("no later deadline is offered to it")
-    deadline_s = context.clock.epoch_unix_s + offers[0].requested
+    deadline_s = context.store.epoch_s + offers[0].requested
     new = old.model_copy(update={"deadline_s": deadline_s, "deadlines": []})
     holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold if plain["kind"] != OFFERED}
-    event = EventRow(context.clock(), asked.user, "accept", row.id, f"deadline {_moment(deadline_s)}")
+    event = EventRow(context.clock(), asked.user, "accept", row.id, f"deadline {utc(deadline_s)}")
     return Change(Step(specs={asked.row: new}, jobs={asked.row: _held(row.now, holds)}, events=[event]))
 
 
@@ -123,14 +125,10 @@ def _in_words(name: str, value: Any) -> str:
     if name == "time_s" and value is not None:
         told = format_duration(value)
     elif name in ("begin_s", "deadline_s") and value is not None:
-        told = _moment(value)
+        told = utc(value)
     elif name == "deadlines":
-        told = ", ".join(f"{_moment(due['at_s'])} = {due['value']:g}" for due in value) or "none"
+        told = ", ".join(f"{utc(due['at_s'])} = {due['value']:g}" for due in value) or "none"
     return f"{name.removesuffix('_s')} {told}"
-
-
-def _moment(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:

@@ -70,14 +70,15 @@ class StepRecorder:
         assert self.live is not None
         lifecycle.promise(self.live, self.live[row], promise)
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         """`row` has ended; if the world did not know, the policy has ended it."""
         live = self.live
         assert live is not None
         job = live.get(row)
         if job is not None and not job.is_over:
             words = {Phase.REJECTED: "the policy refused it", Phase.CANCELLED: "ended by the policy"}
-            lifecycle.end(live, job, _WORD[phase], words.get(phase, "ended"))
+            told = words.get(phase, "ended")
+            lifecycle.end(live, job, _WORD[phase], f"{told}: {why}" if why else told)
             lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled")
         self.seen.add(row)
 

@@ -25,8 +25,15 @@ class Property:
     sentence: str
     seen_by: type[Onlooker] | None = None
     """Looks on at an ordinary run, together with others."""
+    in_company: type[Onlooker] | None = None
+    """Looks on in its place when all look on together: once for all sentences that name it."""
     found_by: Check | None = None
     """Plays runs of its own instead."""
+
+    @property
+    def together(self) -> type[Onlooker] | None:
+        """Who looks on when all look on together."""
+        return self.in_company or self.seen_by
 
     def check(self, subject: Subject, scene: Scene) -> Iterator[str]:
         """The offences in `scene`, one line each."""

@@ -14,9 +14,7 @@ from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.observing import rate_of
 from rota.worlds.live.parts import part_of, places_of
-
-AFTERWARDS_S = 1e-3
-"""So long after a moment the loop has taken it in."""
+from rota.worlds.live.timers import AFTERWARDS_S
 
 # -- holds ---------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ class RunRecorder:
     def promised(self, row: int, promise: Promise) -> None:
         self.promises[row] = promise
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         self.ends.append((row, now))
 
 
