@@ -21,7 +21,11 @@ RULES = semantics("elasticflow-ef")
         ("A 4x61", {"A": 128.0}, "two slots, and 8 s for four GPUs"),
         ("A 4x50 B 4x50@500", {"A": 68.0, "B": 562.0}, "the same four GPUs again: 2 s"),
         ("A 1x50 B 1x30@10 C 1x9@900", {"A": 122.0, "B": 184.0, "C": 962.0}, "who is interrupted ..."),
-        ("A 1x130 B 1x30@10 C 1x9@900", {"A": 186.0, "B": 124.0, "C": 962.0}, "... goes on from where it was"),
+        (
+            "A 1x130 B 1x30@10 C 1x9@900",
+            {"A": 186.0, "B": 124.0, "C": 962.0},
+            "... goes on from where it was",
+        ),
     ],
 )
 def test_when_jobs_end(jobs: str, expected: dict[str, float], why: str) -> None:
