@@ -3,8 +3,8 @@
 The listener asks with a long wait and says nothing, except that its first question to each controller carries
 a complete report.  The teller posts news at once: an end is on its way while the listener sleeps.  It waits a
 moment for what follows from an end, which the controller then tells it alone: whatever ends meanwhile would
-have to wait there for its turn as well, and goes with the next message.  Both take orders from whatever answer
-they get.
+have to wait there for its turn as well, and goes with the next message.  Both take orders from whatever
+answer they get.
 
 While the controller is away both try again, the listener ever more slowly up to `most_s`; jobs run on.
 """

@@ -118,8 +118,8 @@ class Agents:
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
         """Take in what the agent of `node` says; answer when there is something to do, or after its wait.
 
-        Where a message and a bare question of one agent wait, the message gets the orders: the agent repeats it
-        until it has an answer, so that none is lost, and the question need not be answered as often.
+        Where a message and a bare question of one agent wait, the message gets the orders: the agent repeats
+        it until it has an answer, so that none is lost, and the question need not be answered as often.
         """
         self._admit(node)
         self._cut.pop(node, None)
