@@ -62,6 +62,7 @@ class Flusher:
             self._more.clear()
             while self._flush_due():
                 self._closing.wait(SOON_S)
+        self._flush_due()
 
     def _flush_due(self) -> bool:
         """Flush what has waited long enough, all of it on closing; True if something waits still."""
