@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.jobs import JobTable
+from rota.model.promises import Offer
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
@@ -36,6 +37,7 @@ class RecordingWorld:
         self.applied: list[tuple[float, Change]] = []
         """Every change with its moment."""
         self.stops: list[Stop] = []
+        self.offers: dict[int, Offer] = {}
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -51,6 +53,9 @@ class RecordingWorld:
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         self.applied += [(self.state.now, change) for change in changes]
         return ()
+
+    def offer(self, offers: Mapping[int, Offer]) -> None:
+        self.offers |= offers
 
     def stopped(self, row: int, how: How) -> Lost:
         self.stops.append(Stop(self.state.now, row, how))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
+from rota.model.promises import Offer
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal, World
 from rota.table.state import State
@@ -41,6 +42,9 @@ class RefusingWorld:
                 passed.append(change)
         self.refused += refusals
         return [*refusals, *self.inner.apply(passed)]
+
+    def offer(self, offers: Mapping[int, Offer]) -> None:
+        self.inner.offer(offers)
 
     def stopped(self, row: int, how: How) -> Lost:
         return self.inner.stopped(row, how)

@@ -294,4 +294,4 @@ def test_hundred_jobs_cost_little_more_than_their_start(hundred: Path, tmp_path:
     out = tmp_path / "out"
     command = ("simulate", hundred, "--cluster", "4x8:V100", "--policy", "fifo,srtf", "--out", out)
     alone_s = min(cpu_seconds_of_libraries() for _ in range(2))
-    assert min(cpu_seconds(*command) for _ in range(2)) < 3 * alone_s
+    assert any(cpu_seconds(*command) < 3 * alone_s for _ in range(2))

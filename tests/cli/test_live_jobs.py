@@ -34,6 +34,7 @@ from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
         ("suspend 17", "suspend", {"reason": "", "force": False}, "job 17 told to suspend"),
         ("resume 17", "resume", {"reason": "", "force": False}, "job 17 told to resume"),
         ("requeue 17 --force", "requeue", {"reason": "", "force": True}, "job 17 told to requeue"),
+        ("accept 17", "accept", {"reason": "", "force": False}, "job 17 has its later deadline"),
     ],
 )
 def test_acts(command: str, call: str, body: object, line: str, cluster: Canned) -> None:

@@ -88,7 +88,7 @@ def test_json(command: str, shown: Canned) -> None:
 @pytest.mark.parametrize(
     ("command", "query"),
     [
-        ("ls", {"state": "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED", "limit": "1000"}),
+        ("ls", {"state": "PENDING,OFFERED,RUNNING,SUSPENDED,COMPLETING,REQUEUED", "limit": "1000"}),
         ("ls --all", {"limit": "1000"}),
         ("ls --state failed", {"state": "FAILED", "limit": "1000"}),
         (
@@ -171,7 +171,7 @@ def test_whatif_asks(options: str, question: dict[str, object], shown: Canned) -
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("ls --state failed,lost", "--state: 'LOST' is no state; expected PENDING, RUNNING, SUSPENDED, "),
+        ("ls --state failed,lost", "--state: 'LOST' is no state; expected PENDING, OFFERED, RUNNING, "),
         ("whatif --gpus many", "--gpus: 'many' is no number of devices; expected how many more, such as +16"),
         (
             "whatif --duration oracle",

@@ -18,6 +18,7 @@ from shell_play import check_golden, rota
 
 from rota.cli.live.caller import pass_on
 from rota.cli.live.following import exit_code
+from rota.cli.live.tables import moment
 from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, ReasonView
 
@@ -83,6 +84,39 @@ def test_what_has_no_effect_is_said(desk: Canned) -> None:
     desk.replies["POST /v1/jobs"] = Answer(201, body)
     done = rota("submit", "-q", "--priority", "5", "--", "a")
     assert (done.status, done.out, done.err) == (0, "17\n", "rota: priority 5 has no effect\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            {"promised_s": NOW_S + 100.0, "expected_s": NOW_S + 40.0},
+            f"its deadline is promised: by {moment(NOW_S + 100)}, 1m to spare",
+        ),
+        (
+            {"state": "OFFERED", "offered_s": NOW_S + 200.0, "offered_until_s": NOW_S + 600.0},
+            f"not by {moment(NOW_S + 100)}; by {moment(NOW_S + 200)} if you accept within 10m: rota accept 17"
+            "\n(rota why 17 says why)",
+        ),
+        (
+            {"state": "CANCELLED", "cause": "the policy refused it: no room"},
+            f"not by {moment(NOW_S + 100)}: the policy refused it: no room",
+        ),
+    ],
+    ids=["promised", "offered", "refused"],
+)
+def test_what_the_policy_says_to_a_deadline(
+    said: dict[str, Any], line: str, desk: Canned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.cli.live.submit.now_s", lambda: NOW_S)
+    view = job("17", **({"deadline_s": NOW_S + 100.0} | said)).model_dump(mode="json")
+    desk.replies["POST /v1/jobs"] = Answer(
+        201, {"jobs": [job("17").model_dump(mode="json")], "answers": True}
+    )
+    desk.replies["GET /v1/jobs/17"] = Answer(200, {"job": view})
+    done = rota("submit", "--deadline", "2026-11-23T10:00:00+00:00", "--", "a")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"submitted job 17\n{line}\n"
 
 
 def test_moments_from_now(desk: Canned) -> None:

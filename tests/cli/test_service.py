@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 import yaml
 
+from new_store import put_new_store
 from rota.cli import service
-from rota.client import Refused
+from rota.client import Client, Refused
 from rota.server.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -102,14 +103,23 @@ class Shell:
 
 
 @pytest.fixture
-def shell() -> Iterator[Shell]:
+def bare() -> Iterator[Shell]:
+    """An empty home."""
     shell = Shell()
     yield shell
     shell.close()
 
 
-def test_a_life(shell: Shell) -> None:
+@pytest.fixture
+def shell(bare: Shell) -> Shell:
+    """A home with a store that has just been made."""
+    put_new_store(bare.home)
+    return bare
+
+
+def test_a_life(bare: Shell) -> None:
     """Up; up again; jobs outlive `down`; `up` finds them; `down --kill-jobs` ends them."""
+    shell = bare
     said = shell.up("--name", "small")
     assert "rota is up: 1 node, 1 device, policy fifo" in said
     pids = shell.pid("controller"), shell.pid("agent")
@@ -150,12 +160,12 @@ def test_a_life(shell: Shell) -> None:
 def wait_for(shell: Shell, id: str, state: str) -> dict[str, object]:
     until = time.monotonic() + 60
     job: dict[str, object] = {}
-    while time.monotonic() < until:
-        shown = json.loads(shell.rota("show", id, "--json"))
-        job = shown.get("job", shown)
-        if job["state"] == state:
-            return job
-        time.sleep(0.1)
+    with Client(str(shell.home / "controller.sock")) as client:
+        while time.monotonic() < until:
+            job = client.call("GET", f"/v1/jobs/{id}")["job"]
+            if job["state"] == state:
+                return job
+            time.sleep(0.02)
     raise AssertionError(f"job {id} is {job}, not {state}")
 
 

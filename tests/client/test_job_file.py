@@ -64,6 +64,7 @@ def test_a_whole_job() -> None:
         retries: 5
         user_retries: 1
         trial: yes
+        accept_later_deadline: yes
         preemptible: no
         checkpoint: own
         self_fence: true
@@ -85,6 +86,7 @@ def test_a_whole_job() -> None:
     assert spec.env == {"A": "1", "B": "yes"}
     assert (spec.output, spec.error, spec.output_limit_gib) == ("logs/%j.out", "logs/%j.err", 1.0)
     assert (spec.notice_signal, spec.notice_s, spec.grace_s) == ("USR1", 60, 30)
+    assert spec.accept_later_deadline
     assert (spec.trial, spec.preemptible, spec.self_fence, spec.hold) == (True, False, True, False)
     named = {"share"} | {line.split(":")[0].strip().replace("-", "_") for line in _lines_of(fields)}
     assert set(PARSERS) - named == set(), "a key of its own for each property"
@@ -149,7 +151,10 @@ def test_keys(text: str, expected: dict[str, Any]) -> None:
     ("text", "sentence"),
     [
         ("gpu: 2", "job.yaml, row 1, column 'gpu': is nothing a job has; did you mean 'gpus'?"),
-        ("frobnicate: 2", "row 1, column 'frobnicate': is nothing a job has; expected after, array"),
+        (
+            "frobnicate: 2",
+            "row 1, column 'frobnicate': is nothing a job has; expected accept_later_",
+        ),
         ("name: a\ntime: 90", "job.yaml, row 2, column 'time': '90' is not a duration; expected a unit"),
         ("gpus: two", "job.yaml, row 1, column 'gpus': 'two' is no number of GPUs; expected how many"),
         ("gpus_range: 4:1", "job.yaml, row 1, column 'gpus_range': '4:1' is no range; expected FEWEST:MOST"),

@@ -17,7 +17,7 @@ DEFAULTS = list(systems())
 VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
 
 # Scenes by tier: `make quick` plays a plain and a rich one, `make test` some more, and variants of the
-# parameters too, `make soak` many.  What fails says which sentence, and how to see it again.
+# parameters in a rich one, `make soak` many.  What fails says which sentence, and how to see it again.
 
 
 @pytest.mark.parametrize("policy", DEFAULTS)
@@ -28,25 +28,25 @@ def test_policy(policy: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_more_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(2, 8))
+    check_policy(policy, seeds=range(2, 6))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant(policy: str) -> None:
-    check_policy(policy, seeds=range(6, 8))
+    check_policy(policy, seeds=[7])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(100, 130))
+    check_policy(policy, seeds=[6, 7, *range(100, 130)])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(100, 106))
+    check_policy(policy, seeds=[6, *range(100, 106)])
 
 
 # -- what the suite has found ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from play import play, trace_of
 from rota.api.setting import make_setting
-from rota.cli.shell import KNOWLEDGE_HELP
+from rota.cli.shell import KNOWLEDGE_HELP, LIVE_KNOWLEDGE_HELP
 from rota.errors import InputError
 from rota.knowledge import registry
 from rota.knowledge.given import Provides
@@ -97,7 +97,8 @@ def test_what_does_not_stand_says_what_it_needs() -> None:
 def test_help_names_the_choices() -> None:
     assert help_text(Where.SIMULATED) == KNOWLEDGE_HELP
     assert "duration=oracle (default), predicted or user" in KNOWLEDGE_HELP
-    assert help_text(Where.LIVE).startswith("duration=user (default) or predicted")
+    assert help_text(Where.LIVE) == LIVE_KNOWLEDGE_HELP
+    assert LIVE_KNOWLEDGE_HELP.startswith("duration=user (default) or predicted")
 
 
 @pytest.fixture

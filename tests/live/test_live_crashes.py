@@ -41,7 +41,7 @@ def storm(folder: Path, seed: int, policy: str, kills: int) -> None:
 
 @pytest.mark.parametrize("policy", first(1, POLICIES[:2]))
 def test_random_kills_under_load(tmp_path: Path, seed: int, policy: str) -> None:
-    storm(tmp_path, seed, policy, 20)
+    storm(tmp_path, seed, policy, 12)
 
 
 @pytest.mark.soak

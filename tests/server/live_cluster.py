@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from new_store import put_new_store
 from rota.client import Client, Refused, Unreachable, route
 from rota.server.config import ONLY_IN_FILE
 
@@ -66,6 +67,7 @@ class LiveCluster:
         """Start it (again); returns once it answers.  `environment` is added to this process's."""
         in_file = {key: value for key, value in self.config.items() if key in ONLY_IN_FILE}
         (self.home / "config.yaml").write_text(yaml.safe_dump(in_file))
+        put_new_store(self.home)
         flags = {key: value for key, value in self.config.items() if key not in ONLY_IN_FILE}
         arguments = ["rota.server.main", "--home", str(self.home), "--flags", dumps(flags)]
         self.controller = self._spawn("controller", arguments, environment)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from new_store import put_new_store
 from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.replica import TracedState
@@ -411,6 +412,7 @@ class Site:
         self.begin()
 
     def _open(self) -> Store:
+        put_new_store(self.folder)
         return Store.open(None, self.folder, faults=lambda name: self.faults(name))
 
     def begin(self) -> None:

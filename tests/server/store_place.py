@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from postgres import Postgres
 
+from new_store import put_new_store
 from rota.server.store.database import Faults
 from rota.server.store.rows import NewJob
 from rota.server.store.store import Store
@@ -48,14 +48,6 @@ def _closing(place: Place) -> Iterator[Place]:
 
 
 @cache
-def _new_file() -> bytes:
-    """A SQLite store that has just been made: tests copy it, making one takes longer than they do."""
-    with tempfile.TemporaryDirectory() as home:
-        Store.open(None, Path(home)).close()
-        return (Path(home) / "rota.db").read_bytes()
-
-
-@cache
 def _new_database(server: Postgres) -> str:
     """The name of such a store in PostgreSQL."""
     Store.open(url := server.database(), Path()).close()
@@ -66,7 +58,7 @@ def _new_database(server: Postgres) -> str:
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A store that has just been made: each test runs with both engines."""
     if request.param == "sqlite":
-        (tmp_path / "rota.db").write_bytes(_new_file())
+        put_new_store(tmp_path)
         yield from _closing(Place(None, tmp_path, "sqlite"))
     else:
         server = request.getfixturevalue("postgres")

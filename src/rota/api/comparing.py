@@ -35,6 +35,7 @@ from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
 from rota.traces.elastic import Sizes, make_elastic, parse_sizes
 from rota.traces.elsewhere import on_cluster
+from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -67,6 +68,7 @@ def simulate(
     faults: str | Sequence[Fault] = (),
     elastic: str | Sizes | None = None,
     deadlines: str | DrawnDeadlines | None = None,
+    accept: str | Answers | None = None,
     failures: bool = True,
     retries: int | str | None = None,
     throughput: str | PathLike[str] | None = None,
@@ -101,6 +103,8 @@ def simulate(
     elastic      `1:64`, `1:64:pow2`: sizes that jobs of one size can run on as well (`rota.traces.elastic`)
     deadlines    `0.5:1.5`: factors of its duration between which the deadline of a job without one is drawn;
                  `0.5:1.5:30%` for a part of the jobs (`rota.traces.deadlines`)
+    accept       which later deadlines users take if a policy offers them: `1.5`, up to 1.5 times as long from
+                 submission as they had asked for, `1.5:10m` after ten minutes; none if None
     failures     replay the failing attempts the trace recorded; False leaves them out
     retries      failing attempts after which a job is given up, or "adaptive": by what they fail of; None
                  tries as often as the trace did
@@ -165,6 +169,7 @@ def simulate(
         retries=retries,
         can=can,
         observation_noise=observation_noise,
+        accept=accept,
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]

@@ -93,7 +93,7 @@ class Replayed:
         held = moment.grants
         begun = [grant for grant in decision.grants if grant.job not in held]
         moved = [grant for grant in decision.grants if grant.job in held and held[grant.job] != grant]
-        leaving = {*decision.preempt, *decision.reject, *decision.cancel}
+        leaving = {*decision.preempt, *decision.reject, *decision.offers, *decision.cancel}
         waiting = [row for row in moment.waiting.tolist() if row not in leaving] + list(decision.preempt)
         started = {grant.job for grant in begun}
         return {
@@ -107,6 +107,7 @@ class Replayed:
             "move": [self._grant(grant) for grant in moved],
             "preempt": [self._id(row) for row in decision.preempt],
             "reject": {self._id(row): why for row, why in decision.reject.items()},
+            "offer": {self._id(row): offer._asdict() for row, offer in decision.offers.items()},
             "cancel": {self._id(row): why for row, why in decision.cancel.items()},
             "wait": {self._id(row): self._why(row) for row in waiting if row not in started},
             "wake_s": decision.wake.at_s,

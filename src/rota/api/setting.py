@@ -22,6 +22,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.worlds.simulated.abilities import parse_can
+from rota.worlds.simulated.answers import Answers, parse_answers
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
@@ -47,6 +48,7 @@ def make_setting(
     can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
+    accept: str | Answers | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if not 0.0 <= observation_noise < 1.0:
@@ -63,6 +65,7 @@ def make_setting(
         retries=retries if isinstance(retries, Retries) else parse_retries(retries),
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
+        answers=parse_answers(accept) if isinstance(accept, str) else accept or Answers(),
         seed=seed,
     )
 

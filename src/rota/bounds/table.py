@@ -86,6 +86,8 @@ def _jobs_table(trace: Trace, outcomes: JobOutcomes) -> pl.DataFrame:
         "gpu_share": jobs.gpu_share,
         "duration_s": trace.truth.duration_s,
         "deadline_s": jobs.deadline_s,
+        "offered_s": unknown,
+        "promised_s": unknown,
         "run_s": run_s,
         "waiting_s": np.where(outcomes.rejected, 0.0, np.maximum(gone_s - jobs.submit_s - run_s, 0.0)),
         "service_gpu_s": outcomes.service_gpu_s,

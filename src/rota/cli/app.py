@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import fidelity, moments, simulate, systems, trace
+from rota.cli import fidelity, moments, promise, simulate, systems, trace
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
 from rota.errors import InputError, RotaError
@@ -119,6 +119,7 @@ app.command("simulate")(simulate.simulate)
 app.add_typer(trace.app, name="trace")
 app.command("snapshot")(moments.snapshot)
 app.command("replay")(moments.replay)
+app.command("promise")(promise.promise)
 app.command("systems")(systems.systems)
 app.command("fidelity")(fidelity.fidelity)
 

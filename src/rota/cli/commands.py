@@ -23,6 +23,7 @@ LIVE: dict[str, Lazy] = {
     "suspend": Lazy(f"{_LIVE}.acts:suspend", "Take their devices from running jobs until `rota resume`."),
     "resume": Lazy(f"{_LIVE}.acts:resume", "Let suspended jobs run again."),
     "requeue": Lazy(f"{_LIVE}.acts:requeue", "Stop running jobs and let them wait for another attempt."),
+    "accept": Lazy(f"{_LIVE}.acts:accept", "Take the later deadlines that jobs are offered."),
     "update": Lazy(f"{_LIVE}.update:update", "Change what a job asks for."),
     "nodes": Lazy(f"{_LIVE}.nodes:nodes", "List the machines and what they have."),
     "drain": Lazy(f"{_LIVE}.nodes:drain", "Let nodes take no new jobs, or take them again."),
@@ -74,10 +75,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
             "release",
             "suspend",
         ),
-        *("resume", "requeue", "update"),
+        *("resume", "requeue", "accept", "update"),
     ),
     "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "events", "user"),
     "Service": ("up", "down", "status", "config", "agent", "demo"),
-    "Simulation": ("simulate", "trace", "snapshot", "replay", "systems", "fidelity"),
+    "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }
 """Section -> commands, in the order of the help."""

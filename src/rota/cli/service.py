@@ -26,9 +26,8 @@ from rota.cli.background import (
 )
 from rota.cli.live.connect import connect, home
 from rota.cli.live.tables import warn
-from rota.cli.shell import JsonFlag, console, print_json
+from rota.cli.shell import LIVE_KNOWLEDGE_HELP, JsonFlag, console, print_json
 from rota.errors import RotaError, WorldError
-from rota.knowledge.registry import Where, help_text
 from rota.model.one_thread import one_thread
 from rota.model.units import plural
 
@@ -71,7 +70,7 @@ def up(
     database_url: Annotated[
         Text, _setting("--database-url", "URL", "Where the state is; SQLite in $ROTA_HOME if not given.")
     ] = None,
-    knowledge: Annotated[Text, _setting("--knowledge", "KIND=SOURCE", help_text(Where.LIVE))] = None,
+    knowledge: Annotated[Text, _setting("--knowledge", "KIND=SOURCE", LIVE_KNOWLEDGE_HELP)] = None,
     deadline: Annotated[Text, _setting("--deadline", "TIME", "Time a policy may take to decide.")] = None,
     min_run: Annotated[
         Text, _setting("--min-run", "TIME", "Time a job may run before it is preempted.")

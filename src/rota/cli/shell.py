@@ -29,8 +29,12 @@ KNOWLEDGE_HELP = (
     "hosts=oracle (default), assumed or user[:FILE]; regimes=oracle (default) or assumed; "
     "utilisation=oracle (default) or assumed."
 )
-"""What the registry of knowledge says of simulations; written out, since to ask it loads NumPy.  A test
-holds it to the registry."""
+LIVE_KNOWLEDGE_HELP = (
+    "duration=user (default) or predicted; throughput=measured (default) or assumed; "
+    "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed."
+)
+"""What the registry of knowledge says of simulations, and of live clusters; written out, since to ask it
+loads NumPy.  A test holds them to the registry."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

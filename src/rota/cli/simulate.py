@@ -134,6 +134,13 @@ def simulate(
             metavar="LEAST:MOST", help="Draw deadlines: 0.5 to 1.5 times the duration, 0.5:1.5:30% for some."
         ),
     ] = None,
+    accept: Annotated[
+        Text,
+        typer.Option(
+            metavar="FACTOR[:AFTER]",
+            help="Users take a later deadline offered, up to FACTOR times as long, AFTER a while.",
+        ),
+    ] = None,
     elastic: Annotated[
         Text,
         typer.Option(
@@ -234,6 +241,7 @@ def simulate(
             faults=faults or (),
             elastic=elastic,
             deadlines=deadlines,
+            accept=accept,
             failures=failures,
             retries=retries,
             measure=measure,

@@ -87,6 +87,10 @@ def generate(
         typer.Option(metavar="SPEC", help="80x8:V100 or FILE.yaml: no job asks for more than it has."),
     ] = None,
     days: Annotated[float | None, typer.Option(metavar="N", help="Span of the submissions.")] = None,
+    deadlines: Annotated[
+        str | None,
+        typer.Option(metavar="LEAST:MOST[:PART%]", help="Draw deadlines, 0.5 to 1.5 durations on: 0.5:1.5."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a trace like Microsoft's Philly: sizes, runtimes, bursts and failures as published.
@@ -100,11 +104,15 @@ def generate(
     """
     from rota.traces import write
     from rota.traces.capacity import cluster_from
+    from rota.traces.deadlines import parse_deadlines, with_deadlines
     from rota.traces.generate import generate as make
 
     check_folder(out.parent)
     where = None if cluster is None else cluster_from(cluster)
+    drawn = None if deadlines is None else parse_deadlines(deadlines)
     trace = make(jobs, seed=seed, load=load, cluster=where, days=days)
+    if drawn is not None:
+        trace = with_deadlines(trace, drawn, seed)
     write(trace, out)
     _wrote(len(trace), out, as_json)
 

@@ -297,6 +297,7 @@ PARSERS: dict[str, Parser] = {
     "retries": _number("retries", int),
     "user_retries": _number("user_retries", int),
     "trial": _flag("trial"),
+    "accept_later_deadline": _flag("accept_later_deadline"),
     "preemptible": _flag("preemptible"),
     "checkpoint": _choice("checkpoint", "auto", "own", "none"),
     "self_fence": _flag("self_fence"),

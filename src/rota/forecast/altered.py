@@ -1,4 +1,4 @@
-"""A stored moment with something changed: one more job, or more nodes."""
+"""A stored moment with something changed: one more job, jobs to come, or more nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.model.cluster import Cluster
-from rota.model.columns import Ints, read_only
+from rota.model.columns import Floats, Ints, read_only
 from rota.model.grants import Can
-from rota.model.job_columns import CODED
+from rota.model.job_columns import CODED, GroupRule
 from rota.model.jobs import JOB_COLUMNS, Job
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
@@ -21,7 +21,7 @@ from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
 from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.state import COLUMNS
 
-# -- one more job ----------------------------------------------------------------------------------
+# -- more jobs -------------------------------------------------------------------------------------
 
 _FRESH: dict[str, float] = {"first_start_s": math.nan, "batch": math.nan, "can": int(Can.ALL)}
 """Values of a job that has not been submitted yet, where they are not 0."""
@@ -34,30 +34,69 @@ def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
     none for any.
     """
     packed = moment.packed
-    jobs, state = dict(packed["jobs"]), dict(packed["state"])
+    jobs = dict(packed["jobs"])
     values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS if name not in CODED}
     for column in CODED:
         names = f"{column}_names"
         jobs[names], values[column] = _code(jobs.get(names, ()), getattr(job, column))
     jobs["type_names"], values["gpu_types"] = _mask(jobs["type_names"], types)
-    values["submit_s"] = state["now"]
+    values["submit_s"] = packed["state"]["now"]
     for name in JOB_COLUMNS:
         if name in jobs:  # moments of earlier versions lack some
             jobs[name] = read_only(np.append(jobs[name], np.asarray(values[name], dtype=jobs[name].dtype)))
     if job.deadlines:
         jobs["deadlines"] = {**jobs["deadlines"], len(jobs["ids"]): [list(one) for one in job.deadlines]}
     jobs["ids"] = [*jobs["ids"], job.id]
+    return replace(moment, packed={**packed, "jobs": jobs, "state": _with_fresh(packed["state"], 1)})
+
+
+def _with_fresh(before: Packed, count: int) -> Packed:
+    """The table with so many rows more, of jobs that have not been submitted yet."""
+    state = dict(before)
     for name in COLUMNS:
-        value = np.asarray(_FRESH.get(name, 0), dtype=state[name].dtype)
-        state[name] = np.append(state[name], value)
+        fresh = np.full(count, _FRESH.get(name, 0), dtype=state[name].dtype)
+        state[name] = np.append(state[name], fresh)
     state["progress"] = dict(state["progress"])
     for name in PROGRESS:
         if name in state["progress"]:  # moments of earlier versions lack some
             column = state["progress"][name]
-            state["progress"][name] = np.append(column, np.asarray(_FRESH.get(name, 0), dtype=column.dtype))
+            fresh = np.full(count, _FRESH.get(name, 0), dtype=column.dtype)
+            state["progress"][name] = np.append(column, fresh)
     if "per_s" in state["progress"]:
-        state["progress"]["per_s"] = np.append(state["progress"]["per_s"], 1.0)
-    return replace(moment, packed={**packed, "jobs": jobs, "state": state})
+        state["progress"]["per_s"] = np.append(state["progress"]["per_s"], np.ones(count))
+    return state
+
+
+def with_arrivals(moment: Frozen, like: Ints, submit_s: Floats) -> Frozen:
+    """The moment with jobs to come, at `submit_s`: ascending, and not before the moment.
+
+    Each is like one of its rows, and its deadlines are as far from its submission; they are in nobody's way
+    by the rule of their group, and wait for no other job.
+    """
+    packed, count = moment.packed, len(like)
+    jobs, rows = dict(packed["jobs"]), like.tolist()
+    later_s = submit_s - jobs["submit_s"][like]
+    changed = {"submit_s": submit_s, "deadline_s": jobs["deadline_s"][like] + later_s}
+    changed["group_rule"] = np.full(count, int(GroupRule.ALL))
+    first = len(jobs["ids"])
+    for name in JOB_COLUMNS:
+        if name in jobs:  # moments of earlier versions lack some
+            column = jobs[name]
+            more = np.asarray(changed.get(name, column[like]), dtype=column.dtype)
+            jobs[name] = read_only(np.append(column, more))
+    several = jobs.get("deadlines", {})
+    jobs["deadlines"] = {
+        **several,
+        **{
+            first + place: [[at_s + later_s.item(place), value] for at_s, value in several[row]]
+            for place, row in enumerate(rows)
+            if row in several
+        },
+    }
+    parts = jobs["parts"]
+    jobs["parts"] = {**parts, **{first + i: parts[row] for i, row in enumerate(rows) if row in parts}}
+    jobs["ids"] = [*jobs["ids"], *(f"{jobs['ids'][row]}+{first + i}" for i, row in enumerate(rows))]
+    return replace(moment, packed={**packed, "jobs": jobs, "state": _with_fresh(packed["state"], count)})
 
 
 def _code(names: list[str], name: str) -> tuple[list[str], int]:

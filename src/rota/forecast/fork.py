@@ -25,6 +25,7 @@ from rota.knowledge.service import CompletedService, ServiceSamples
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import Truth
+from rota.model.promises import Offer, Promise
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.live_rules import Gentle, together
@@ -59,7 +60,11 @@ class ForkRecorder:
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None: ...
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def offered(self, row: int, offer: Offer) -> None: ...
+
+    def promised(self, row: int, promise: Promise) -> None: ...
+
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         self.ends[row] = (phase, now)
 
 

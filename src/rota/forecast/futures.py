@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -67,6 +67,8 @@ class Run(NamedTuple):
     jct_s: Floats
     ended: dict[int, Phase]
     """How each job that left did so."""
+    gpu_s: Floats
+    """GPU-seconds that each has received by then."""
     preemptions: int
     is_cut: bool
     now_s: float
@@ -121,16 +123,22 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
 
 
 def play_all(
-    case: Case, spec: PolicySpec, memory: Memory | None, budget_s: float, until_start: int = -1
+    case: Case,
+    spec: PolicySpec,
+    memory: Memory | None,
+    budget_s: float,
+    until_start: int = -1,
+    watch: Callable[[Loop], None] | None = None,
 ) -> list[Run]:
     """A run for each draw, fewer if `budget_s` is over; with a `memory` it is the policy in force.
 
-    With a row, `until_start`, each run ends when that job has started, or can start no more.
+    With a row, `until_start`, each run ends when that job has started, or can start no more.  `watch` is
+    shown the loop after each event.
     """
     deadline_s = time.monotonic() + budget_s
     runs: list[Run] = []
     for drawn in case.draws:
-        run = _play(case, spec, memory, drawn, deadline_s, until_start)
+        run = _play(case, spec, memory, drawn, deadline_s, until_start, watch)
         if runs and time.monotonic() > deadline_s:
             break  # what was cut off would spoil the ranges
         runs.append(run)
@@ -144,6 +152,7 @@ def _play(
     drawn: Floats,
     deadline_s: float,
     until_start: int,
+    watch: Callable[[Loop], None] | None,
 ) -> Run:
     goes_on_itself = memory is not None
     total_s = case.told_s.copy()
@@ -160,15 +169,23 @@ def _play(
         seed=case.origin.packed["seed"] if goes_on_itself else case.asked.seed,
     )
     preempted = int(loop.state.preemptions.sum())
-    is_cut = _drive(loop, case.asked.until_s, deadline_s, until_start)
+    is_cut = _drive(loop, case.asked.until_s, deadline_s, until_start, watch)
     return _read(case, loop, recorder, preempted, is_cut)
 
 
-def _drive(loop: Loop, until_s: float, deadline_s: float, until_start: int) -> bool:
+def _drive(
+    loop: Loop,
+    until_s: float,
+    deadline_s: float,
+    until_start: int,
+    watch: Callable[[Loop], None] | None,
+) -> bool:
     """Until nothing more happens; True if the fork had to be cut off before."""
     events, phase = 0, loop.state.phase
     while loop.step(until_s):
         events += 1
+        if watch is not None:
+            watch(loop)
         if until_start >= 0 and phase.item(until_start) >= Phase.RUNNING:
             return False
         if events >= MOST_EVENTS or time.monotonic() > deadline_s:
@@ -199,6 +216,7 @@ def _read(case: Case, loop: Loop, recorder: ForkRecorder, preempted: int, is_cut
         wait_s=np.maximum(jct - state.ran_s(rows), 0.0),
         jct_s=jct,
         ended=ended,
+        gpu_s=state.service_gpu_s(rows),
         preemptions=int(state.preemptions.sum()) - preempted,
         is_cut=is_cut,
         now_s=state.now,

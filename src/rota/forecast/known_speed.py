@@ -125,7 +125,7 @@ class KnownGoodput:
     """
 
     def __init__(self, goodput: Known, jobs: JobTable, cluster: Cluster) -> None:
-        table = goodput.values
+        table: Any = goodput.values
         profiles = [*profiles_of(table, cluster.type_names), _UNKNOWN]  # the last is that of class -1
         if goodput.provenance is Provenance.MEASURED:
             profiles = [_on_any_type(profile) for profile in profiles]

@@ -31,7 +31,9 @@ from rota.errors import InputError
 from rota.model.columns import Floats, Ints, read_only
 from rota.model.job_columns import JobKind
 from rota.model.jobs import JobTable
+from rota.table.state import Phase, State
 
+_NAMED = ("tenant", "group")
 FIRST_GUESS_S = 3600.0
 """Run time of a job about which nobody knows anything."""
 
@@ -77,6 +79,14 @@ class Past:
     def none(cls) -> Past:
         """Nothing has completed yet."""
         return cls(np.empty(0), (), (), np.empty(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, state: State) -> Past:
+        """The completed jobs of a table."""
+        rows = np.flatnonzero(state.phase[: state.submitted] == Phase.COMPLETED)
+        jobs = state.jobs
+        tenants, groups = ([jobs.name_of(which, row) for row in rows.tolist()] for which in _NAMED)
+        return cls(state.work_s(rows), tenants, groups, jobs.gpus[rows])
 
     @cached_property
     def all(self) -> Floats:

@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from rota.errors import InputError
 from rota.knowledge.step_tables import EpochTable, MeasuredWorkload, StepTable, StepTables
 from rota.knowledge.throughput_file import read_text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _TIMES = ("app", "file", "placement", "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 _EPOCHS = ("app", "batch_size", "epoch", "progress", "iteration", "grad_sqr", "grad_var")
@@ -58,6 +61,8 @@ def _few(names: Iterable[str]) -> str:
 
 def _frame(path: str | PathLike[str], columns: tuple[str, ...], words: tuple[str, ...]) -> pl.DataFrame:
     """The file with its columns as numbers, but those that are words; an empty cell is null."""
+    import polars as pl  # here, since every controller loads this module for its providers' sake
+
     try:
         frame = pl.read_csv(read_text(Path(path)).encode(), infer_schema=False)
     except pl.exceptions.PolarsError as error:
@@ -124,7 +129,7 @@ def read_times(path: str | PathLike[str]) -> dict[str, dict[str, StepTable]]:
             expected=f"{_SHAPES} or {_SIZES}, with a GPU type such as {_SHAPES}-rtx",
         )
     frame = frame.with_columns(
-        kind=kinds, gpu_type=pl.col("file").str.replace(f"^({_SHAPES}|{_SIZES})-?", "").replace("", "*")
+        kind=kinds, gpu_type=frame["file"].str.replace(f"^({_SHAPES}|{_SIZES})-?", "").replace("", "*")
     )
     times: dict[str, dict[str, StepTable]] = {}
     for (name, gpu_type), group in frame.group_by("app", "gpu_type", maintain_order=True):
@@ -136,7 +141,7 @@ def read_times(path: str | PathLike[str]) -> dict[str, dict[str, StepTable]]:
 
 def _table(path: str | PathLike[str], frame: pl.DataFrame) -> StepTable | None:
     """The times on one type; None where no shapes were measured."""
-    shapes = frame.filter(pl.col("kind") == _SHAPES)
+    shapes = frame.filter(frame["kind"] == _SHAPES)
     if not shapes.height:
         return None
     by_shape = {}
@@ -146,5 +151,5 @@ def _table(path: str | PathLike[str], frame: pl.DataFrame) -> StepTable | None:
                 f"{shape!r} is no placement", file=path, field="placement", expected="digits such as 24"
             )
         by_shape[tuple(map(int, str(shape)))] = group.select(*_TIMES[5:]).to_numpy()
-    beyond = _whole(path, frame.filter(pl.col("kind") == _SIZES), ("num_nodes", "num_replicas"))
+    beyond = _whole(path, frame.filter(frame["kind"] == _SIZES), ("num_nodes", "num_replicas"))
     return StepTable(by_shape, beyond.select(*_TIMES[3:]).to_numpy())

@@ -26,7 +26,9 @@ JOBS_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "gpus": pl.Int64,  # requested
     "gpu_share": pl.Float64,
     "duration_s": pl.Float64,  # running alone at the request; null if unknown
-    "deadline_s": pl.Float64,  # null if none
+    "deadline_s": pl.Float64,  # as asked for; null if none
+    "offered_s": pl.Float64,  # the deadline that was offered last in its place; null if none was
+    "promised_s": pl.Float64,  # the deadline that the policy undertook to keep; null if none
     "run_s": pl.Float64,  # wall seconds in which it held what it runs on (start-up included)
     "waiting_s": pl.Float64,  # wall seconds between submission and end in which it held nothing
     "service_gpu_s": pl.Float64,  # GPU-seconds granted

@@ -9,6 +9,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rota.model.grants import Constraint, Grant, Leave, Reservation
+from rota.model.promises import Offer, Promise
 
 if TYPE_CHECKING:
     from rota.scheduler.snapshot import Snapshot
@@ -73,7 +74,7 @@ class Ranking(Protocol):
 class Decision:
     """Desired state: a job it does not name keeps what it has.
 
-    A job may be named once: in `grants`, `preempt`, `reject` or `cancel`.
+    A job may be named once: in `grants`, `preempt`, `reject`, `offers` or `cancel`.
     """
 
     memory: Memory
@@ -85,6 +86,10 @@ class Decision:
     """How the preempted jobs leave."""
     reject: Mapping[int, str]
     """Waiting jobs that are refused, with the reason."""
+    offers: Mapping[int, Offer]
+    """Waiting jobs whose deadline cannot be kept, with a later one that could be.
+
+    Until it is answered such a job is held; it comes back with the new deadline, or it is refused."""
     cancel: Mapping[int, str]
     """Jobs that are ended, with the reason."""
     reservations: Sequence[Reservation] | None
@@ -92,6 +97,8 @@ class Decision:
     wake: Wake
     reasons: Mapping[int, Constraint]
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
+    promises: Mapping[int, Promise]
+    """Deadlines undertaken now, and those of which what is expected has changed: for users and the record."""
     is_cut: bool
     """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
     ranking: Ranking | None = field(compare=False, repr=False)
@@ -114,11 +121,15 @@ class Decision:
         is_cut: bool = False,
         ranking: Ranking | None = None,
         otherwise: Constraint | None = None,
+        offers: Mapping[int, Offer] | None = None,
+        promises: Mapping[int, Promise] | None = None,
     ) -> None:
         self.memory = memory
         self.grants, self.preempt, self.leave = grants, preempt, leave
         self.reject = {} if reject is None else reject
         self.cancel = {} if cancel is None else cancel
+        self.offers = {} if offers is None else offers
+        self.promises = {} if promises is None else promises
         self.reservations = reservations
         self.wake = Wake() if wake is None else wake
         self.reasons = {} if reasons is None else reasons
@@ -129,4 +140,4 @@ class Decision:
         """True if everybody keeps what he has: there is nothing to check, nor to carry out."""
         if self.grants or self.preempt or self.reservations is not None:
             return False
-        return not (self.reject or self.cancel)
+        return not (self.reject or self.cancel or self.offers)

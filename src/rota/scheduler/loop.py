@@ -10,6 +10,8 @@ from typing import Protocol
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
 from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
+from rota.model.promises import Offer, Promise
+from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.guard.check import Breach, check, is_plainly_sound
 from rota.scheduler.guard.host_memory import put_out
@@ -43,8 +45,16 @@ class Recorder(Protocol):
         """`row` was left waiting by the first decision that saw it wait."""
         ...
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
-        """`row` has ended."""
+    def offered(self, row: int, offer: Offer) -> None:
+        """`row` is held until its user has answered `offer`."""
+        ...
+
+    def promised(self, row: int, promise: Promise) -> None:
+        """A deadline has been promised to `row`, or what is expected of it is another than before."""
+        ...
+
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
+        """`row` has ended; `why` if the policy ended it."""
         ...
 
 
@@ -162,6 +172,8 @@ class Loop:
                 self._arrive(row, None)
         for row in batch.released:
             state.release(row)
+        for row, deadline_s in batch.accepted:
+            state.accept(row, deadline_s)
 
     def _hold(self, batch: Batch) -> None:
         """Some of those that arrive, or wait, are held."""
@@ -198,7 +210,7 @@ class Loop:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
-    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> Grant:
+    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None, why: str = "") -> Grant:
         """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
         state = self.state
         start = state.held_since_s(row)
@@ -210,7 +222,7 @@ class Loop:
             self._profiled = True
         self.recorder.interval(grant, start, end, how, lost)
         if phase is not _PENDING:
-            self.recorder.left(row, phase, state.now)
+            self.recorder.left(row, phase, state.now, why)
         return grant
 
     def _lose(self, node: int) -> None:
@@ -259,6 +271,8 @@ class Loop:
         self.memory = decision.memory
         self.wake = decision.wake
         self._wake_on = int(decision.wake.on)
+        for row, promise in decision.promises.items():
+            self.recorder.promised(row, promise)
         if decision.names_nobody:
             return
         held = len(self.state.held)
@@ -366,7 +380,11 @@ class Loop:
             changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
             for row in (*decision.reject, *decision.cancel):
-                self._remove(row, Phase.REJECTED if row in decision.reject else Phase.CANCELLED, changes)
+                is_refused = row in decision.reject
+                why = decision.reject[row] if is_refused else decision.cancel[row]
+                self._remove(row, Phase.REJECTED if is_refused else Phase.CANCELLED, why, changes)
+        if decision.offers:
+            self._offer(decision.offers)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         if decision.grants:
@@ -392,12 +410,19 @@ class Loop:
         self.wake = self._soon(self.wake)
         self._wake_on = int(self.wake.on)
 
-    def _remove(self, row: int, phase: Phase, changes: list[Change]) -> None:
+    def _remove(self, row: int, phase: Phase, why: str, changes: list[Change]) -> None:
         if row in self.state.running:
-            changes.append(Change(row, self._stop(row, How.CANCELLED, phase), None))
+            changes.append(Change(row, self._stop(row, How.CANCELLED, phase, why=why), None))
         else:
             self.state.withdraw(row, phase)
-            self.recorder.left(row, phase, self.state.now)
+            self.recorder.left(row, phase, self.state.now, why)
+
+    def _offer(self, offers: Mapping[int, Offer]) -> None:
+        """Jobs to which a later deadline is offered are held until that is answered."""
+        for row, offer in offers.items():
+            self.state.hold(row, Constraint(Code.OFFERED, offer.deadline_s, offer.until_s, offer.why).note())
+            self.recorder.offered(row, offer)
+        self.world.offer(offers)
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

@@ -269,6 +269,12 @@ class PolicySpec:
         return entry.heeds_priority_of(parse_parameters(entry, self.options))
 
     @property
+    def levers(self) -> frozenset[Lever]:
+        """What this variant may do to jobs."""
+        entry = system(self.name)
+        return entry.levers_of(parse_parameters(entry, self.options))
+
+    @property
     def heeds_deadlines(self) -> bool:
         """True if this variant looks at deadlines."""
         entry = system(self.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -11,6 +11,7 @@ from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
+from rota.model.promises import Offer
 from rota.scheduler.guard.host_memory import Resident
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
@@ -72,6 +73,8 @@ class Batch:
     """Jobs, waiting or just arrived, that no policy shall see for now, with what they wait for."""
     released: Sequence[int]
     """Held jobs that wait for devices again."""
+    accepted: Sequence[tuple[int, float]]
+    """Jobs held for an offer whose users have accepted it, with the deadline they have from now on."""
     drained: Sequence[int]
     """Nodes that take no new jobs; those on them run on."""
     closed: Sequence[int]
@@ -94,11 +97,13 @@ class Batch:
         drained: Sequence[int] = (),
         closed: Sequence[int] = (),
         opened: Sequence[int] = (),
+        accepted: Sequence[tuple[int, float]] = (),
     ) -> None:
         self.now, self.cause, self.arrived, self.ended = now, cause, arrived, ended
         self.lost, self.back, self.withdrawn, self.settled = lost, back, withdrawn, settled
         self.held, self.released = held, released
         self.drained, self.closed, self.opened = drained, closed, opened
+        self.accepted = accepted
 
 
 @dataclass(slots=True, init=False)
@@ -155,6 +160,10 @@ class World(Protocol):
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         """Carry out the changes, which the guard has passed and the state already shows."""
+        ...
+
+    def offer(self, offers: Mapping[int, Offer]) -> None:
+        """Put `offers` to the users of jobs that are held for them: each is answered, or lapses."""
         ...
 
     def stopped(self, row: int, how: How) -> Lost:

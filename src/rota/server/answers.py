@@ -24,7 +24,7 @@ from rota.wire.job import JobSpec
 from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
-WAITING = frozenset({"PENDING", "SUSPENDED"})
+WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
 MOST_REASONS = 50
 """Waiting jobs up to which a list says why they wait; `rota why` says it of any."""
 
@@ -47,7 +47,7 @@ class Answers:
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
         view = self.policy()
-        waiting = self._store.jobs(JobQuery(states=("PENDING", "SUSPENDED")))
+        waiting = self._store.jobs(JobQuery(states=("PENDING", "OFFERED", "SUSPENDED")))
         view.warnings = priorities.of_waiting_jobs(policy, [job.id for job in waiting if job.asked.priority])
         return view
 
@@ -70,6 +70,12 @@ class Answers:
             never = [words.view(hold.constraint()).sentence for hold in lacks(world.cluster, spec, tenant)]
             said += [f"the cluster as it is could never run it: it {sentence}" for sentence in never]
         return said
+
+    def answers_deadline(self, spec: JobSpec) -> bool:
+        """True if the policy in force will say of the deadline of `spec` whether it is kept."""
+        policy = self._scheduler.view.policy
+        has_one = bool(spec.deadlines or spec.deadline_s is not None)
+        return has_one and policy is not None and priorities.answers_deadlines(policy.spec)
 
     def why(self, row: JobRow) -> Why:
         """All binding reasons, dominant first, and an estimate."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.errors import InputError
 from rota.server.refusals import Forbidden
 from rota.server.store.rows import JobQuery
-from rota.server.store.store import Store
 from rota.wire.job import JobSpec
+
+if TYPE_CHECKING:  # `rota up` reads caps, and has no use for a database
+    from rota.server.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,11 +18,12 @@ from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
 from rota.server.store.store import Store
+from rota.server.views import utc
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins
-from rota.worlds.live.holds import BEGIN, Hold, dominant
-from rota.worlds.live.inbox import CommandAsked
+from rota.worlds.live.holds import BEGIN, OFFERED, Hold, dominant
+from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
 from rota.worlds.live.resizing import changed
 
 
@@ -56,6 +56,8 @@ def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
         change = _CHANGES[asked.kind](context, asked)
     except RotaError as error:
         change = Change(Step(), {"error": str(error)}, rebuilds=False)
+    if asked.seq == OF_ITSELF:
+        return change
     done = CommandDone(asked.seq, context.clock(), dict(change.outcome))
     return replace(change, step=replace(change.step, done=[*change.step.done, done]))
 
@@ -101,20 +103,32 @@ def _update(context: ChangeContext, asked: CommandAsked) -> Change:
     return Change(Step(specs={asked.row: new}, jobs=jobs, events=[event]))
 
 
+def _accept(context: ChangeContext, asked: CommandAsked) -> Change:
+    """A job is to be done by the later moment that it was offered, and waits for its policy again."""
+    assert asked.row is not None
+    row, old = context.store.job(asked.row), context.store.spec(asked.row)
+    if row is None or old is None:
+        raise RotaError("it is not on record")
+    offers = [Hold(**plain) for plain in row.now.hold if plain["kind"] == OFFERED]
+    if not offers or offers[0].requested is None:
+        raise RotaError("no later deadline is offered to it")
+    deadline_s = context.store.epoch_s + offers[0].requested
+    new = old.model_copy(update={"deadline_s": deadline_s, "deadlines": []})
+    holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold if plain["kind"] != OFFERED}
+    event = EventRow(context.clock(), asked.user, "accept", row.id, f"deadline {utc(deadline_s)}")
+    return Change(Step(specs={asked.row: new}, jobs={asked.row: _held(row.now, holds)}, events=[event]))
+
+
 def _in_words(name: str, value: Any) -> str:
     """`priority 3`, `time 1h`, `begin 2026-11-22 14:05:10 UTC`, `deadline none`, for the record."""
     told = "none" if value is None else str(value)
     if name == "time_s" and value is not None:
         told = format_duration(value)
     elif name in ("begin_s", "deadline_s") and value is not None:
-        told = _moment(value)
+        told = utc(value)
     elif name == "deadlines":
-        told = ", ".join(f"{_moment(due['at_s'])} = {due['value']:g}" for due in value) or "none"
+        told = ", ".join(f"{utc(due['at_s'])} = {due['value']:g}" for due in value) or "none"
     return f"{name.removesuffix('_s')} {told}"
-
-
-def _moment(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:
@@ -123,7 +137,12 @@ def _begin_anew(now: JobState, spec: JobSpec, clock: Clock) -> JobState:
     begin = begins(spec, clock.epoch_unix_s, clock())
     if begin is not None:
         holds[BEGIN] = begin
-    reason = dominant(holds).constraint().code.value if holds else ""
+    return _held(now, holds)
+
+
+def _held(now: JobState, holds: Mapping[str, Hold]) -> JobState:
+    """A waiting job with these holds and no others."""
+    reason = dominant(dict(holds)).constraint().code.value if holds else ""
     return replace(now, hold=[hold.plain() for hold in holds.values()], reason=reason)
 
 
@@ -131,4 +150,5 @@ _CHANGES: dict[str, Callable[[ChangeContext, CommandAsked], Change]] = {
     "policy": _set_policy,
     "shadow": _set_shadow,
     "update": _update,
+    "accept": _accept,
 }

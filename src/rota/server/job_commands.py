@@ -55,6 +55,8 @@ class JobCommands:
 
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold, …"""
+        if verb is Verb.ACCEPT:
+            return self._accept(who, id)
         if members := self._members(id):
             return self._act_on_all(who, id, members, verb, act)
         row = self._records.own(who, id)
@@ -64,6 +66,14 @@ class JobCommands:
             raise Conflict(f"job {id} has ended ({row.now.state})")
         args = {"reason": act.reason, "force": act.force}
         self._commands.give(who, verb.value, args, f"job {id}", row=row.row)
+        return self._records.view(id)
+
+    def _accept(self, who: Caller, id: str) -> JobView:
+        """A job takes the later deadline that it was offered.  Conflict if none is."""
+        row = self._records.own(who, id)
+        if is_over(row.now.state):
+            raise Conflict(f"job {id} has ended ({row.now.state}): {row.now.cause}")
+        self._commands.give(who, "accept", {}, f"job {id}", row=row.row)
         return self._records.view(id)
 
     def _members(self, id: str) -> list[JobRow]:

@@ -18,9 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rota.errors import InputError, RotaError
+from rota.errors import InputError, RotaError, WorldError
 from rota.model.units import format_duration, parse_duration
-from rota.server.store.failures import StoreError
 
 log = logging.getLogger(__name__)
 END, FAILURE, PREEMPTION = "end", "failure", "preemption"
@@ -191,7 +190,7 @@ class Teller:
         while True:
             try:
                 return self._details(rows)
-            except StoreError as error:  # it comes back, or the controller ends
+            except WorldError as error:  # it comes back, or the controller ends
                 self.trouble = f"notices to {self._target.name} wait: {error}"
                 if self._closing.wait(pause_s):
                     return {}

@@ -15,7 +15,7 @@ from rota.server.tidying import Tidier
 from rota.server.views import STOPPED, node_state
 from rota.wire.views import ClusterStatus
 
-LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")
+LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
 """States of jobs that are not over, or of which something is left."""
 
 

@@ -19,6 +19,7 @@ from rota.model.grants import Can, Reservation
 from rota.model.growing import GrowingTable
 from rota.model.job_columns import STORED_NAMES, SUBMITTED
 from rota.model.jobs import Job
+from rota.model.promises import Promise
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
 from rota.scheduler.moments.packing import unpack_grant
@@ -221,8 +222,16 @@ def live_job(
         leaving_s=measured.get("leaving_s", 0.0),
         is_over=now.phase > Phase.RUNNING,
         preempted_for=measured.get("preempted_for", ""),
+        promise=_promise(measured.get("promise")),
         observed=JobObservations.of(measured.get("observed")),
     )
+
+
+def _promise(stored: Sequence[float | None] | None) -> Promise | None:
+    """A promise as it was stored; none, if none was given."""
+    if not stored or stored[0] is None:
+        return None
+    return Promise(stored[0], math.inf if stored[1] is None else stored[1])
 
 
 def asked_job(row: JobRow, spec: JobSpec) -> Job:

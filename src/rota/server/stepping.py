@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rota.model.grants import LIMITS, Grant
+from rota.model.promises import Offer, Promise
 from rota.scheduler.decision import Decision, Wake
 from rota.scheduler.moments.packing import pack_grant, pack_reservation
 from rota.scheduler.snapshot import Snapshot
@@ -15,7 +16,7 @@ from rota.server.store.rows import AttemptRow, IntervalRow, JobState
 from rota.table.state import Phase, State
 from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
-from rota.worlds.live.holds import dominant
+from rota.worlds.live.holds import OFFERED, dominant
 from rota.worlds.live.jobs import LiveJobs
 
 
@@ -61,14 +62,23 @@ class StepRecorder:
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         """Reasons are derived when somebody asks."""
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def offered(self, row: int, offer: Offer) -> None:
+        """The world has noted it with the job."""
+
+    def promised(self, row: int, promise: Promise) -> None:
+        """What is said of the deadline of `row` from now on."""
+        assert self.live is not None
+        lifecycle.promise(self.live, self.live[row], promise)
+
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         """`row` has ended; if the world did not know, the policy has ended it."""
         live = self.live
         assert live is not None
         job = live.get(row)
         if job is not None and not job.is_over:
             words = {Phase.REJECTED: "the policy refused it", Phase.CANCELLED: "ended by the policy"}
-            lifecycle.end(live, job, _WORD[phase], words.get(phase, "ended"))
+            told = words.get(phase, "ended")
+            lifecycle.end(live, job, _WORD[phase], f"{told}: {why}" if why else told)
             lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled")
         self.seen.add(row)
 
@@ -125,6 +135,7 @@ def job_state(state: State, job: LiveJob) -> JobState:
             "passed_trial": job.passed_trial,
             "preempted_for": job.preempted_for,
             "observed": job.observed.plain(),
+            "promise": None if job.promise is None else _plain_promise(job.promise),
             "leaving_s": job.leaving_s,
             "word": job.state,  # how it will be said to have ended once its last process has gone
         },
@@ -137,6 +148,8 @@ def word(phase: Phase, job: LiveJob) -> str:
         return "COMPLETING" if any(a.has_begun or a.is_ordered for a in job.living) else job.state
     if phase is Phase.RUNNING:
         return "RUNNING"
+    if OFFERED in job.holds:
+        return "OFFERED"
     if any(attempt.is_suspended for attempt in job.living):
         return "SUSPENDED"
     return "PENDING"
@@ -148,6 +161,10 @@ def _reason(phase: Phase, job: LiveJob) -> str:
     if job.holds:
         return dominant(job.holds).constraint().code.value
     return ""
+
+
+def _plain_promise(promise: Promise) -> list[float | None]:
+    return [promise.due_s, promise.expected_s if promise.expected_s < math.inf else None]
 
 
 def _finite(value: float) -> float | None:

@@ -46,6 +46,7 @@ class Submissions:
         now, epoch_s = self._clock(), self._clock.epoch_unix_s
         return Submitted(
             jobs=[job_view(row, None, epoch_s, now) for row in rows],
+            answers=self._answers.answers_deadline(spec),
             warnings=self._answers.ignored(spec, spec.tenant or _tenant(who)),
         )
 

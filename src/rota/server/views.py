@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rota.knowledge.seen import JobObservations
@@ -12,12 +13,18 @@ from rota.server.store.rows import AttemptRow, EventRow, JobRow, NodeRow
 from rota.wire.job import JobSpec
 from rota.wire.sync import ProgressReport, Usage
 from rota.wire.views import AttemptView, DeviceView, EventView, JobView, NodeView, SizeView
+from rota.worlds.live.holds import OFFERED
 
 STOPPED = "its agent was stopped; jobs there run on, and no others start until it is back"
 OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "COMPLETING"})
 """States of jobs that will not run again."""
 MOST_SIZES = 8
 """That are predicted: powers of two and the ends of the range, where there are more."""
+
+
+def utc(unix_s: float) -> str:
+    """`2026-11-22 14:05:10 UTC`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def is_over(state: str) -> bool:
@@ -32,6 +39,8 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
     run_s = state.run_s + (now - state.since_s if is_running else 0.0)
     end_s = now if state.finish_s is None else state.finish_s
     left_s = (state.measured or {}).get("leaving_s", 0.0)
+    promise = (state.measured or {}).get("promise") or (None, None)
+    offer: Mapping[str, Any] = next((hold for hold in state.hold if hold["kind"] == OFFERED), {})
     places = _places(attempt) if attempt is not None and is_running else []
     return JobView(
         id=row.id,
@@ -55,6 +64,10 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
         waiting_s=max(0.0, end_s - left_s - row.submit_s - run_s),
         time_s=asked.limit_s,
         deadline_s=_unix(asked.deadline_s, epoch_s),
+        promised_s=_unix(promise[0], epoch_s),
+        expected_s=_unix(promise[1], epoch_s),
+        offered_s=_unix(offer.get("requested"), epoch_s),
+        offered_until_s=_unix(offer.get("until_s"), epoch_s),
         attempt=state.attempt,
         preemptions=state.preemptions,
         failures=state.failures,

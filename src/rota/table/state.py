@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from enum import IntEnum
 from typing import overload
 
@@ -15,7 +16,7 @@ import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Floats, Ints, read_only
 from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
@@ -192,6 +193,14 @@ class State:
         del self.held[row]
         self.special += not self._plain[row]
         self._wait(row)
+
+    def accept(self, row: int, deadline_s: float) -> None:
+        """The user of `row`, which is held for an offer, has taken `deadline_s`: it waits for devices."""
+        due_s = self.jobs.deadline_s.copy()
+        due_s[row] = deadline_s
+        others = {other: due for other, due in self.jobs.deadlines.items() if other != row}
+        self.jobs = replace(self.jobs, deadline_s=read_only(due_s), deadlines=others)
+        self.release(row)
 
     def lose(self, node: int) -> None:
         """`node` takes no new grants: it is lost, or drained while what runs on it ends."""

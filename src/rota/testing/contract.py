@@ -54,14 +54,15 @@ def _check_scene(subject: Subject, properties: Sequence[Property], scene: Scene)
 
 def _look(subject: Subject, together: Sequence[Property], scene: Scene) -> None:
     """One run before all onlookers; ContractError at the first offence."""
-    kinds = [prop.seen_by for prop in together if prop.seen_by is not None]
+    named = {prop.together: prop for prop in reversed(together)}
+    kinds = [kind for kind in dict.fromkeys(prop.together for prop in together) if kind is not None]
     try:
         first = next(watch(subject, scene, kinds), None) if kinds else None
     except Exception as error:
         raise _stopped(subject, together[0], scene, error) from error
     if first is not None:
         number, line = first
-        raise _broken(subject, together[number], scene, [line])
+        raise _broken(subject, named[kinds[number]], scene, [line])
 
 
 def _check_alone(subject: Subject, prop: Property, scene: Scene) -> None:

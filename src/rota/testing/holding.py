@@ -90,8 +90,11 @@ def hopeless_block_nobody(subject: Subject, scene: Scene) -> Iterator[str]:
     """Some jobs of the scene ask for what the cluster does not have at all; the others must not notice."""
     harder, hopeless = with_hopeless(scene)
     others = [row for row in range(len(scene.trace)) if row not in hopeless]
-    end_alone = set(others) - {others[row] for row in unfinished(subject, _only(harder, others))}
-    for row in sorted(end_alone.intersection(unfinished(subject, harder))):
+    stuck = set(others).intersection(unfinished(subject, harder))
+    if not stuck:
+        return
+    stuck_alone = {others[row] for row in unfinished(subject, _only(harder, others))}
+    for row in sorted(stuck - stuck_alone):
         yield f"job {scene.trace.jobs.ids[row]} never ends because of jobs that could never run"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
-from rota.scheduler.moments.values import copied
+from rota.scheduler.moments.values import copied, digest
 from rota.scheduler.world import How
 from rota.table.state import Phase
 from rota.testing.holding import left, unfinished
@@ -21,7 +21,10 @@ SWAP_S = 1.0
 
 
 class Rest(Onlooker):
-    """Asks five more times at the moment of a decision, with no event; those that rotate are excused."""
+    """Asks five more times at the moment of a decision, with no event; those that rotate are excused.
+
+    Whoever was asked twice and remembers what it did before would only be asked the same a third time.
+    """
 
     decided_before = 0
 
@@ -30,12 +33,16 @@ class Rest(Onlooker):
             return
         self.decided_before = loop.counts.decisions
         policy, memory = self.subject.make(), copied(loop.memory)
+        before = digest(memory)
         for again in range(5):
             decision = policy.decide(loop.snapshot(), memory)
             memory = decision.memory
             moved = moves(loop, decision)
             if moved:
                 yield f"{moment(loop)} asked again ({again + 1}) it moves {ids(loop, moved)}"
+                return
+            before, last = digest(memory), before
+            if again and before == last:
                 return
 
 

@@ -8,8 +8,8 @@ from rota.testing.sentences import Property
 PROPERTIES: tuple[Property, ...] = (
     Property("the same snapshot, memory and seed give the same decision", deciding.SameDecision),
     Property("a snapshot is never changed", deciding.SnapshotUnchanged),
-    Property("a memory survives its stored form", deciding.MemoryStored),
-    Property("caches can be dropped at any call", deciding.CachesDroppable),
+    Property("a memory survives its stored form", deciding.MemoryStored, deciding.StoredAndDropped),
+    Property("caches can be dropped at any call", deciding.CachesDroppable, deciding.StoredAndDropped),
     Property("what a policy needs is declared, provided and enforced", deciding.NeedsEnforced),
     Property("the key of a waiting job changes only if its order is told", deciding.KeysInOrder),
     Property("whoever waits is told why", deciding.WaitsExplained),

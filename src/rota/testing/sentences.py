@@ -25,8 +25,15 @@ class Property:
     sentence: str
     seen_by: type[Onlooker] | None = None
     """Looks on at an ordinary run, together with others."""
+    in_company: type[Onlooker] | None = None
+    """Looks on in its place when all look on together: once for all sentences that name it."""
     found_by: Check | None = None
     """Plays runs of its own instead."""
+
+    @property
+    def together(self) -> type[Onlooker] | None:
+        """Who looks on when all look on together."""
+        return self.in_company or self.seen_by
 
     def check(self, subject: Subject, scene: Scene) -> Iterator[str]:
         """The offences in `scene`, one line each."""
@@ -47,7 +54,7 @@ def moves(loop: Loop, decision: Decision) -> list[int]:
     """Jobs that a decision would change."""
     held = loop.state.grants
     moved = [grant.job for grant in decision.grants if held.get(grant.job) != grant]
-    return [*moved, *decision.preempt, *decision.reject, *decision.cancel]
+    return [*moved, *decision.preempt, *decision.reject, *decision.offers, *decision.cancel]
 
 
 def show(decision: Decision) -> str:

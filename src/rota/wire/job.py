@@ -148,6 +148,8 @@ class JobSpec(BaseModel):
     """Attempts after a failure of the program itself."""
     trial: bool = False
     """First run on one device for a minute, to catch programs that fail at once."""
+    accept_later_deadline: bool = False
+    """Take any later deadline that a policy offers where it cannot keep the one asked for."""
     preemptible: bool = True
     checkpoint: Literal["auto", "own", "none"] = "auto"
     """`own`: the program saves and restores by itself when it gets SIGTERM; `none`: progress is lost when it

@@ -32,8 +32,8 @@ class JobView(BaseModel):
     user: str
     tenant: str
     state: str
-    """Slurm's words: PENDING RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL
-    OUT_OF_MEMORY REQUEUED."""
+    """Slurm's words: PENDING OFFERED RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT
+    NODE_FAIL OUT_OF_MEMORY REQUEUED."""
     reason: str = ""
     """Code of the dominant reason, or the cause of its end."""
     gpus: int
@@ -53,6 +53,15 @@ class JobView(BaseModel):
     waiting_s: float = 0.0
     time_s: float | None = None
     deadline_s: float | None = None
+    promised_s: float | None = None
+    """Deadline that the policy has undertaken to keep."""
+    expected_s: float | None = None
+    """When the policy expected it to be done, when it last said something of its promise; after `promised_s`
+    if that is at risk."""
+    offered_s: float | None = None
+    """A later deadline that it may have."""
+    offered_until_s: float | None = None
+    """Until when that may be accepted."""
     attempt: int = 0
     preemptions: int = 0
     failures: int = 0

@@ -22,6 +22,7 @@ from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.stages.resize import carry_out
 from rota.solvers.one_by_one import Filling
 from rota.table.state import Phase
+from rota.testing import check_policy
 from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, prepare
@@ -284,3 +285,9 @@ def test_why_a_job_has_its_size():
         "was given 3 GPUs by what they bring it; as fast as on 1: 3 times on 3, 4 times on 4",
         "was given 1 GPU by what they bring it; as fast as on 1: 1.6 times on 2, 2.2 times on 4",
     ]
+
+
+@pytest.mark.parametrize("policy", ["afs", "afs:lengths=no"])
+def test_shares_that_find_no_place_are_handed_out_once_more(policy):
+    """Two types of GPU: what a job cannot have of its share goes to others at once, not when asked again."""
+    check_policy(policy, seeds=[11], only="when nothing happens, nothing moves")

@@ -138,6 +138,16 @@ def test_isolated_time_adds_up_by_the_work_done():
     assert own["isolated"]["so_far_s"].tolist() == [20.0, 0.0]
 
 
+@pytest.mark.parametrize(("to_go", "solves"), [(-5.0, False), (0.0, True)])
+def test_the_authors_give_equal_parts_while_somebody_has_done_more_than_there_is(to_go, solves):
+    """Their program is not convex then, and notes nothing; with just nothing left it is."""
+    own = {}
+    known = {"work_left": [1e-9, 100.0], "work_to_go": [to_go, 100.0], "age_s": [10.0, 0.0]}
+    shares = answer("finish_time", [[1], [1]], capacity=[1], own=own, mode=GavelMode.ARTIFACT, **known)
+    assert np.isfinite(own["isolated"]["rate"]).all() == solves
+    assert (shares.fractions.ravel().tolist() == [0.5, 0.5]) == (not solves)
+
+
 HALVES = (Tenant("a", weight=1.0), Tenant("b", weight=2.0))
 
 

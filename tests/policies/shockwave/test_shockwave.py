@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from play import finishes, play, starts, trace_of
-from rota.api.fidelity import run_case
+from rota.api.fidelity import replay_case, run_case
 from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.cluster import parse_cluster
@@ -280,3 +282,22 @@ def test_the_authors_120_jobs():
     result = run_case(FOLDER / "shockwave-t120-shockwave.yaml", reference(""))
     assert (result.jobs, result.unfinished) == (120, 0)
     assert result.holds
+
+
+@needs_shared
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["shockwave", "shockwave:mode=artifact"])
+def test_no_more_of_the_authors_jobs_are_late_than_published(policy, tmp_path):
+    """Jobs with static rho above 1 and the worst rho no worse than published, the makespan within 3 %."""
+    case = yaml.safe_load((FOLDER / "shockwave-t120-shockwave.yaml").read_text())
+    path = tmp_path / "case.yaml"
+    path.write_text(yaml.safe_dump(case | {"policy": policy}))
+    jobs = replay_case(path, reference("")).jobs
+    theirs = pl.read_csv(reference("gavel-pollux-sia") / "authors" / "shockwave_tacc_32gpus_jobs.csv.gz")
+    jct_s, theirs_s = jobs["finish_s"] - jobs["submit_s"], theirs["jct_shockwave.simulation"]
+    theirs_rho = theirs["rho_static_shockwave.simulation"]
+    rho = jct_s * theirs_rho / theirs_s
+    assert (rho > 1.0).sum() <= (theirs_rho > 1.0).sum() == 9
+    assert rho.max() <= theirs_rho.max()
+    assert jobs["finish_s"].max() <= 1.03 * (jobs["submit_s"] + theirs_s).max()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from rota.errors import GuardError
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.grants import Grant, Reservation, Role
 from rota.model.job_columns import AllowedCounts
+from rota.model.promises import Offer
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.decision import Decision
 from rota.scheduler.guard.check import RULES, check
@@ -47,6 +49,7 @@ def grants(*given: Grant) -> dict[str, Any]:
     return {"grants": list(given)}
 
 
+DUE: dict[str, Any] = {"columns": {"deadline_s": 50.0}}
 BAD = [
     Bad("named-twice", "job A", grants(Grant(0, (0,)), Grant(0, (1,)))),
     Bad("named-twice", "job A", {"grants": [Grant(0, (0,))], "reject": {0: "no"}}),
@@ -164,6 +167,13 @@ BAD = [
         "reserved",
         "job A is granted device 1, reserved for C",
         {"grants": [Grant(0, (1,))], "reservations": [Reservation(2, (0, 1), 50.0)]},
+    ),
+    Bad("offer", "job A has no deadline", {"offers": {0: Offer(90.0, 9.0, "")}}),
+    Bad("offer", "job A is offered the moment inf s", {"offers": {0: Offer(math.inf, 9.0, "")}}, **DUE),
+    Bad("offer", "job A is offered the moment 0 s", {"offers": {0: Offer(0.0, 9.0, "")}}, **DUE),
+    Bad("offer", "job A is made an offer valid until 0 s", {"offers": {0: Offer(90.0, 0.0, "")}}, **DUE),
+    Bad(
+        "not-waiting", "job A does not wait", {"offers": {0: Offer(90.0, 9.0, "")}}, running=(Grant(0, (0,)),)
     ),
     Bad("reservation", "job C has device 9", {"reservations": [Reservation(2, (9,), 50.0)]}),
     Bad("reservation", "job 5", {"reservations": [Reservation(5, (0,), 50.0)]}),

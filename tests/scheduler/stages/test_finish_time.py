@@ -62,6 +62,17 @@ def test_time_alone_adds_up_at_the_rates_of_each_stretch():
     assert later.tolist() == [0.0, 5.0]  # row 4 is new, row 5 did 3 more at rate 1
 
 
+def test_what_is_not_noted_counts_again():
+    """As in the authors' code where its program fails: time adds up, and work counts from the note before."""
+    memory, rows, rate = {}, np.array([1]), np.array([1.0])
+    alone_so_far_s(memory, rows, np.array([0.0]), rate)
+    both = np.array([1, 2])
+    missed = alone_so_far_s(memory, both, np.array([6.0, 9.0]), np.array([2.0, 2.0]), notes=False)
+    assert missed.tolist() == [6.0, 0.0]
+    after = alone_so_far_s(memory, both, np.array([8.0, 11.0]), np.array([2.0, 2.0]))
+    assert after.tolist() == [14.0, 0.0]  # row 1 did 8 since the note; row 2 was never noted
+
+
 def test_the_average_counts_from_the_moment_each_began():
     """One alone for 10 s, two for 10 s, three for 20 s."""
     memory = {}

@@ -17,6 +17,7 @@ from rota.worlds.live.holds import (
     BEGIN,
     DEPENDENCY,
     INFEASIBLE,
+    OFFERED,
     ORDER,
     RECORD,
     SUSPENDED,
@@ -308,7 +309,7 @@ def test_what_a_cluster_lacks_may_become_something_else() -> None:
 
 
 def test_reasons_in_their_order() -> None:
-    holds = {kind: Hold(kind) for kind in (BACK_OFF, ARRAY, DEPENDENCY, USER, BEGIN, SUSPENDED)}
+    holds = {kind: Hold(kind) for kind in (BACK_OFF, ARRAY, DEPENDENCY, USER, BEGIN, OFFERED, SUSPENDED)}
     names = []
     while holds:
         names.append(dominant(holds).kind)

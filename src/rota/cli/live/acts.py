@@ -1,4 +1,4 @@
-"""Commands that do one thing to each of some jobs: cancel, hold, release, suspend, resume, requeue."""
+"""Commands that do one thing to each of some jobs: cancel, hold, release, suspend, resume, and so on."""
 
 from __future__ import annotations
 
@@ -106,6 +106,20 @@ def requeue(
     act(client, "requeue", jobs, reason, force, as_json)
 
 
+@live
+def accept(client: Client, jobs: JobsArgument, as_json: JsonFlag = False) -> None:
+    """Take the later deadlines that jobs are offered.
+
+    \b
+    Example:
+      rota accept 17
+
+    Under a policy that promises deadlines, a job whose own cannot be kept is OFFERED a later one for a
+    while; `rota why 17` says which, and until when.  Nothing is set aside for it until it is accepted.
+    """
+    act(client, "accept", jobs, "", False, as_json)
+
+
 DONE = {
     "cancel": "cancelled",
     "hold": "held",
@@ -113,8 +127,9 @@ DONE = {
     "suspend": "told to suspend",
     "resume": "told to resume",
     "requeue": "told to requeue",
+    "accept": "has its later deadline",
 }
-TOLD = frozenset({"suspend", "resume", "requeue"})
+TOLD = frozenset({"suspend", "resume", "requeue", "accept"})
 
 
 FEW = 10

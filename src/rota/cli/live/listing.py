@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Row = JobView | SimpleNamespace
 
-LIVE_STATES = "PENDING,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
+LIVE_STATES = "PENDING,OFFERED,RUNNING,SUSPENDED,COMPLETING,REQUEUED"
 
 
 def jobs_text(jobs: Sequence[Row], columns: int | None = None) -> str:

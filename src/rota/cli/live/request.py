@@ -88,6 +88,10 @@ def _ask(
         Text, _option("N", "Attempts after failures of its own; 0 if not given.", _R)
     ] = None,
     trial: Annotated[bool | None, _option("", "First a minute on one device.", _R, "--trial")] = None,
+    accept_later_deadline: Annotated[
+        bool | None,
+        _option("", "Take a later deadline if its own cannot be kept.", _W, "--accept-later-deadline"),
+    ] = None,
     preemptible: Annotated[
         bool | None, _option("", "Whether others may take its devices.", _R, "--preempt/--no-preempt")
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 from rota.cli.live.connect import JobArgument, live
 from rota.cli.live.listing import gpus
-from rota.cli.live.submit import estimate
+from rota.cli.live.submit import estimate, spare
 from rota.cli.live.tables import (
     count,
     duration,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.job import JobSpec
     from rota.wire.sync import Capability
-    from rota.wire.views import AttemptView, JobDetail, SizeView, Why
+    from rota.wire.views import AttemptView, JobDetail, JobView, SizeView, Why
 
 EVENTS = 10
 
@@ -108,6 +108,8 @@ def detail_text(detail: JobDetail) -> str:
         ("ended", "" if job.end_s is None else moment(job.end_s)),
         ("ran, waited", f"{_brief(job.run_s)}, {duration(job.waiting_s)}"),
         ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
+        ("promised", spare(job)),
+        ("offered", _offered(job)),
         ("stopped", _stops(job.preemptions, job.failures)),
         ("lost", _lost(detail.attempts)),
     ]
@@ -124,6 +126,12 @@ def detail_text(detail: JobDetail) -> str:
     if detail.gone:
         parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
+
+
+def _offered(job: JobView) -> str:
+    if job.offered_s is None or job.offered_until_s is None:
+        return ""
+    return f"{moment(job.offered_s)}, if accepted by {moment(job.offered_until_s)}: rota accept {job.id}"
 
 
 def _brief(seconds: float) -> str:

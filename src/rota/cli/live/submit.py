@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from rota.cli.live.caller import here
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, make_job
-from rota.cli.live.tables import ahead, moment, now_s, warn, wrapped
+from rota.cli.live.tables import ahead, duration, moment, now_s, warn, wrapped
 from rota.cli.quick import submitted
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
@@ -18,7 +19,7 @@ from rota.errors import InputError
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.job import JobSpec
-    from rota.wire.views import DryRun
+    from rota.wire.views import DryRun, JobView
 
 
 @live
@@ -64,6 +65,50 @@ def submit(
     else:
         ids = [job["id"] for job in answer["jobs"]]
         typer.echo("\n".join(ids) if quiet else submitted(ids))
+        if answer.get("answers") and len(ids) == 1 and not quiet:
+            typer.echo(answered(client, ids[0]))
+
+
+ANSWER_S = 5.0
+"""So long `rota submit` waits for what is said to a deadline."""
+
+
+def answered(client: Client, id: str) -> str:
+    """What the policy says to the deadline of a job: a promise, an offer, a refusal."""
+    from rota.client import route
+    from rota.wire.views import JobView
+
+    until_s = time.monotonic() + ANSWER_S
+    while True:
+        job = JobView.model_validate(client.call("GET", route("v1", "jobs", id))["job"])
+        if job.promised_s is not None:
+            return f"its deadline is promised: {spare(job)}"
+        if job.offered_s is not None and job.offered_until_s is not None:
+            left = duration(max(job.offered_until_s - now_s(), 0.0))
+            by = f"by {moment(job.offered_s)} if you accept within {left}: rota accept {id}"
+            return f"not by {moment(job.deadline_s)}; {by}\n(rota why {id} says why)"
+        if job.state == "CANCELLED":
+            return f"not by {moment(job.deadline_s)}: {job.cause}"
+        if time.monotonic() > until_s:
+            return f"its deadline has not been looked at yet: rota show {id}"
+        time.sleep(0.05)
+
+
+def spare(job: JobView) -> str:
+    """`by 2026-11-22T14:05:10, 12m to spare`; nothing if nothing is promised."""
+    if job.promised_s is None:
+        return ""
+    by = f"by {moment(job.promised_s)}"
+    if job.end_s is not None:
+        late_s = job.end_s - job.promised_s
+        return by + (", kept" if late_s <= 0 else f", {duration(late_s)} late")
+    if job.expected_s is None:
+        return f"{by}, which cannot be kept"
+    spare_s = job.promised_s - job.expected_s
+    told = (
+        f"{duration(spare_s)} to spare" if spare_s >= 0 else f"at risk: {duration(-spare_s)} late as it looks"
+    )
+    return f"{by}, {told}"
 
 
 @live

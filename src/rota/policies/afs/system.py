@@ -14,7 +14,8 @@ Departs   AFS-P (`lengths=no`) takes the job with less GPU time received for the
           not grown again for a minute, and shrinks in it only for one that waits; who would end before a
           resize has paid keeps its size, if that is stated (`resize_cost_s`); whoever made room for nobody
           has it again (ours).  Sizes between which a job must jump are compared by gain per GPU (ours).  The
-          cluster is taken to be of one type: on several a job gets the first type on which its share fits.
+          cluster is taken to be of one type: on several a job gets the first type on which its share fits,
+          and what some cannot have there is handed out once more.
           A job that would lose its work by it is not resized, one that the cluster refused to resize is
           left alone for a while, and one that bears no stop keeps what it has (ours).
 Checked   systems/afs.md, worked examples 1 to 6; the tournament against comparing all with all.  Neither the
@@ -34,7 +35,7 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import rates_on, shared_curves
 from rota.model.columns import Floats, Ints
-from rota.model.grants import Code, Constraint
+from rota.model.grants import Code, Constraint, Grant
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -43,6 +44,9 @@ from rota.scheduler.stages.resize import settle
 from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
 from rota.solvers.one_by_one import Filling, fill_apathetic
 
+_Settled = tuple[Mapping[int, int], list[Grant], list[int]]
+_TRIES = 2
+"""At most; a large cluster of several types cannot wait until everything fits."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
 
@@ -90,15 +94,44 @@ class Afs:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizes = sizes_now(snapshot, memory, self.parameters.min_resize_s)
-
-        def shares_of(left_out: Set[int]) -> dict[int, int]:
-            some = sizes.without(left_out)
-            return dict(zip(some.rows.tolist(), self._shares(snapshot, some), strict=True))
-
-        shares, grants, preempt = settle(snapshot, memory, shares_of)
+        shares, grants, preempt = self._settled(snapshot, memory, sizes)
         reasons = {row: _OUTBID for row, share in shares.items() if not share}
         wake = Wake(min(sizes.again_s, self._look_again_s(snapshot, shares)))
         return Decision(memory, grants, preempt, wake=wake, reasons=reasons, ranking=self._ranking)
+
+    def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
+        """Shares, grants and preemptions that stand when asked again at once.
+
+        Who was resized of late shrinks only if somebody has to wait otherwise: then nobody waits any more.
+        """
+        calm = sizes.calm()
+        if calm is not None:
+            tried = dict(memory)
+            found = self._placed(snapshot, tried, calm)
+            starts = {grant.job for grant in found[1]}.difference(snapshot.grants)
+            if starts.issuperset(snapshot.waiting.tolist()):
+                memory.update(tried)
+                return found
+        return self._placed(snapshot, memory, sizes)
+
+    def _placed(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
+        """Shares that find places: what a job cannot have beside the others is handed out once more."""
+        no_place = memory.get("no_place", [-math.inf, []])
+        for _ in range(_TRIES):
+            memory["no_place"] = no_place
+
+            def shares_of(left_out: Set[int], sizes: Sizes = sizes) -> dict[int, int]:
+                some = sizes.without(left_out)
+                return dict(zip(some.rows.tolist(), self._shares(snapshot, some), strict=True))
+
+            shares, grants, preempt = settle(snapshot, memory, shares_of)
+            has = {row: len(grant.devices) for row, grant in snapshot.grants.items()}
+            has |= {grant.job: len(grant.devices) for grant in grants}
+            short = {row: has[row] for row, share in shares.items() if 0 < has.get(row, 0) < share}
+            if not short or not grants:
+                break
+            sizes = sizes.at_most(short)
+        return shares, grants, preempt
 
     def _shares(self, snapshot: Snapshot, sizes: Sizes) -> list[int]:
         """GPUs for each row."""

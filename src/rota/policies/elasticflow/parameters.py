@@ -19,6 +19,8 @@ class ElasticFlowParameters:
     """Seconds that a change of its GPUs is taken to stop a job."""
     refuse: bool = True
     """Refuse a job whose deadline cannot be promised; `no` runs it on what is left over."""
+    offer_s: float = 600.0
+    """Seconds for which a job that is refused may take a later deadline instead; with 0 none is offered."""
     surplus: bool = True
     """Give GPUs that no promise needs to whoever makes the most of them; `no` leaves them idle."""
 
@@ -27,6 +29,7 @@ class ElasticFlowParameters:
             ("slot_s", self.slot_s, 1e-9),
             ("margin_slots", self.margin_slots, 0.0),
             ("restart_s", self.restart_s, 0.0),
+            ("offer_s", self.offer_s, 0.0),
         ):
             if not least <= value < float("inf"):
                 what = "above 0" if least else "0 or more"

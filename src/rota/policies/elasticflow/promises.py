@@ -124,9 +124,14 @@ class Planner:
                 refused.append(trying.pop(ask.row))
         return None
 
-    def earliest(self, promised: Promised, ask: Ask) -> float:
-        """When `ask` would be done at the earliest if nobody's promise is touched, in slots."""
-        return self.soonest(promised.curve, ask).end + self.margin
+    def earliest(self, promised: Promised, ask: Ask, wait: float = 0.0) -> float:
+        """When `ask` could be promised to be done if nobody else's promise is touched, in slots.
+
+        It is admitted in `wait` slots.
+        """
+        levels, held, now = ask.levels, ask.held, self.now + wait
+        plan = soonest(promised.curve, levels, ask.work, now=now, pause=self.pause, held=held)
+        return plan.end + self.margin
 
 
 def _aimed_later(ask: Ask) -> Ask | None:

@@ -6,7 +6,8 @@ Decides   admission, number of GPUs over time, preemption, placement
 Needs     speed of each job by number of GPUs; durations
 Idea      1. The least share of a job: the smallest level of GPUs that is done by its deadline, in each slot
              as many of it as those with earlier deadlines leave free.
-          2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused.
+          2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused,
+             or offered the earliest deadline that could be promised (ours).
           3. GPUs that no promise needs now go, step by step, to whoever loses least GPU time by them; who has
              none comes first, jobs without a deadline among them.
           4. Numbers of GPUs are powers of two and so are nodes: whatever was promised can be placed, if
@@ -28,6 +29,7 @@ import math
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint
+from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.policies.elasticflow.asks import Ask, asks_of
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
@@ -65,6 +67,7 @@ class ElasticFlow:
 
     Memory    `rows`     live rows that were tried for admission
               `due_s`    the deadline each of them was promised; infinite if none
+              `at_risk`  rows of which it was said that their promise is not expected to be kept
     """
 
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
@@ -77,12 +80,14 @@ class ElasticFlow:
         asks = asks_of(snapshot, sizes, origin_s, self.parameters)
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters)
+        before = set(memory.get("rows", ()))
         admitted, refused = self._sort(memory, planner, asks, origin_s)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
         others = [ask for ask in admitted if ask.due == math.inf]
         shares = self._shares(snapshot, planner, promised, others)
         grants, preempt = carry_out_whole(snapshot, shares)
-        reject = {ask.row: self._refusal(planner, promised, ask) for ask in refused}
+        offers = self._offers(snapshot.now, origin_s, planner, promised, refused)
+        reject = {ask.row: self._refusal(planner, promised, ask) for ask in refused if ask.row not in offers}
         planned = {ask.row for ask in promised.asks if ask.row not in promised.broken}
         reasons = {
             row: _PLANNED if row in planned else _LEFT_OVER for row, gpus in shares.items() if not gpus
@@ -93,6 +98,8 @@ class ElasticFlow:
             preempt,
             reject=reject,
             reasons=reasons,
+            offers=offers,
+            promises=self._promises(memory, before, promised, origin_s),
             wake=self._wake(origin_s, promised, sizes.again_s),
         )
 
@@ -145,6 +152,35 @@ class ElasticFlow:
         """At any event, when a plan changes the number of GPUs of a job, or one may be changed again."""
         change = min((plan.change for plan in promised.plans), default=math.inf)
         return Wake(min(origin_s + change * self.parameters.slot_s, again_s), Event.ANY)
+
+    def _offers(
+        self, now: float, origin_s: float, planner: Planner, promised: Promised, refused: list[Ask]
+    ) -> dict[int, Offer]:
+        """A later deadline for each of `refused` that has one, such that it can be taken for `offer_s`."""
+        offer_s, slot_s = self.parameters.offer_s, self.parameters.slot_s
+        offers: dict[int, Offer] = {}
+        for ask in refused if offer_s else ():
+            end = planner.earliest(promised, ask, offer_s / slot_s)
+            if ask.dues[-1] < end < math.inf:
+                why = self._refusal(planner, promised, ask)
+                offers[ask.row] = Offer(origin_s + math.ceil(end) * slot_s, now + offer_s, why)
+        return offers
+
+    def _promises(
+        self, memory: Memory, before: set[int], promised: Promised, origin_s: float
+    ) -> dict[int, Promise]:
+        """New promises, and those that are at risk now, or were until now."""
+        slot_s, were_at_risk = self.parameters.slot_s, set(memory.get("at_risk", ()))
+        made: dict[int, Promise] = {}
+        at_risk = []
+        for ask, plan in zip(promised.asks, promised.plans, strict=True):
+            promise = Promise(origin_s + ask.due * slot_s, origin_s + plan.end * slot_s)
+            if promise.is_at_risk:
+                at_risk.append(ask.row)
+            if ask.row not in before or promise.is_at_risk is not (ask.row in were_at_risk):
+                made[ask.row] = promise
+        memory["at_risk"] = sorted(at_risk)
+        return made
 
     def _refusal(self, planner: Planner, promised: Promised, ask: Ask) -> str:
         """Why `ask` cannot be promised its deadline, and what could be."""

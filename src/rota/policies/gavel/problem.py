@@ -57,9 +57,15 @@ class Problem:
     @cached_property
     def work_left(self) -> Floats:
         """Work still to do, in the unit of the rates; at least a trace of it."""
+        left: Floats = np.maximum(self.work_to_go, 1e-9 * self.rates.max(axis=1))
+        return left
+
+    @cached_property
+    def work_to_go(self) -> Floats:
+        """The same, less than nothing for a job that has done more than there is: where batch sizes change at
+        round ends, all epochs may be over at once."""
         total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
-        left_s = np.maximum(total_s - self.snapshot.jobs.work_s(self.rows), 1e-9)
-        left: Floats = left_s * self.rates.max(axis=1)
+        left: Floats = (total_s - self.snapshot.jobs.work_s(self.rows)) * self.rates.max(axis=1)
         return left
 
     @cached_property

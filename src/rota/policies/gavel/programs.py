@@ -119,8 +119,13 @@ def finish_time(problem: Problem) -> Shares:
     """
     isolated = (problem.seen * problem.isolated).sum(axis=1)
     # The authors look at what is left, which counts anew where a job's unit of work changes (Shockwave).
-    done = -problem.work_left if problem.is_artifact else problem.work_done
-    so_far_s = alone_so_far_s(problem.own, problem.rows, done, isolated)
+    done = -problem.work_to_go if problem.is_artifact else problem.work_done
+    # With less than nothing left to somebody their program is not convex any more: all get equal parts, and
+    # the work is taken for not counted yet.
+    fails = problem.is_artifact and bool((problem.work_to_go < 0.0).any())
+    so_far_s = alone_so_far_s(problem.own, problem.rows, done, isolated, notes=not fails)
+    if fails:
+        return problem.by_job(problem.isolated)
     alone_s = so_far_s + problem.work_left / isolated
 
     def needed(rho: float) -> Floats:

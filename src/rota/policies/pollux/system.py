@@ -37,6 +37,7 @@ from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.sizes import left_alone
 
 _SOON_S = 1e-6
 _STORED = 2_000_000
@@ -58,7 +59,7 @@ class Pollux:
 
     Memory    `next_s`      moment of the next search
               `searches`    how many there were
-              `refused`     per row: until when it keeps what it has, since the world refused to change it
+              `refused`     per row that the cluster refused to change: see `left_alone`
               `population`  per cell: rows and matrices with which the next search begins
     """
 
@@ -119,26 +120,15 @@ class _Plan:
 
     def _in_order(self, rows: Ints, memory: Memory) -> Ints:
         """Who keeps what he has first, then by attained service and arrival."""
-        self.refused = self._note_refused(memory)
+        alone = left_alone(self.snapshot, memory.setdefault("refused", {}))
         bears = (self.snapshot.jobs.can(rows) & _ANY) != 0
         runs = np.isin(rows, self.snapshot.running)
-        stays = np.array([row in self.refused for row in rows.tolist()], dtype=bool)
+        stays = np.array([row in alone for row in rows.tolist()], dtype=bool)
         pinned = runs & (~bears | stays)
         order = np.lexsort((rows, self.snapshot.jobs.service_gpu_s(rows), ~pinned))
         self.pinned: Bools = pinned[order]
         ordered: Ints = rows[order]
         return ordered
-
-    def _note_refused(self, memory: Memory) -> set[int]:
-        """Rows that the world refused to change, of late."""
-        now, wait_s = self.snapshot.now, 10.0 * self.parameters.interval_s
-        refused: dict[str, float] = memory.setdefault("refused", {})
-        for row in self.snapshot.refused:
-            if row in self.snapshot.grants:
-                refused[str(row)] = now + wait_s
-        for row_name in [name for name, until_s in refused.items() if until_s <= now]:
-            del refused[row_name]
-        return {int(name) for name in refused}
 
     # -- the search --------------------------------------------------------------------------------
 

@@ -34,9 +34,9 @@ class ShockwaveParameters:
     makespan_weight: float = 1e-3
     """What a second of the longest run time left after the window counts against mean utility (the paper's
     lambda; the authors' k)."""
-    fairness_exponent: float = 5.0
+    fairness_exponent: float = 12.0
     """Power of a job's projected finish over its fair one that its utility is weighted with, where fair
-    finishes cannot be kept (the paper's k; the authors' lambda, 12 on 32 GPUs)."""
+    finishes cannot be kept (the authors' lambda, on 32 GPUs; the paper's k, about 5)."""
     rho_max: float = 1.0
     """Projected finish over fair finish that is to be kept."""
     predictor: Predictor = Predictor.MODE

@@ -23,6 +23,7 @@ Checked   systems/sia.md, worked examples 1 to 5; authors' simulator, 40 jobs: m
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -46,6 +47,7 @@ from rota.policies.sia.placing import Placer, Wanted
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.stages.trial import admit_placed
 from rota.solvers.configurations import NOTHING, Assignment, Limits, Options, assign
 
@@ -69,6 +71,8 @@ class Book:
     """Programs whose search ended at its limit; ..."""
     missing: float = 0.0
     """... and by how much the last one may miss the optimum."""
+    refused: dict[int, list[float]] = field(default_factory=dict)
+    """Jobs that the cluster refused to change: see `left_alone`."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Sia:
         rows = rows[snapshot.jobs.gpus[rows] > 0]
         shapes = _shapes(snapshot)
         self._note(snapshot, book)
-        movable = rows[~_pinned(snapshot, rows)]
+        movable = rows[~_pinned(snapshot, rows, left_alone(snapshot, book.refused))]
         turn = self._solve(snapshot, book, movable, shapes)
         decision = self._carry_out(snapshot, turn, shapes)
         book.next_s = snapshot.now + self.parameters.round_s
@@ -231,13 +235,14 @@ def _shapes(snapshot: Snapshot) -> list[TypeShape]:
     return shapes_of(cluster.node_type, healthy, len(cluster.type_names))
 
 
-def _pinned(snapshot: Snapshot, rows: Ints) -> Bools:
-    """Rows that stay as they are: those that restore, and those that bear no stop of any kind."""
+def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
+    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`."""
     ready_s = snapshot.jobs.ready_s(rows)
     restores = np.isfinite(ready_s) & (ready_s > snapshot.now)
     runs = np.array([row in snapshot.grants for row in rows.tolist()], dtype=bool)
     bears = (snapshot.jobs.can(rows) & (Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE)) != 0
-    pinned: Bools = restores | (runs & ~bears)
+    refused = np.array([row in alone for row in rows.tolist()], dtype=bool)
+    pinned: Bools = restores | (runs & (~bears | refused))
     return pinned
 
 

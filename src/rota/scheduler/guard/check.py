@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from rota.model.grants import Grant, is_packed, is_whole
 from rota.scheduler.decision import Decision
-from rota.scheduler.guard.claims import check_claims, check_reservations
+from rota.scheduler.guard.claims import check_claims, check_offers, check_reservations
 from rota.scheduler.guard.rules import RULES, Breach, breach
 from rota.scheduler.guard.shapes import check_shape
 from rota.table.occupancy import EPSILON
@@ -24,6 +24,7 @@ def check(state: State, decision: Decision) -> list[Breach]:
     """All breaches of `decision` in the state in which it would be carried out; empty if it is sound."""
     breaches = _check_names(state, decision)
     breaches += check_reservations(state, decision)
+    breaches += check_offers(state, decision)
     if breaches or not decision.grants:
         return breaches
     for grant in decision.grants:
@@ -39,7 +40,7 @@ def is_plainly_sound(state: State, decision: Decision) -> bool:
     Or on parts of devices that others hold parts of.  Says True only if nothing else is involved; anything
     unusual gets the full `check`.
     """
-    if decision.reject or decision.cancel or not state.is_open:
+    if decision.reject or decision.cancel or decision.offers or not state.is_open:
         return False
     if state.reservations if decision.reservations is None else decision.reservations:
         return False
@@ -94,9 +95,9 @@ def _check_names(state: State, decision: Decision) -> list[Breach]:
     broken = [breach(state, "not-live", row, "neither waits nor runs") for row in dead]
     idle = [row for row in decision.preempt if row not in runs]
     broken += [breach(state, "not-running", row, "does not run") for row in idle]
-    busy = [row for row in decision.reject if row not in waits]
+    busy = [row for row in (*decision.reject, *decision.offers) if row not in waits]
     broken += [breach(state, "not-waiting", row, "does not wait") for row in busy]
-    named = (*granted, *decision.preempt, *decision.reject, *decision.cancel)
+    named = (*granted, *decision.preempt, *decision.reject, *decision.offers, *decision.cancel)
     return broken + _named_twice(state, named) if len(named) > 1 else broken
 
 

@@ -7,6 +7,7 @@ it leaves alone nothing can have become wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from rota.model.grants import Grant, Reservation, Role, is_unlimited
@@ -114,6 +115,21 @@ def _counted(grant: Grant) -> float:
 
 
 # -- reservations ----------------------------------------------------------------------------------
+
+
+def check_offers(state: State, decision: Decision) -> list[Breach]:
+    """Offers that nobody could accept, or that were not asked for."""
+    broken = []
+    for row, offer in decision.offers.items():
+        if row not in state.waiting:
+            continue
+        if not state.now < offer.deadline_s < math.inf:
+            broken.append(breach(state, "offer", row, f"is offered the moment {offer.deadline_s:g} s"))
+        elif not offer.until_s > state.now:
+            broken.append(breach(state, "offer", row, f"is made an offer valid until {offer.until_s:g} s"))
+        elif math.isnan(state.jobs.deadline_s.item(row)):
+            broken.append(breach(state, "offer", row, "has no deadline, and is offered another"))
+    return broken
 
 
 def check_reservations(state: State, decision: Decision) -> list[Breach]:

@@ -14,7 +14,8 @@ from rota.table.state import State
 def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> list[Breach]:
     """A breach for each job to which `decision` does what `levers` do not hold."""
     may_preempt = not decision.preempt or Lever.PREEMPT in levers
-    if may_preempt and not (decision.reject or decision.reservations) and _only_starts(state, decision):
+    is_plain = not (decision.reject or decision.offers or decision.reservations)
+    if may_preempt and is_plain and _only_starts(state, decision):
         return []
     return [
         breach(state, "lever", row, f"is {_DONE[lever]}, and the policy does not declare the lever {lever}")
@@ -40,7 +41,7 @@ _DONE = {
     Lever.SHARE: "put beside others on devices that it wants to itself",
     Lever.RESIZE: "given another number of GPUs than it asks for",
     Lever.RESERVE: "waited for with devices kept free",
-    Lever.REJECT: "rejected",
+    Lever.REJECT: "refused",
 }
 
 
@@ -50,6 +51,8 @@ def _pulled(state: State, decision: Decision) -> Iterator[tuple[Lever, list[int]
         yield Lever.PREEMPT, list(decision.preempt)
     if decision.reject:
         yield Lever.REJECT, list(decision.reject)
+    if decision.offers:
+        yield Lever.REJECT, list(decision.offers)
     if decision.reservations:
         yield Lever.RESERVE, [reservation.job for reservation in decision.reservations]
     for grant in decision.grants:

@@ -69,6 +69,7 @@ def _without(decision: Decision, jobs: Collection[int], owners: Collection[int])
         grants=[grant for grant in decision.grants if grant.job not in jobs],
         preempt=[row for row in decision.preempt if row not in jobs],
         reject={row: why for row, why in decision.reject.items() if row not in jobs},
+        offers={row: offer for row, offer in decision.offers.items() if row not in jobs},
         cancel={row: why for row, why in decision.cancel.items() if row not in jobs},
         reservations=kept,
     )

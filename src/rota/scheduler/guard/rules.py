@@ -11,7 +11,7 @@ RULES = {
     "named-twice": "a job is named once in a decision",
     "not-live": "only submitted jobs that have not ended are granted, preempted or ended",
     "not-running": "only running jobs are preempted",
-    "not-waiting": "only waiting jobs are rejected",
+    "not-waiting": "only waiting jobs are refused or made an offer",
     "no-device": "a grant names devices that exist, a CPU job's grant a node",
     "device-twice": "a grant names a device once",
     "unhealthy": "no grant on a lost device or node",
@@ -26,6 +26,7 @@ RULES = {
     "cpu": "CPU and memory of a node are never oversubscribed",
     "quota": "a hard quota is never exceeded",
     "reserved": "a reserved device is granted to nobody else",
+    "offer": "an offer is of a deadline to come, is valid for a while, and answers one that was asked for",
     "lever": "a policy pulls the levers that it declares",
     "reservation": "a reservation keeps existing devices, each for one live job",
 }

@@ -144,6 +144,14 @@ def packed_decision(decision: Decision) -> Packed:
         "preempt": [int(row) for row in decision.preempt],
         "leave": decision.leave.value,
         "reject": {int(row): why for row, why in decision.reject.items()},
+        "offers": {
+            int(row): [float(offer.deadline_s), float(offer.until_s), offer.why]
+            for row, offer in decision.offers.items()
+        },
+        "promises": {
+            int(row): [float(promise.due_s), float(promise.expected_s)]
+            for row, promise in decision.promises.items()
+        },
         "cancel": {int(row): why for row, why in decision.cancel.items()},
         "reservations": None if reservations is None else [pack_reservation(r) for r in reservations],
         "wake": [float(wake.at_s), int(wake.on), bool(wake.if_waiting)],

@@ -55,20 +55,24 @@ def equal_parts(capacity: Floats, gpus: Floats) -> Floats:
     return fractions
 
 
-def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats) -> Floats:
+def alone_so_far_s(memory: Memory, rows: Ints, done: Floats, rate: Floats, *, notes: bool = True) -> Floats:
     """Seconds that the work done so far would have taken on equal parts, of each of `rows`, ascending.
 
     What was done since the last call, which is noted in `memory`, counts at the rates of that call; `rate`
-    is work per second on an equal part now, `done` the work so far.
+    is work per second on an equal part now, `done` the work so far.  Unless it `notes` work and rates, the
+    next call counts from those noted before again.
     """
     noted = memory.get("isolated")
-    so_far = np.zeros(len(rows))
+    so_far, before, at = np.zeros(len(rows)), done.copy(), np.full(len(rows), np.inf)
     if noted is not None and len(noted["rows"]):
         place = np.minimum(np.searchsorted(noted["rows"], rows), len(noted["rows"]) - 1)
         known = noted["rows"][place] == rows
         place = place[known]
-        so_far[known] = noted["so_far_s"][place] + (done[known] - noted["done"][place]) / noted["rate"][place]
-    memory["isolated"] = {"rows": rows, "so_far_s": so_far, "done": done, "rate": rate}
+        before[known], at[known] = noted["done"][place], noted["rate"][place]
+        so_far[known] = noted["so_far_s"][place] + (done[known] - before[known]) / at[known]
+    if notes:
+        before, at = done, rate
+    memory["isolated"] = {"rows": rows, "so_far_s": so_far, "done": before, "rate": at}
     return so_far
 
 

@@ -11,14 +11,14 @@ Memory    `refused`  per running job of which a change was refused: how often in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import rates_on
-from rota.model.columns import Ints
+from rota.model.columns import Bools, Ints
 from rota.model.grants import Can
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Memory
@@ -45,6 +45,26 @@ class Sizes(NamedTuple):
     """GPUs for them together."""
     again_s: float
     """The next moment at which a job that is left alone may be resized; infinite if there is none."""
+    fresh: Bools
+    """Who was resized so recently that it does not grow, and shrinks only for somebody who waits."""
+
+    def calm(self) -> Sizes | None:
+        """The same with those that are fresh as they are; None if that is no change, or starves somebody."""
+        counts = [
+            (has,) if is_fresh else own
+            for own, has, is_fresh in zip(self.counts, self.held, self.fresh.tolist(), strict=True)
+        ]
+        if counts == self.counts or sum(own[0] for own in counts) > self.gpus:
+            return None
+        return self._replace(counts=counts)
+
+    def at_most(self, most: Mapping[int, int]) -> Sizes:
+        """The same with no more GPUs for some rows than so many, which are among their numbers."""
+        counts = [
+            [count for count in own if count <= most[row]] if row in most else own
+            for row, own in zip(self.rows.tolist(), self.counts, strict=True)
+        ]
+        return self._replace(counts=counts)
 
     def without(self, left_out: Set[int]) -> Sizes:
         """The same without some rows."""
@@ -52,7 +72,7 @@ class Sizes(NamedTuple):
             return self
         kept = [place for place, row in enumerate(self.rows.tolist()) if row not in left_out]
         counts, held = [self.counts[place] for place in kept], [self.held[place] for place in kept]
-        return self._replace(rows=self.rows[kept], counts=counts, held=held)
+        return self._replace(rows=self.rows[kept], counts=counts, held=held, fresh=self.fresh[kept])
 
 
 def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
@@ -68,7 +88,7 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     rows, can = rows[(jobs.gpus[rows] > 0) & ~stays], can[(jobs.gpus[rows] > 0) & ~stays]
     grants = snapshot.grants
     held = [len(grants[row].devices) if row in grants else 0 for row in rows.tolist()]
-    refused_s, bound = _refused(snapshot, memory), memory.setdefault("bound", {})
+    refused_s, bound = left_alone(snapshot, memory.setdefault("refused", {})), memory.setdefault("bound", {})
     somebody_waits = bool((jobs.gpus[snapshot.waiting] > 0).any())
     resizes = (can & Can.RESIZE) != 0
     fresh = _fresh(snapshot, rows, min_resize_s)
@@ -89,20 +109,22 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     taken = sum(len(grants[row].devices) for row in others if row in grants)
     gpus = max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - taken)
     again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
-    return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), math.inf))
+    return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), math.inf), fresh)
 
 
-def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> np.ndarray:
+def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> Bools:
     """Rows whose GPUs have changed so recently that they are not to grow."""
     jobs = snapshot.jobs
     runs, since_s = np.isin(rows, snapshot.running), jobs.since_s[rows]
-    fresh: np.ndarray = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
+    fresh: Bools = runs & (since_s > jobs.first_start_s[rows]) & (snapshot.now < since_s + min_resize_s)
     return fresh
 
 
-def _refused(snapshot: Snapshot, memory: Memory) -> dict[int, float]:
-    """Until when each running job is left alone, having been refused another number of GPUs."""
-    known: dict[int, list[float]] = memory.setdefault("refused", {})
+def left_alone(snapshot: Snapshot, known: dict[int, list[float]]) -> dict[int, float]:
+    """Until when each running job is left alone, the cluster having refused to change it.
+
+    `known` is what a policy remembers of it: how often in a row, until when, and when that was said last.
+    """
     now, since_s = snapshot.now, snapshot.by_row.since_s
     for row in [row for row, (_, _, at_s) in known.items() if _is_settled(snapshot, row, at_s)]:
         del known[row]

@@ -12,9 +12,10 @@ from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskNew, Looking
 from rota.server.answering.reasons import Words, from_reply, hold_views
-from rota.server.answering.why import late, utc
+from rota.server.answering.why import late
 from rota.server.rebuilding import asked_job
 from rota.server.store.rows import JobRow
+from rota.server.views import utc
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
 from rota.worlds.live.dependencies import is_met, lacks
@@ -99,7 +100,7 @@ def _holds(
     if spec.begin_s is not None and spec.begin_s - epoch_s > now:
         holds.append(Hold(BEGIN, utc(spec.begin_s), spec.begin_s - epoch_s))
     held = replace(row, now=replace(row.now, hold=[hold.plain() for hold in holds]))
-    views = hold_views(words, held, now, spec.after, store)
+    views = hold_views(words, held, now, epoch_s, spec.after, store)
     for view in views:
         if view.code == Code.HELD:
             view.remedy = "Submit it without a hold, or release it afterwards."

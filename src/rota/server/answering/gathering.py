@@ -12,7 +12,7 @@ from rota.server.costs import cost_views
 from rota.server.refusals import Busy
 from rota.server.store.rows import CostRow
 from rota.worlds.live.attempts import Attempt, LiveJob
-from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, SUSPENDED, USER, dominant
+from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, OFFERED, SUSPENDED, USER, dominant
 from rota.worlds.live.leaving import to_redo
 from rota.worlds.live.names import Names
 from rota.worlds.simulated.costs import Costs
@@ -68,7 +68,7 @@ def waits_of(live: Iterable[LiveJob], names: Names) -> dict[int, Wait]:
 
 def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
     holds = dict(job.holds)
-    until = [hold.until_s for hold in holds.values() if hold.until_s is not None]
+    until = [hold.until_s for hold in holds.values() if hold.until_s is not None and hold.kind != OFFERED]
     named = [row for before in job.spec.after for row in names.rows(before.job)]
     in_array = ARRAY in holds and job.array_first is not None
     return Wait(
@@ -77,7 +77,7 @@ def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
         until_s=max(until) if until else None,
         beside=tuple(sorted(arrays.get(job.array_first or 0, ()))) if in_array else (),
         most=job.array_most if in_array else 0,
-        is_held=USER in holds or SUSPENDED in holds,
+        is_held=not holds.keys().isdisjoint((USER, SUSPENDED, OFFERED)),
         is_infeasible=INFEASIBLE in holds,
     )
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
-from rota.model.units import plural
+from rota.model.units import format_duration, plural
 from rota.server.store.rows import JobRow
+from rota.server.views import utc
 from rota.table.state import Phase
 from rota.wire.job import After
 from rota.wire.views import ReasonView
-from rota.worlds.live.holds import BEGIN, DEPENDENCY, ORDER, SUSPENDED, USER, Hold
+from rota.worlds.live.holds import BEGIN, DEPENDENCY, OFFERED, ORDER, SUSPENDED, USER, Hold
 
 if TYPE_CHECKING:
     from rota.server.store.store import Store
@@ -82,7 +83,7 @@ def _finite(value: float) -> float | None:
 
 
 def hold_views(
-    words: Words, row: JobRow, now: float, after: Sequence[After], store: Store
+    words: Words, row: JobRow, now: float, epoch_s: float, after: Sequence[After], store: Store
 ) -> list[ReasonView]:
     """What hides a job from its policy, dominant first."""
     holds = sorted((Hold(**hold) for hold in row.now.hold), key=lambda hold: ORDER.index(hold.kind))
@@ -93,6 +94,8 @@ def hold_views(
             view.remedy = f"Release it with `rota release {row.id}`."
         elif hold.kind == SUSPENDED:
             view.remedy = f"Let it go on with `rota resume {row.id}`."
+        elif hold.kind == OFFERED and hold.requested is not None and hold.until_s is not None:
+            view = _offer(row, hold, now, epoch_s)
         elif hold.kind == BEGIN:
             view.remedy = f"Let it begin earlier with `rota update {row.id} --begin none`."
         elif hold.kind == DEPENDENCY:
@@ -102,6 +105,20 @@ def hold_views(
                 view.remedy = f"{_first(', and '.join(ends)).replace(' to ', ' would have to ')}."
         views.append(view)
     return views
+
+
+def _offer(row: JobRow, hold: Hold, now: float, epoch_s: float) -> ReasonView:
+    """The later deadline that a job is offered, in a sentence."""
+    assert hold.requested is not None
+    assert hold.until_s is not None
+    by = utc(epoch_s + hold.requested)
+    left = format_duration(max(hold.until_s - now, 0.0))
+    return ReasonView(
+        code=Code.OFFERED.value,
+        sentence=f"can be done by {by} if that is accepted within {left}: {hold.detail}",
+        requested=epoch_s + hold.requested,
+        remedy=f"Accept it with `rota accept {row.id}`, or cancel the job.",
+    )
 
 
 def _dependencies(after: Iterable[After], store: Store) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rota.errors import RotaError
@@ -16,7 +15,7 @@ from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
-from rota.server.views import is_over
+from rota.server.views import is_over, utc
 from rota.wire.sync import PartStatus, ProgressReport
 from rota.wire.views import ReasonView, Why
 from rota.worlds.live.resizing import RESIZED_BY
@@ -67,7 +66,7 @@ class Asking:
         row, now = self.row, self.scheduler.clock()
         if row.now.hold:
             spec = self.store.spec(row.row)
-            return hold_views(words, row, now, spec.after if spec else (), self.store)
+            return hold_views(words, row, now, self._epoch_s, spec.after if spec else (), self.store)
         if row.now.state == "RUNNING":
             return self._running(words)
         constraints = self._trouble()
@@ -211,11 +210,6 @@ def late(epoch_s: float, deadline_s: float, end_s: float) -> Constraint | None:
     if end_s <= deadline_s:
         return None
     return Constraint(Code.DEADLINE, end_s - deadline_s, detail=utc(epoch_s + deadline_s))
-
-
-def utc(unix_s: float) -> str:
-    """`2026-11-22 14:05:10 UTC`."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _ended(row: JobRow) -> str:

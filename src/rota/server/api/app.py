@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota import __version__
 from rota.server.api import agents, cluster, jobs, policy, service, users
 from rota.server.api.calling import Waiting
-from rota.server.api.problems import handle_errors, problem
+from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
 from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Directory
@@ -144,7 +144,9 @@ def _describe(app: FastAPI, open_paths: tuple[str, ...]) -> None:
                 description=app.description,
                 routes=app.routes,
             )
-            schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
+            parts = schema.setdefault("components", {})
+            parts["schemas"] = dict(sorted({**parts.get("schemas", {}), **problem_schema()}.items()))
+            schemes = parts.setdefault("securitySchemes", {})
             schemes["token"] = {"type": "http", "scheme": "bearer"}
             schema["security"] = [{"token": []}]
             for path in open_paths:

@@ -52,6 +52,7 @@ class Verb(StrEnum):
     SUSPEND = "suspend"
     RESUME = "resume"
     REQUEUE = "requeue"
+    ACCEPT = "accept"
 
 
 class Submission(RequestForm):
@@ -68,6 +69,8 @@ class Submitted(BaseModel):
     jobs: list[JobView]
     warnings: list[str] = []
     """What of it has no effect, as sentences."""
+    answers: bool = False
+    """True if the policy in force answers a deadline at once: by a promise, an offer or a refusal."""
 
 
 class Act(RequestForm):

@@ -160,7 +160,9 @@ def act(
     who: Person,
     body: ActBody = PLAIN,
 ) -> Response:
-    """Cancel, hold, release, suspend, resume or requeue a job; doing so twice is no error.
+    """Cancel, hold, release, suspend, resume or requeue a job, or accept the deadline it is offered.
+
+    Doing so twice is no error, but for accepting.
 
     An array's number means all its jobs that are not over, in one command.
     """

@@ -25,6 +25,7 @@ from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.columns import Array
 from rota.model.grants import Code, Constraint, Leave, Reservation
+from rota.model.promises import Offer, Promise
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import Frame, Whole
@@ -237,6 +238,8 @@ def unpack_decision(packed: Mapping[str, Any], memory: Memory) -> Decision:
         Wake(at_s, Event(on), if_waiting),
         {row: unpack_constraint(fields) for row, fields in packed["reasons"].items()},
         packed["is_cut"],
+        offers={row: Offer(*fields) for row, fields in packed["offers"].items()},
+        promises={row: Promise(*fields) for row, fields in packed["promises"].items()},
     )
 
 

@@ -226,10 +226,15 @@ def differences(
     would += [f"would let {ids[row]} wait" for row in there if row not in here and row not in held]
     for what, theirs, ours in (
         ("reject", real.reject, shadow.reject),
+        ("offer a later deadline to", _offered(real), _offered(shadow)),
         ("cancel", real.cancel, shadow.cancel),
     ):
         would += [f"would {what} {ids[row]}: {why}" for row, why in ours.items() if row not in theirs]
     return would
+
+
+def _offered(decision: Decision) -> dict[int, str]:
+    return {row: offer.why for row, offer in decision.offers.items()}
 
 
 def places(cluster: Cluster, grant: Grant) -> str:

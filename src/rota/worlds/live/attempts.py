@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.knowledge.seen import JobObservations
 from rota.model.grants import Can, Grant
+from rota.model.promises import Promise
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
@@ -141,6 +142,8 @@ class LiveJob:
     array_most: int = 0
     attempts: list[Attempt] = field(default_factory=list)
     holds: dict[str, Hold] = field(default_factory=dict)
+    promise: Promise | None = None
+    """The deadline that a policy has undertaken to keep."""
     capability: Capability | None = None
     infrastructure_failures: int = 0
     user_failures: int = 0

@@ -12,12 +12,12 @@ from rota.wire.sync import Wanted
 from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.holds import SUSPENDED, USER, Hold
+from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
 from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.resizing import DEVICES, resize
 
-_FOR_CONTROLLER = {"policy", "shadow", "update"}
+_FOR_CONTROLLER = {"policy", "shadow", "update", "accept"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
@@ -50,6 +50,8 @@ def carry_out(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> None:
 def _prepare(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
     """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
     job = live.get(-1 if asked.row is None else asked.row)
+    if asked.kind == "accept" and (job is None or OFFERED not in job.holds):
+        return "no later deadline is offered to it"
     if job is None or job.is_over or asked.kind != "update" or not DEVICES & asked.args.keys():
         return ""
     return resize(live, job, asked, batch)

@@ -9,9 +9,10 @@ from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, impossible, is_met, phases, tenant_of
-from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, Hold
+from rota.worlds.live.holds import ARRAY, BACK_OFF, DEPENDENCY, INFEASIBLE, OFFERED, Hold
+from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.lifecycle import AFTERWARDS_S
+from rota.worlds.live.timers import AFTERWARDS_S
 
 
 def look_at_row(live: LiveJobs, row: int, batch: BatchBuilder) -> None:
@@ -33,6 +34,13 @@ def _look_at_holds(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
     """Those that wait for something, then those that end by themselves."""
     _look(live, job, batch)
     ended = [h.kind for h in job.holds.values() if h.until_s is not None and h.until_s <= batch.now]
+    if OFFERED in job.holds and job.spec.accept_later_deadline:
+        live.unsaved.asked.append(CommandAsked(OF_ITSELF, job.user, "accept", job.row))
+        batch.notable = True
+        return
+    if OFFERED in ended:
+        _give_up(live, job, "the later deadline that it was offered was not accepted in time", batch)
+        return
     for kind in ended:
         lifecycle.unhold(live, job, kind, batch)
 

@@ -9,7 +9,7 @@ from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.lifecycle import AFTERWARDS_S
+from rota.worlds.live.timers import AFTERWARDS_S
 
 
 def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:

@@ -9,6 +9,8 @@ from rota.model.reasons import Code, Constraint
 
 USER = "user"
 SUSPENDED = "suspended"
+OFFERED = "offered"
+"""A later deadline is offered to its user: `requested` is that moment, `until_s` when the offer lapses."""
 DEPENDENCY = "dependency"
 BEGIN = "begin"
 BACK_OFF = "back-off"
@@ -21,6 +23,7 @@ _CODES = {
     RECORD: Code.HELD,
     USER: Code.HELD,
     SUSPENDED: Code.SUSPENDED,
+    OFFERED: Code.OFFERED,
     DEPENDENCY: Code.DEPENDENCY,
     BEGIN: Code.BEGIN,
     BACK_OFF: Code.BACK_OFF,

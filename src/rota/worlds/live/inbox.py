@@ -19,6 +19,10 @@ class Arrived:
     jobs: list[tuple[LiveJob, Job]]
 
 
+OF_ITSELF = -1
+"""`seq` of a command that nobody has given: its job has said before what shall be done."""
+
+
 @dataclass(frozen=True)
 class CommandAsked:
     """Somebody wants something done; it is on record as command `seq`."""

@@ -18,11 +18,12 @@ from rota.table.progress import Progress
 from rota.table.state import State
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.directives import Directives
+from rota.worlds.live.holds import OFFERED
 from rota.worlds.live.machines import Machines
 from rota.worlds.live.names import Names
 from rota.worlds.live.recent_costs import RecentCosts
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import Timers
+from rota.worlds.live.timers import AFTERWARDS_S, Timers
 from rota.worlds.live.unsaved import Unsaved
 
 
@@ -137,7 +138,8 @@ class LiveJobs(Mapping[int, LiveJob]):
         """Everything that time will bring to `job` as it stands."""
         for hold in job.holds.values():
             if hold.until_s is not None:
-                self.timers.set(job.row, hold.until_s)
+                is_accepted = hold.kind == OFFERED and job.spec.accept_later_deadline
+                self.timers.set(job.row, self.now + AFTERWARDS_S if is_accepted else hold.until_s)
         end_s = self._limit_s(job)
         if end_s < math.inf:
             self.timers.set(job.row, end_s)

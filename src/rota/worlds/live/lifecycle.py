@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from rota.model.grants import Grant
+from rota.model.promises import Offer, Promise
 from rota.scheduler.world import How
 from rota.wire.sync import Notice, Part, PartStatus, Wanted
 from rota.worlds.live import leaving
 from rota.worlds.live.attempts import WITHDRAWN, Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
-from rota.worlds.live.holds import ARRAY, Hold, note_of
+from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.observing import rate_of
 from rota.worlds.live.parts import part_of, places_of
-
-AFTERWARDS_S = 1e-3
-"""So long after a moment the loop has taken it in."""
+from rota.worlds.live.timers import AFTERWARDS_S
 
 # -- holds ---------------------------------------------------------------------------------------
 
@@ -27,6 +26,26 @@ def hold(live: LiveJobs, job: LiveJob, why: Hold, batch: BatchBuilder) -> None:
     batch.hold(job.row, note_of(job.holds))
     live.set_timers(job)
     wake_array(live, job)
+
+
+def offer(live: LiveJobs, job: LiveJob, made: Offer) -> None:
+    """`job`, which waits, is held until its user takes the later deadline, or the offer lapses."""
+    job.holds[OFFERED] = Hold(OFFERED, made.why, made.until_s, requested=made.deadline_s)
+    live.unsaved.job(job)
+    live.unsaved.event("offer", job.id, made.why)
+    live.set_timers(job)
+    wake_array(live, job)
+
+
+def promise(live: LiveJobs, job: LiveJob, made: Promise) -> None:
+    """What the policy says of the deadline of `job`: undertaken, at risk, or safe again."""
+    before, job.promise = job.promise, made
+    live.unsaved.job(job)
+    if before is None or before.due_s != made.due_s:
+        live.unsaved.event("promise", job.id, "its deadline is promised")
+    elif before.is_at_risk != made.is_at_risk:
+        told = "is at risk" if made.is_at_risk else "is expected to be kept again"
+        live.unsaved.event("promise", job.id, f"its promised deadline {told}")
 
 
 def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 
+AFTERWARDS_S = 1e-3
+"""So long after a moment the loop has taken it in."""
 NODES = -1
 """Stands for a row in the entry that looks at all nodes."""
 

@@ -16,6 +16,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.growing import GrowingTable
 from rota.model.jobs import Job
+from rota.model.promises import Offer
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
@@ -113,6 +114,11 @@ class LiveWorld:
     def apply(self, changes: Sequence[Change]) -> Sequence[Refusal]:
         """Stage the directives that make the changes true."""
         return carry_out(self.live, changes, self._how)
+
+    def offer(self, offers: Mapping[int, Offer]) -> None:
+        """Their jobs are held already, in the table."""
+        for row, offer in offers.items():
+            lifecycle.offer(self.live, self.live[row], offer)
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""

@@ -1,4 +1,4 @@
-"""Jobs that may not start for a while: as the trace recorded (`Truth.held_s`), or between two attempts."""
+"""Jobs that may not start for a while: as the trace recorded, between two attempts, or for an offer."""
 
 from __future__ import annotations
 
@@ -8,22 +8,33 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from rota.model.promises import Offer
 from rota.model.reasons import Code, Constraint
 from rota.model.trace import Trace
+from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch
-from rota.table.state import State
+from rota.table.state import Phase, State
+from rota.worlds.simulated.answers import Answers
+
+_END = int(Event.END)
 
 
 class Holds:
-    """Who is held, and until when: after its submission by the trace, or after a failure by its retries.
+    """Who is held, and until when: after its submission by the trace, after a failure by its retries.
+
+    Those to which a later deadline is offered are held until their users have answered.
 
     Jobs that start after others are held by those.
     """
 
-    def __init__(self, trace: Trace, tick: Callable[[float], float]) -> None:
+    def __init__(self, trace: Trace, tick: Callable[[float], float], answers: Answers) -> None:
         held_s, submit_s, after = trace.truth.held_s, trace.jobs.submit_s, trace.jobs.after
         rows = [row for row in np.flatnonzero(held_s > 0.0).tolist() if not after.get(row)]
-        self._tick = tick
+        self._tick, self._answers = tick, answers
+        self._asked: dict[int, float] = {}
+        """The deadline that each job asked for, or took last; of those to which one was offered."""
+        self._taken: dict[int, float | None] = {}
+        """Deadline that the user of each job held for an offer will take; None if none."""
         self._until = {row: tick(submit_s.item(row) + held_s.item(row)) for row in rows}
         self._order = [(until_s, row) for row, until_s in self._until.items()]
         heapify(self._order)
@@ -43,6 +54,14 @@ class Holds:
         heappush(self._order, (self._tick(until_s), row))
         self._paused.append((row, Constraint(Code.BACK_OFF, until_s - now, detail=why).note()))
 
+    def offer(self, row: int, offer: Offer, state: State) -> None:
+        """The user of `row` is made `offer`."""
+        asked_s = self._asked.setdefault(row, state.jobs.deadline_s.item(row))
+        submit_s = state.jobs.submit_s.item(row)
+        answer_s, takes = self._answers.to(offer, state.now, submit_s, asked_s)
+        self._taken[row] = offer.deadline_s if takes else None
+        heappush(self._order, (self._tick(answer_s), row))
+
     def follow(self, batch: Batch, state: State) -> bool:
         """Hold in `batch` who arrives before its time, let go whose time has come; true if there is one.
 
@@ -54,9 +73,23 @@ class Holds:
             self._until.pop(due[-1], None)
         early = [row for row in batch.arrived if row in self._until and state.feasible[row]]
         batch.held = [*((row, _note(self._until[row])) for row in early), *self._paused]
-        batch.released = sorted(row for row in due if row in state.held)
+        free = sorted(row for row in due if row in state.held)
+        if self._taken:
+            free = self._answered(batch, free)
+        batch.released = free
         self._paused = []
-        return bool(batch.released)
+        return bool(free or batch.accepted)
+
+    def _answered(self, batch: Batch, due: list[int]) -> list[int]:
+        """Tell `batch` what users have answered; those of `due` that were held for something else."""
+        answered = [(row, self._taken.pop(row)) for row in due if row in self._taken]
+        batch.accepted = [(row, taken) for row, taken in answered if taken is not None]
+        declined = [(row, Phase.REJECTED) for row, taken in answered if taken is None]
+        batch.settled = [*batch.settled, *declined]
+        if declined:
+            batch.cause |= _END
+        rows = {row for row, _ in answered}
+        return [row for row in due if row not in rows]
 
 
 def _note(until_s: float) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.grants import LIMITS, Constraint, Grant
+from rota.model.promises import Offer, Promise
 from rota.model.record import INTERVALS_SCHEMA, JOBS_SCHEMA, Record, cluster_facts, eligible_s
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision
@@ -34,6 +35,9 @@ class RunRecorder:
         self.intervals: list[_Interval] = []
         self.ends: list[tuple[int, float]] = []
         self.reasons: dict[int, Constraint] = {}
+        self.offers: dict[int, list[Offer]] = {}
+        self.promises: dict[int, Promise] = {}
+        """The last that was said of each job's promise."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
         self.intervals.append((grant, start_s, end_s, how, lost))
@@ -43,7 +47,13 @@ class RunRecorder:
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
         self.reasons[row] = first_reason(snapshot, decision, row)
 
-    def left(self, row: int, phase: Phase, now: float) -> None:
+    def offered(self, row: int, offer: Offer) -> None:
+        self.offers.setdefault(row, []).append(offer)
+
+    def promised(self, row: int, promise: Promise) -> None:
+        self.promises[row] = promise
+
+    def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:
         self.ends.append((row, now))
 
 
@@ -79,6 +89,8 @@ _NULLABLE = [
     "finish_s",
     "duration_s",
     "deadline_s",
+    "offered_s",
+    "promised_s",
     "wait_requested",
     "wait_provided",
 ]
@@ -115,6 +127,8 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
         "gpu_share": jobs.gpu_share,
         "duration_s": trace.truth.duration_s if alone_s is None else alone_s,
         "deadline_s": jobs.deadline_s,
+        "offered_s": _moments({row: offers[-1].deadline_s for row, offers in recorder.offers.items()}, n),
+        "promised_s": _moments({row: promise.due_s for row, promise in recorder.promises.items()}, n),
         "run_s": sums["run_s"],
         "waiting_s": np.maximum(end - jobs.submit_s - sums["run_s"], 0.0),
         "service_gpu_s": sums["service_gpu_s"],
@@ -131,6 +145,13 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
     }
     frame = pl.DataFrame(columns, schema=JOBS_SCHEMA)
     return frame.with_columns(pl.col(_NULLABLE).fill_nan(None))
+
+
+def _moments(by_row: Mapping[int, float], rows: int) -> Floats:
+    """A column with a moment for some rows, NaN for the others."""
+    moments = np.full(rows, np.nan)
+    moments[list(by_row)] = list(by_row.values())
+    return moments
 
 
 def _sums(recorder: RunRecorder, n: int, failed_for_good: Bools) -> dict[str, Floats]:

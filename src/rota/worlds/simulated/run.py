@@ -16,6 +16,7 @@ from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
@@ -48,6 +49,8 @@ class Setting:
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
     """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
+    answers: Answers = field(default_factory=Answers)
+    """How users answer a later deadline; by default nobody takes one."""
     seed: int = 0
     until_s: float = float("inf")
 
@@ -103,6 +106,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         retries=setting.retries,
         observation_noise=setting.observation_noise,
         can=setting.can,
+        answers=setting.answers,
         seed=setting.seed,
     )
     recorder = RunRecorder(world.progress.done if _is_elastic(trace, speed) else None)
@@ -134,6 +138,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "costs": "none" if setting.costs.free else repr(setting.costs),
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
+        **({} if setting.answers == Answers() else {"accept": str(setting.answers)}),
         "seed": setting.seed,
     }
 

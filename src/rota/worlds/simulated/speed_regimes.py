@@ -140,7 +140,8 @@ class StepRegimeSpeed(RegimeSpeed):
     What a program asks for at the end of a round it gets at the end of the next in which it runs.  The epochs
     it has to do remain: those that are done, a begun one included, and all there are count in new iterations.
     Who has done more than there is by that fails round after round, and is done when the fifth begins.
-    What is left to do counts at the present batch size, to policies as well.
+    What is left to do counts at the present batch size, to policies as well, which see that such a job has
+    done more than there is.
     """
 
     def _begin(self) -> None:
@@ -193,7 +194,7 @@ class StepRegimeSpeed(RegimeSpeed):
         if counted is None or done < total:
             return counted
         self._failed[row] = 0
-        return total, total + 1.0  # not done yet: in the fifth round from now
+        return done, done + 1.0  # not done yet: in the fifth round from now
 
     def _change(self, row: int, done: int, total: int, batch: float) -> tuple[float, float]:
         """Work done and in all with another batch size; the number of epochs stays."""

@@ -19,6 +19,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.grants import Can, Grant, Leave, Role, is_adjustment
 from rota.model.jobs import Outcome
+from rota.model.promises import Offer
 from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.guard.host_memory import Resident
@@ -26,6 +27,7 @@ from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
+from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
@@ -78,6 +80,7 @@ class SimulatedWorld:
         retries: Retries | int | None = None,
         observation_noise: float = 0.0,
         can: Mapping[str, Can] | None = None,
+        answers: Answers | None = None,
         seed: int = 0,
     ) -> None:
         self.trace = trace
@@ -132,7 +135,7 @@ class SimulatedWorld:
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
         """Length of the log of the state at the last of them."""
-        self._holds = Holds(trace, self._tick)
+        self._holds = Holds(trace, self._tick, answers or Answers())
         _refuse_unknown_durations(trace, self._total)
         _refuse_uncounted_failures(trace, self._per_s)
 
@@ -304,6 +307,10 @@ class SimulatedWorld:
                 self._stretches.begin(row, new, since, progress.base.item(row))
             self._schedule(row, rate, since, until_work, until_s)
         return ()
+
+    def offer(self, offers: Mapping[int, Offer]) -> None:
+        for row, offer in offers.items():
+            self._holds.offer(row, offer, self.state)
 
     def _gave_up(self, change: Change) -> None:
         """A job that left without a checkpoint starts over."""
