@@ -41,11 +41,6 @@ class Parcel:
         """Nothing to tell."""
         return not (self.reports or self.pieces) and self.devices is None
 
-    @property
-    def ends(self) -> bool:
-        """Something has ended."""
-        return any(report.status in OVER for report in self.reports)
-
 
 class Board:
     """Reports between the thread that makes them and those that tell them; thread-safe."""

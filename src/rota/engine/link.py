@@ -1,10 +1,8 @@
 """An engine's two connections to its controller for one node: one that listens, one that tells.
 
 The listener asks with a long wait and says nothing, except that its first question to each controller carries
-a complete report.  The teller posts news at once: an end is on its way while the listener sleeps.  It waits a
-moment for what follows from an end, which the controller then tells it alone: whatever ends meanwhile would
-have to wait there for its turn as well, and goes with the next message.  Both take orders from whatever
-answer they get.
+a complete report.  The teller posts news at once and never waits for an answer to anything else: an end is
+on its way while the listener sleeps.  Both take orders from whatever answer they get.
 
 While the controller is away both try again, the listener ever more slowly up to `most_s`; jobs run on.
 """
@@ -33,8 +31,6 @@ MOST_SERVED = 1000
 GOODBYE_S = 2.0
 """An agent that ends waits so long for a controller to take notice."""
 LOCAL_MOST_S, FAR_MOST_S = 0.7, 2.0
-TURN_S = 0.05
-"""The teller waits so long, at most, for what the controller makes of an end."""
 ANSWER_S = 10.0
 """Beyond the time a question may wait, the controller has so long to answer."""
 
@@ -169,7 +165,7 @@ class Link:
                 self._closing.wait(FIRST_S)
                 continue
             try:
-                self._ask(asked, parcel, TURN_S if parcel.ends else 0.0, complete=False)
+                self._ask(asked, parcel, 0.0, complete=False)
             except Exception as error:
                 self._board.untold(parcel)
                 pause_s = self._failed(error, pause_s)

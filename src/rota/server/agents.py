@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rota.model.units import format_duration
 from rota.server.auth import mint
@@ -64,8 +61,6 @@ class Agents:
         """When the agent of each node broke off a question, and has not asked again since."""
         self._left: dict[str, str] = {}
         """Incarnation of each node's agent that has said goodbye: what it said before may come after."""
-        self._telling: Counter[str] = Counter()
-        """Messages of each node that wait for what is made of them."""
 
     def join(self, who: Caller, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
@@ -116,11 +111,7 @@ class Agents:
         return silent_s < self._lost_after_s
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
-        """Take in what the agent of `node` says; answer when there is something to do, or after its wait.
-
-        Where a message and a bare question of one agent wait, the message gets the orders: the agent repeats
-        it until it has an answer, so that none is lost, and the question need not be answered as often.
-        """
+        """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
         self._admit(node)
         self._cut.pop(node, None)
         self._heard[node] = self._talked[node] = self._clock()
@@ -142,14 +133,12 @@ class Agents:
             self._inbox.put(ReportTold(node, said.model_copy(update={"leaving": has_left})))
         seen = 0 if is_new else request.seen
         until = time.monotonic() + min(request.wait_s, self._lost_after_s / 3)
-        tells = bool(request.reports) and not request.complete
-        with self._notifier.listen(("node", node)) as listener, self._message(node, tells):
+        with self._notifier.listen(("node", node)) as listener:
             while True:
                 reply = self._reply(node, seen)
                 left = until - time.monotonic()
                 is_over = left <= 0 or self._desk.incarnation != request.controller
-                has_orders = reply.parts and (tells or not self._telling[node])
-                if has_orders or reply.fetch or reply.terminals or is_over:
+                if reply.parts or reply.fetch or reply.terminals or is_over:
                     self._heard[node] = self._talked[node] = self._clock()
                     return reply
                 try:
@@ -157,21 +146,6 @@ class Agents:
                 except asyncio.CancelledError:  # whoever asked is gone
                     self._cut[node] = self._clock()
                     raise
-
-    @contextmanager
-    def _message(self, node: str, tells: bool) -> Iterator[None]:
-        """While a message waits, no question is answered for its sake; if it fails, they are again."""
-        if not tells:
-            yield
-            return
-        self._telling[node] += 1
-        try:
-            yield
-        except BaseException:
-            self._telling[node] -= 1
-            self._notifier.notify([("node", node)])
-            raise
-        self._telling[node] -= 1
 
     def silent(self) -> list[str]:
         """A sentence for each node whose agent should have been heard of by now, and is not lost yet."""

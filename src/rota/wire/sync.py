@@ -1,10 +1,9 @@
 """Between controller and agents: what shall be, and what is.
 
 An agent asks `POST /v1/agents/NODE/sync` again and again; the controller answers at once if it wants
-something new, otherwise when it does or after `wait_s`.  Of two calls of an agent that wait, the one with
-reports gets the orders: whoever reports repeats that until it is answered.  Both sides may say everything
-twice: an attempt is known by (row, attempt), orders carry a version, and what an agent reports about an
-attempt replaces what it said before.
+something new, otherwise when it does or after `wait_s`.  Both sides may say everything twice: an attempt is
+known by (row, attempt), orders carry a version, and what an agent reports about an attempt replaces what it
+said before.
 
 One `Part` is what one node does for one attempt of a job: all of it for most jobs.
 """
