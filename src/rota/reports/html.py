@@ -37,6 +37,7 @@ from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.palette import BARS, DARK, LIGHT, dash
+from rota.reports.promises import slack_chart
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import summarise
 from rota.reports.waits import causes, hour_chart, parts_named, size_bars, split_bars
@@ -53,6 +54,7 @@ WORK: tuple[str, ...] = (
     "migrations",
     "restarts",
     "deadline_share",
+    "promises_kept_share",
     "makespan_s",
 )
 WORK += ("finished", "unfinished", "failed", "rejected", "engine_seconds")
@@ -126,6 +128,7 @@ def render(
         shown=shown,
         epoch=clock.at(span.start_s).timestamp() if clock else "",
         work=work_chart(runs, window),
+        slack=slack_chart(runs, window),
         lanes=sizes_figures(runs, span),
         gantts=[gantt(run, span, shown) for run in runs],
         drawn=drawn(runs, span, shown, duels),

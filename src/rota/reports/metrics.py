@@ -15,6 +15,7 @@ import polars as pl
 
 from rota.model.columns import Bools, Floats
 from rota.reports.occupancy import free_and_stranded, granted, has_placement, waiting
+from rota.reports.promises import Promises
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
@@ -347,6 +348,40 @@ def deadline_share(sample: Sample) -> Value:
     """Deadlines met / jobs with a deadline; None if no job has one."""
     number = deadlines(sample)
     return float(deadlines_met(sample) or 0) / number if number else None
+
+
+@metric("promised deadlines", "count")
+def promises(sample: Sample) -> Value:
+    """Jobs to which the policy promised a deadline: the one they asked for, or a later one they accepted."""
+    return len(Promises.of(sample))
+
+
+@metric("promises kept, share", "share", "higher")
+def promises_kept_share(sample: Sample) -> Value:
+    """Promised jobs that completed by the promised moment / promised jobs; None if none was promised."""
+    made = Promises.of(sample)
+    return float(made.kept.sum()) / len(made) if len(made) else None
+
+
+@metric("promises broken by faults", "count", "lower")
+def promises_broken_by_faults(sample: Sample) -> Value:
+    """Promised jobs that were late, or not done, after some job had lost a node since they were submitted."""
+    made = Promises.of(sample)
+    return int((~made.kept & made.hit & ~made.ended).sum())
+
+
+@metric("promises broken by their jobs", "count")
+def promises_broken_by_jobs(sample: Sample) -> Value:
+    """Promised jobs that failed for good, or that their owners cancelled."""
+    made = Promises.of(sample)
+    return int((~made.kept & made.ended).sum())
+
+
+@metric("promises broken otherwise", "count", "lower")
+def promises_broken_otherwise(sample: Sample) -> Value:
+    """Other promised jobs that were late or not done: longer than was known, or planned wrongly."""
+    made = Promises.of(sample)
+    return int((~made.kept & ~made.hit & ~made.ended).sum())
 
 
 @metric("engine time", "s", "lower", "run")

@@ -1,0 +1,89 @@
+"""Promised deadlines of a run: which were kept, by how much, and what broke the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rota.model.columns import Bools, Floats
+from rota.model.record import Record
+from rota.model.units import format_duration
+from rota.reports.chart import Axis, Chart, Curve, log_time_axis, share_axis, staircase
+from rota.reports.sample import Sample
+from rota.reports.window import Window
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The promises made to the jobs of a sample, one entry for each job that has one."""
+
+    due_s: Floats
+    spare_s: Floats
+    """Seconds from the end to the promised deadline, negative if late; NaN if the job was not completed."""
+    ended: Bools
+    """True for jobs that failed, or that their users cancelled: nobody else broke those promises."""
+    hit: Bools
+    """True for jobs that lost a node, or that were to be done while another had lost one."""
+
+    @classmethod
+    def of(cls, sample: Sample) -> Promises:
+        due_s = sample.column("promised_s")
+        is_one = ~np.isnan(due_s)
+        done = sample.state == "COMPLETED"
+        spare_s = np.where(done, due_s - sample.column("finish_s"), np.nan)
+        ended = (sample.state == "FAILED") | (sample.state == "CANCELLED")
+        hit = _hit(sample.record, sample.column("submit_s"), due_s)
+        return cls(due_s[is_one], spare_s[is_one], ended[is_one], hit[is_one])
+
+    def __len__(self) -> int:
+        return len(self.due_s)
+
+    @property
+    def kept(self) -> Bools:
+        return self.spare_s >= -1e-6  # NaN is no promise kept
+
+
+def _hit(record: Record, submit_s: Floats, due_s: Floats) -> Bools:
+    """Whether any job lost a node between submission and promised deadline of each."""
+    lost_s = np.sort(record.intervals.filter(pl.col("end") == "lost")["end_s"].to_numpy())
+    first = np.searchsorted(lost_s, submit_s)
+    due = np.where(np.isnan(due_s), -np.inf, due_s)
+    hit: Bools = np.searchsorted(lost_s, due, "right") > first
+    return hit
+
+
+def slack_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
+    """How long before the promised moment jobs were done; None if no policy has promised any."""
+    made = [(i, record, Promises.of(Sample.of(record, window))) for i, record in enumerate(records)]
+    made = [(i, record, promises) for i, record, promises in made if len(promises)]
+    if not made:
+        return None
+    some = np.concatenate([promises.spare_s[promises.spare_s > 1.0] for _, _, promises in made])
+    x = log_time_axis(
+        float(min(some, default=1.0)), float(max(some, default=10.0)), "time to spare at the end"
+    )
+    curves = tuple(_slack_curve(record, i, promises, x) for i, record, promises in made)
+    told = [f"{r.policy} {int(p.kept.sum())} of {len(p)}" for _, r, p in made]
+    middle = [
+        f"{r.policy} {format_duration(float(np.median(p.spare_s[p.kept])))}"
+        for _, r, p in made
+        if p.kept.any()
+    ]
+    text = f"Promised deadlines kept: {', '.join(told)}. Median time to spare: {', '.join(middle)}."
+    caption = (
+        "At each time: how many promised jobs had no more to spare. Logarithmic; at the left edge those that "
+        f"had {format_duration(x.low)} and less, or were late, or not done at all."
+    )
+    return Chart("slack", "Promised deadlines", caption, text, x, share_axis("share of promises"), curves)
+
+
+def _slack_curve(record: Record, colour: int, promises: Promises, x: Axis) -> Curve:
+    """A staircase from the share of promises that are broken or just kept up to 100 %."""
+    spare_s = np.sort(promises.spare_s[promises.spare_s > x.low])
+    left = len(promises) - len(spare_s)
+    times = np.concatenate(([x.low], spare_s))
+    shares = (left + np.arange(len(spare_s) + 1)) / len(promises)
+    return Curve(record.policy, colour, *staircase(times, shares, x.high), dashed=not record.ranked)
