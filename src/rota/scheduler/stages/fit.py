@@ -101,6 +101,14 @@ class Fitter:
             for type_code, nodes in enumerate(self._nodes_by_type(row))
         ]
 
+    def accepted(self, row: int) -> int:
+        """Mask of the nodes whose type, name and device memory will do for `row`, whoever is there."""
+        nodes = 0
+        for of_type in self._nodes_by_type(row):
+            nodes |= of_type
+        need = self.jobs.gpu_memory_gib.item(row)
+        return nodes & self._node_sets.with_memory(need) if need else nodes
+
     def admits(self, scratch: Occupancy, grant: Grant) -> bool:
         """True if CPU, memory and hard quotas allow `grant`, on devices that the job accepts."""
         types = {int(self.cluster.device_type[device]) for device in grant.devices}

@@ -125,6 +125,8 @@ PRESETS: dict[str, Semantics] = {
         Semantics("helios-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
         Semantics("lucid", restart=Restart.NEVER, clock_s=1.0),
         Semantics("lucid-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
+        # Chronus's ticks in minutes and notes when in a minute a job ended: jobs end at whole seconds.
+        Semantics("chronus", epoch_clock_s=1.0),
         # PAI's ticks in seconds: ends and arrivals of one second come before it allocates.
         Semantics("pai", restart=Restart.NEVER, clock_s=1.0),
         # Gavel's advances round by round; a job that ends inside keeps its GPUs until the round is over.
