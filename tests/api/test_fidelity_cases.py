@@ -139,6 +139,7 @@ def test_rows_that_are_not_there(where: dict[str, str], problem: str, tmp_path: 
         run_case(write(tmp_path, CASE | {"where": where}), tmp_path / "data")
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.shared
 @pytest.mark.parametrize("policy", ["tiresias", "optimus"])

@@ -14,6 +14,9 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 
 DEFAULTS = list(systems())
+VARIED = 25
+"""A small scene with a bit of everything: cores, device memory, elastic jobs, one without a GPU, one that
+is no gang, dependencies."""
 VARIANTS = [variant for name in systems() for variant in variants(name)[1:]]
 
 # Scenes by tier: `make quick` plays a plain and a rich one, `make test` some more, and variants of the
@@ -34,7 +37,7 @@ def test_policy_in_more_scenes(policy: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant(policy: str) -> None:
-    check_policy(policy, seeds=[7])
+    check_policy(policy, seeds=[VARIED])
 
 
 @pytest.mark.soak
@@ -46,7 +49,7 @@ def test_policy_in_many_scenes(policy: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", VARIANTS)
 def test_variant_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=[6, *range(100, 106)])
+    check_policy(policy, seeds=[6, 7, *range(100, 106)])
 
 
 # -- what the suite has found ----------------------------------------------------------------------

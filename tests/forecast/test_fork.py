@@ -200,6 +200,7 @@ def preemptions(loop: Loop) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_takeover_upsets_nobody_at_once(name: str) -> None:
     """With an empty memory, in the middle of a run of another: the first decision preempts nobody."""

@@ -135,8 +135,12 @@ prices: {V100: {spot: 1}}
         ("level: socket", "level: sockt", "level sockt, which the cluster has not; did you mean socket?"),
         ("level: socket", "level: shelf", "the cluster has node, socket, pair, device"),
         ("type: V100}]", "type: V10}]", "type V10, which the cluster has not; did you mean V100?"),
-        ("count: 4", "count: 5", "tenants are promised 5 socket cells of V100; the cluster has 4"),
-        ("socket, count: 4, type: V100", "node, count: 4", "promised 4 node cells; the cluster has 3"),
+        ("count: 4", "count: 5", "promised 5 socket cells of V100 nodes of 8 GPUs; beside"),
+        (
+            "socket, count: 4, type: V100",
+            "node, count: 4",
+            "may be of several kinds (V100 nodes of",
+        ),
         ("count: 4", "count: 0", "cells[0].count is 0; it should be greater than or equal to 1"),
         ("count: 4", "cont: 4", "cells[0].cont is not a field of a cluster file; did you mean count?"),
         (

@@ -43,6 +43,7 @@ TOLERANCES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("topic", "relative", "absolute"), TOLERANCES)
 def test_a_large_trace_has_the_published_figures(
     example: Trace, topic: str, relative: float, absolute: float

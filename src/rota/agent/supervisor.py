@@ -235,6 +235,8 @@ class Supervisor:
 
     def _note(self, live: Live) -> None:
         self._changed[live.key] = live
+        if live.gone:
+            self._flusher.drop(live.folder.path)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -28,6 +28,8 @@ NO_ROOM = 74
 """Exit code of a shim that could not keep room for its records."""
 LOOK_S = 0.02
 """Between two looks at something that is about to change and has no descriptor to wait for."""
+BEGUN_S = 0.01
+"""Ranks that have begun are looked at so late: of short ones the end is then seen in the same look."""
 START_S = 5.0
 """A shim that has not taken its lock by then never will: an agent that died had just started it."""
 HANG_S = 30.0
@@ -99,8 +101,8 @@ class AttemptWatch:
     def event(self, fd: int) -> None:
         """One of them has something to say."""
         said = os.read(fd, 16) if fd == self._pipe else b""
-        if said == b"L":  # the ranks come next, and it says so
-            self._look_again()
+        if said in (b"L", b"R", b"LR"):  # after the lock the ranks come, and it says so
+            self._look_again(BEGUN_S if said.endswith(b"R") else LOOK_S)
             return
         if fd == self._pipe and not said:
             os.close(fd)

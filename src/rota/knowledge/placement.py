@@ -62,6 +62,11 @@ class Closeness:
                 return rate
         return 1.0
 
+    def worst(self, number: int) -> float:
+        """What is left at least, wherever the GPUs of a job of class `number` lie."""
+        stated = [self._rates[number][column] for column in self._stated] if number >= 0 else []
+        return min([1.0, *(rate for rate in stated if rate == rate)])
+
     def _is_apart(self, column: int, devices: Sequence[int]) -> bool:
         """True if `devices` lie in more units of a level than so many have to."""
         unit_of = self._units[column]

@@ -110,6 +110,12 @@ def rates_on(scaling: Table, rows: Ints, gpus: Ints) -> Floats:
     return on
 
 
+def as_measured(scaling: Table) -> Table:
+    """The same with curves through what was measured, concave or not, where that is known."""
+    shared = scaling.shared
+    return Table(scaling.by_row, {"rates": shared.get("measured", shared["rates"])})
+
+
 def curves_of(scaling: Table, rows: Ints, most: int) -> Floats:
     """The rate of each of `rows` on 0, 1, ..., `most` GPUs, [row, GPUs]."""
     return rates_on(scaling, rows[:, None], np.arange(most + 1))

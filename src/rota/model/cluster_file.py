@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
@@ -14,9 +13,10 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from rota.errors import InputError
-from rota.model.cluster import ANY_TYPE, DEVICE, NODE, Cluster, NodeShape
+from rota.model.cells import check_cells
+from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
 from rota.model.tenants import Cell, Tenant, Tenants
-from rota.model.units import parse_memory_gib, plural
+from rota.model.units import parse_memory_gib
 
 Location = tuple[int | str, ...]
 """Where in the file: keys and positions from the top, such as ("nodes", 0, "gpus")."""
@@ -83,11 +83,13 @@ class _Nodes(_Strict):
 
 class _Cell(_Strict):
     level: str = Field(min_length=1)
-    count: int = Field(ge=1)
+    count: int = Field(default=1, ge=1)
     type: str = ""
+    gpus: int = Field(default=0, ge=0)
+    at: str = ""
 
     def cell(self) -> Cell:
-        return Cell(self.level, self.count, self.type)
+        return Cell(self.level, self.count, self.type, self.gpus, self.at)
 
 
 class _Tenant(_Strict):
@@ -148,32 +150,6 @@ def load_cluster(path: str | PathLike[str]) -> Cluster:
     except InputError as error:
         raise InputError.at(str(error), file=file) from None
     return cluster
-
-
-def check_cells(cluster: Cluster) -> None:
-    """Refuse cells of a level or type that the cluster has not, and more of them than there are."""
-    levels = (*cluster.levels, NODE, *cluster.device_levels, DEVICE)
-    promised: Counter[tuple[str, str]] = Counter()
-    for tenant in cluster.tenants.by_path.values():
-        for cell in tenant.cells:
-            _known(cell.level, levels, f"a cell of tenant {tenant.path} has the level")
-            if cell.gpu_type:
-                _known(cell.gpu_type, cluster.type_names, f"a cell of tenant {tenant.path} has the type")
-            promised[cell.level, cell.gpu_type] += cell.count
-    for (level, gpu_type), count in promised.items():
-        there = cluster.units(level, cluster.type_names.index(gpu_type) if gpu_type else None)
-        if count > there:
-            kind = f" of {gpu_type}" if gpu_type else ""
-            raise InputError(
-                f"tenants are promised {plural(count, f'{level} cell')}{kind}; the cluster has {there}"
-            )
-
-
-def _known(name: str, names: Sequence[str], problem: str) -> None:
-    if name not in names:
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the cluster has {', '.join(names)}"
-        raise InputError(f"{problem} {name}, which the cluster has not; {hint}")
 
 
 def _parse(file: Path) -> tuple[yaml.Node, object]:

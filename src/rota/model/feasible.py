@@ -19,6 +19,8 @@ _ROUNDING = 1e-9
 
 def feasible_rows(jobs: JobTable, cluster: Cluster) -> Bools:
     """Rows that fit an empty cluster: those that `never_fits` has nothing to say about."""
+    if len(jobs) == 1:  # as they come in a live world
+        return np.array([not never_fits(cluster, need_of(jobs, 0))])
     columns = [jobs.gpus, np.minimum(jobs.gpus, jobs.gpus_min), jobs.gpu_types, jobs.node_set]
     columns += [jobs.cpus] if cluster.node_cpus.any() else []
     columns += [jobs.memory_gib] if cluster.node_memory_gib.any() else []

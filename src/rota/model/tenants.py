@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Cell:
-    """So many units of one level that a tenant is entitled to, wherever they are (HiveD's guarantee)."""
+    """So many units of one level that a tenant is entitled to (HiveD's guarantee)."""
 
     level: str
     """A level of the cluster, of its devices, `node` or `device`."""
     count: int
     gpu_type: str = ""
-    """Type of its devices; empty if any will do."""
+    """Type of its devices; empty if the cluster has one."""
+    gpus: int = 0
+    """Devices of each; 0 unless nodes of several sizes have the level."""
+    at: str = ""
+    """Name of the unit, if it is to be this one: `r1`, `n3`, or `n3/1`, the second unit in that node."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import polars as pl
 from rota.model.columns import Bools, Floats
 from rota.model.record import Record
 from rota.model.units import format_duration
-from rota.reports.chart import Chart, Curve, duration_axis, share_axis, staircase
+from rota.reports.chart import Axis, Chart, Curve, log_time_axis, share_axis, staircase
 from rota.reports.sample import Sample
 from rota.reports.window import Window
 
@@ -61,9 +61,11 @@ def slack_chart(records: Sequence[Record], window: Window | None = None) -> Char
     made = [(i, record, promises) for i, record, promises in made if len(promises)]
     if not made:
         return None
-    longest = max(float(np.nanmax(np.append(promises.spare_s, 0.0))) for _, _, promises in made)
-    x = duration_axis(longest, "time to spare at the end")
-    curves = tuple(_slack_curve(record, i, promises, x.high) for i, record, promises in made)
+    some = np.concatenate([promises.spare_s[promises.spare_s > 1.0] for _, _, promises in made])
+    x = log_time_axis(
+        float(min(some, default=1.0)), float(max(some, default=10.0)), "time to spare at the end"
+    )
+    curves = tuple(_slack_curve(record, i, promises, x) for i, record, promises in made)
     told = [f"{r.policy} {int(p.kept.sum())} of {len(p)}" for _, r, p in made]
     middle = [
         f"{r.policy} {format_duration(float(np.median(p.spare_s[p.kept])))}"
@@ -72,16 +74,16 @@ def slack_chart(records: Sequence[Record], window: Window | None = None) -> Char
     ]
     text = f"Promised deadlines kept: {', '.join(told)}. Median time to spare: {', '.join(middle)}."
     caption = (
-        "At each time: how many promised jobs had no more to spare. What the curve begins with was not kept: "
-        "late, or not done at all."
+        "At each time: how many promised jobs had no more to spare. Logarithmic; at the left edge those that "
+        f"had {format_duration(x.low)} and less, or were late, or not done at all."
     )
     return Chart("slack", "Promised deadlines", caption, text, x, share_axis("share of promises"), curves)
 
 
-def _slack_curve(record: Record, colour: int, promises: Promises, end_s: float) -> Curve:
-    """A staircase from the share of broken promises up to 100 %."""
-    spare_s = np.sort(promises.spare_s[promises.kept])
-    broken = len(promises) - len(spare_s)
-    times = np.concatenate(([0.0], np.maximum(spare_s, 0.0)))
-    shares = (broken + np.arange(len(spare_s) + 1)) / len(promises)
-    return Curve(record.policy, colour, *staircase(times, shares, end_s), dashed=not record.ranked)
+def _slack_curve(record: Record, colour: int, promises: Promises, x: Axis) -> Curve:
+    """A staircase from the share of promises that are broken or just kept up to 100 %."""
+    spare_s = np.sort(promises.spare_s[promises.spare_s > x.low])
+    left = len(promises) - len(spare_s)
+    times = np.concatenate(([x.low], spare_s))
+    shares = (left + np.arange(len(spare_s) + 1)) / len(promises)
+    return Curve(record.policy, colour, *staircase(times, shares, x.high), dashed=not record.ranked)

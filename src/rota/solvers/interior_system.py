@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +82,17 @@ class Scaled:
         y[n:] = self.A @ x
         return y
 
+    @cached_property
+    def whole(self) -> tuple[Any, Ints]:
+        """[0 Gᵀ; G −1] as one sparse matrix, and where in its data the diagonal of −1 stands."""
+        n, rows = len(self.c), len(self.h)
+        bounds = sparse.diags(self.bounds, shape=(len(self.bounds), n))
+        G = sparse.vstack((bounds, sparse.csr_matrix(self.A)), format="csr")
+        blocks = [[None, G.T], [G, sparse.diags(-np.ones(rows))]]
+        matrix = sparse.csc_matrix(sparse.bmat(blocks, format="csc"))
+        column = np.repeat(np.arange(n + rows), np.diff(matrix.indptr))
+        return matrix, np.flatnonzero((matrix.indices == column) & (column >= n))
+
     def of_z(self, z: Floats) -> Floats:
         """Gᵀ z"""
         n = len(self.bounds)
@@ -135,7 +147,10 @@ def scaled_program(program: InnerProgram) -> Scaled:
     A = sparse.csr_matrix((values, matrix.columns, matrix.starts), shape=(m, len(counts)))
     transposed = sparse.csr_matrix(A.T)
     normal = _Normal(transposed.indptr[: n + 1], transposed.indices, transposed.data, m)
-    free = None if program.free is None else A[:, [n]].toarray().ravel()
+    free = None
+    if program.free is not None:
+        free = np.zeros(m)
+        free[rows_of[matrix.columns == n]] = values[matrix.columns == n]
     if is_dense:
         A = A.toarray()
         transposed = np.ascontiguousarray(A.T)
@@ -257,12 +272,10 @@ def _by_rows(p: Scaled, w2: Floats) -> Solver:
 def _whole(p: Scaled, w2: Floats) -> Solver:
     """All of it as one sparse matrix."""
     columns = len(p.c)
-    rows = sparse.vstack(
-        (sparse.diags(p.bounds, shape=(len(p.bounds), columns)), sparse.csr_matrix(p.A)), format="csr"
-    )
-    solve = splu(
-        sparse.csc_matrix(sparse.bmat([[None, rows.T], [rows, sparse.diags(-w2)]], format="csc"))
-    ).solve
+    pattern, diagonal = p.whole
+    matrix = pattern.copy()
+    matrix.data[diagonal] = -w2
+    solve = splu(matrix).solve
 
     def once(a: Floats, b: Floats) -> tuple[Floats, Floats]:
         both = solve(np.concatenate((a, b)))

@@ -98,6 +98,7 @@ def test_an_idle_tenant_costs_nothing() -> None:
     assert later == pytest.approx({"a": 40, "b": 40, "c": 40}, abs=4)
 
 
+@pytest.mark.slow
 def test_a_big_job_is_not_starved_by_short_small_ones() -> None:
     """Jobs that end within a quantum are counted for their server all the same."""
     short = " ".join(f"S{number} 1x30@{number * 5}" for number in range(720))
@@ -220,6 +221,7 @@ def test_fast_gpus_that_nobody_is_due_are_used() -> None:
 # -- shares over an hour -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "jobs"), [((1, 1, 2, 4), 12), ((1, 1, 1, 2), 40)])
 @pytest.mark.parametrize("seed", first(1, range(2)))
 def test_every_tenant_has_its_share_over_an_hour(seed: int, sizes: Sequence[int], jobs: int) -> None:

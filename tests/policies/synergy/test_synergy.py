@@ -16,7 +16,9 @@ from rota.model.cluster import Cluster, NodeShape
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy
+from rota.scheduler.reasons.waiting import explain
 from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.run import run as play_run
 from rota.worlds.simulated.semantics import PRESETS
 from rota.worlds.simulated.slowdowns import Slowdowns
 from rota.worlds.simulated.speed import FixedDuration
@@ -220,3 +222,43 @@ def test_rounds_are_those_of_the_authors() -> None:
 def test_nonsense_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_policy(text).make()
+
+
+@pytest.mark.parametrize(
+    ("policy", "trace", "workloads", "waits", "why"),
+    [
+        ("synergy:policy=srtf", "A 4x100 B 4x900", "00", "B", "4 GPUs"),
+        (
+            "synergy:mechanism=greedy,policy=fifo[skip=yes]",
+            "A 1x100 B 1x900 C 1x900",
+            "001",
+            "B",
+            "all the cores",
+        ),
+    ],
+)
+def test_who_waits_is_told_what_for(policy, trace, workloads, waits, why):
+    """By its order as if nodes had cores without end, or by the division if that left it out."""
+    jobs = jobs_of(trace, workloads)
+    said: dict[str, str] = {}
+    spec = parse_policy(policy)
+    inner = spec.make()
+
+    class Telling:
+        needs, levers = inner.needs, inner.levers
+
+        def decide(self, snapshot: Any, memory: Any) -> Any:
+            decision = inner.decide(snapshot, memory)
+            started = {grant.job for grant in decision.grants}
+            for row in snapshot.waiting.tolist():
+                if row not in started:
+                    said.setdefault(
+                        jobs.jobs.ids[row],
+                        " ".join(one.sentence() for one in explain(snapshot, decision, row)),
+                    )
+            return decision
+
+    speed = FixedDuration(jobs.jobs, SERVER, Slowdowns(hosts=HOSTS))
+    play_run(Telling(), jobs, SERVER, Setting(speed=speed))
+    assert set(said) == {waits}
+    assert why in said[waits]

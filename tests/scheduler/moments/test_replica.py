@@ -29,9 +29,9 @@ from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.table.state import Phase, State
 from rota.testing import make_scene
+from rota.worlds.simulated.kinds import world_of
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder
-from rota.worlds.simulated.slots import world_of
 
 RICH = Cluster.build(
     [

@@ -9,9 +9,9 @@ import pytest
 
 from play import finishes, play, starts
 from rota.errors import InputError
+from rota.worlds.simulated.overheads import overhead_s
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import Charge, semantics
-from rota.worlds.simulated.slots import overhead_s
 
 MERGED = semantics("elasticflow:round=4m")
 ARRIVALS = replace(semantics("elasticflow-gandiva:round=4m"), charge=Charge.COSTS)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rota.knowledge.needs import Knowledge
-from rota.knowledge.scaling import curves_of, rates_on
+from rota.knowledge.scaling import as_measured, curves_of, rates_on
 from rota.model.columns import Ints
-from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.sizes import Sizes
@@ -45,11 +44,16 @@ class Ask:
 
 
 def asks_of(
-    snapshot: Snapshot, sizes: Sizes, origin_s: float, parameters: ElasticFlowParameters
+    snapshot: Snapshot, sizes: Sizes, origin_s: float, slot_s: float, *, measured: bool = False
 ) -> list[Ask]:
-    """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now."""
-    jobs, table, slot_s = snapshot.jobs, snapshot.jobs.table, parameters.slot_s
+    """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now.
+
+    Curves are concave, or go through what was `measured`.
+    """
+    jobs, table = snapshot.jobs, snapshot.jobs.table
     scaling = snapshot.know(Knowledge.SCALING)
+    if measured:
+        scaling = as_measured(scaling)
     rows, counts, fixed = _counts(snapshot, sizes)
     left = np.maximum(remaining_s(snapshot, rows), 0.0) * rates_on(scaling, rows, jobs.gpus[rows])
     curves = curves_of(scaling, rows, max((count[-1] for count in counts), default=0)) * slot_s

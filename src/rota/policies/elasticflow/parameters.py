@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from rota.errors import InputError
+
+
+class ElasticFlowMode(StrEnum):
+    """Whose rules."""
+
+    PAPER = "paper"
+    ARTIFACT = "artifact"
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,9 @@ class ElasticFlowParameters:
     """Seconds for which a job that is refused may take a later deadline instead; with 0 none is offered."""
     surplus: bool = True
     """Give GPUs that no promise needs to whoever makes the most of them; `no` leaves them idle."""
+
+    mode: ElasticFlowMode = ElasticFlowMode.PAPER
+    """`artifact`: plans, surplus and places as the authors' simulator; only `slot_s` and `refuse` count."""
 
     def __post_init__(self) -> None:
         for name, value, least in (

@@ -15,12 +15,14 @@ Idea      1. The least share of a job: the smallest level of GPUs that is done b
 Departs   Of several that come at once those due first are tried first (the paper's come one by one).  A
           change of GPUs is planned as a stop of `restart_s`, beside the margin of a slot (ours).  A job that
           has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
-          paper says; the published code prefers the opposite, and is not reproduced.  A job with several
+          paper says; the published code prefers the opposite, as `mode=artifact` does.  A job with several
           deadlines is promised the first that can be kept, and never refused.  One that cannot be in time
           any more, by faults or because it was longer than known, comes after all that can.  The cluster is
           taken to be of one type: on several a job gets the first type on which its share fits.  Slots are
           those of the clock, so that a plan can be made again inside one (ours).
-Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails
+Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
+          authors' `ef-accessctrl` (`mode=artifact`): 643 of 643 jobs of four workloads end in the same
+          second, `ef` within 1.7 % of the mean (docs/fidelity.md)
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
+from rota.policies.elasticflow.artifact import ElasticFlowArtifact
 from rota.policies.elasticflow.asks import Ask, asks_of
-from rota.policies.elasticflow.parameters import ElasticFlowParameters
+from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
 from rota.policies.elasticflow.promises import Planner, Promised, aimed
 from rota.policies.elasticflow.surplus import Surplus
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -71,13 +74,16 @@ class ElasticFlow:
     """
 
     def __init__(self, parameters: ElasticFlowParameters | None = None) -> None:
-        self.parameters = parameters or ElasticFlowParameters()
+        self.parameters = p = parameters or ElasticFlowParameters()
+        self._artifact = ElasticFlowArtifact(p) if p.mode is ElasticFlowMode.ARTIFACT else None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if self._artifact is not None:
+            return self._artifact.decide(snapshot, memory)
         sizes = sizes_now(snapshot, memory, 0.0)
         slot_s = self.parameters.slot_s
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
-        asks = asks_of(snapshot, sizes, origin_s, self.parameters)
+        asks = asks_of(snapshot, sizes, origin_s, slot_s)
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters)
         before = set(memory.get("rows", ()))

@@ -14,7 +14,7 @@ from typing import Protocol
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter, Room
-from rota.scheduler.stages.order import Front, Item, JobOrder
+from rota.scheduler.stages.order import Front, Item
 from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
@@ -98,7 +98,7 @@ def _room_of(rooms: dict[int, Room], kind: int, fit: Fitter, row: int) -> Room:
 
 
 def running_set_placed(
-    order: JobOrder,
+    order: Fronts,
     running: list[Item],
     snapshot: Snapshot,
     fit: Fitter,
@@ -166,6 +166,8 @@ class _Rebuild:
         first = bisect_right(self.running, limit, self.begin, self.end)  # those from here on are behind it
         cut = self.end
         if wanted:
+            if first == cut and not self.occupancy.free.total:
+                return None
             least = self._held.least(self.occupancy.free, wanted, first, cut)
             if least < 0:
                 return None

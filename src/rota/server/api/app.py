@@ -22,7 +22,7 @@ from rota.server.api import agents, cluster, jobs, policy, service, users
 from rota.server.api.calling import Waiting
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
-from rota.server.api.talking import AgentTalk
+from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Directory
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
@@ -78,7 +78,7 @@ def create_app(
             Middleware(AuthenticationGate, directory=directory, open_paths=open_paths),
             Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
-            Middleware(AgentTalk),
+            Middleware(StraightCalls),
         ],
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()

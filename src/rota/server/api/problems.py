@@ -76,12 +76,13 @@ def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 def handle_errors(app: FastAPI) -> None:
     """Turn every error that is meant for people into a refusal."""
-    app.add_exception_handler(RotaError, _of_rota)
+    app.add_exception_handler(RotaError, refused)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(RequestValidationError, _of_form)
 
 
-def _of_rota(request: Request, error: Exception) -> Response:
+def refused(request: Request, error: Exception) -> Response:
+    """An error of ours as its caller gets it."""
     if isinstance(error, Unauthorized | Forbidden):
         return refusal(error)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)

@@ -35,6 +35,7 @@ class RoundEnds(StrEnum):
     ARRIVAL = "at an arrival"  # after `round_s`, or earlier if a job arrives
     MERGED = "merged events"  # with the next event, but not before `round_s`: closer ones are seen together
     MERGED_ALL = "merged events, the last arrival among them"  # which otherwise is seen at once
+    PLANNED = "merged events, of which ends are as planned"  # at whole slots after a decision
     SLOTS = "slots from the first arrival"  # every `round_s` from then on
     MERGED_ARRIVALS = "merged arrivals"  # the same for arrivals alone; after the last one, every `round_s`
 
@@ -50,6 +51,7 @@ class Charge(StrEnum):
     COSTS = "as the costs say"
     EVERYONE = "everyone"  # ElasticFlow: all jobs at each decision, as long as jobs are still to arrive
     SCALED = "scaled"  # Shockwave: those that did not run in the round before, if they run through this one
+    HOLDERS = "those that hold devices"  # ElasticFlow: less where the same devices have worked together
     STARTED = "started"  # those that start, when the round is over; a job that ends in it pays nothing
 
 
@@ -123,6 +125,8 @@ PRESETS: dict[str, Semantics] = {
         Semantics("helios-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
         Semantics("lucid", restart=Restart.NEVER, clock_s=1.0),
         Semantics("lucid-preemptive", restart=Restart.NEVER, clock_s=1.0, lag_s=1.0),
+        # Chronus's ticks in minutes and notes when in a minute a job ended: jobs end at whole seconds.
+        Semantics("chronus", epoch_clock_s=1.0),
         # PAI's ticks in seconds: ends and arrivals of one second come before it allocates.
         Semantics("pai", restart=Restart.NEVER, clock_s=1.0),
         # Gavel's advances round by round; a job that ends inside keeps its GPUs until the round is over.
@@ -159,6 +163,14 @@ PRESETS: dict[str, Semantics] = {
         replace(_ELASTICFLOW, name="elasticflow-tiresias", charge=Charge.STARTED),
         # Its EDF pays nothing, and jobs end at whole seconds.
         replace(_ELASTICFLOW, name="elasticflow-edf", round_ends=RoundEnds.MERGED_ALL, clock_s=1.0),
+        # Its elastic modes stop everybody at each decision, and jobs end at a whole slot after it.
+        replace(
+            _ELASTICFLOW,
+            name="elasticflow-ef",
+            round_ends=RoundEnds.PLANNED,
+            charge=Charge.HOLDERS,
+            clock_s=1.0,
+        ),
         # Its Themis looks at the end of every slot, and nothing costs anything.
         replace(_ELASTICFLOW, name="elasticflow-themis", finish=Finish.ROUND_END, round_ends=RoundEnds.SLOTS),
         replace(

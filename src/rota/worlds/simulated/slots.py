@@ -13,37 +13,9 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.world import Batch
+from rota.worlds.simulated.overheads import overhead_s
 from rota.worlds.simulated.rounds import RoundWorld
-from rota.worlds.simulated.semantics import Charge, RoundEnds, Semantics
-from rota.worlds.simulated.ticks import TickWorld
-from rota.worlds.simulated.world import SimulatedWorld
-
-LARGE_CLUSTER_GPUS = 256
-
-_SLOTS = frozenset(
-    {RoundEnds.ARRIVAL, RoundEnds.MERGED, RoundEnds.MERGED_ALL, RoundEnds.MERGED_ARRIVALS, RoundEnds.SLOTS}
-)
-
-
-def world_of(semantics: Semantics) -> type[SimulatedWorld]:
-    """The world that keeps time as `semantics` says."""
-    if not semantics.round_s:
-        return SimulatedWorld
-    if semantics.round_ends is RoundEnds.TICKS:
-        return TickWorld
-    return SlotWorld if semantics.round_ends in _SLOTS else RoundWorld
-
-
-def overhead_s(gpus: Ints, cluster_gpus: int, restarts: bool) -> Floats:
-    """Seconds a job on so many GPUs stands still when ElasticFlow's simulator sets it up anew.
-
-    A constant, a part that grows with the depth of the communication tree, and the restart of all trainer
-    processes every so many decisions; constants of clusters from 256 GPUs on are larger.
-    """
-    large = cluster_gpus >= LARGE_CLUSTER_GPUS
-    constant = (7.0 if large else 2.0) + ((47.0 if large else 27.0) if restarts else 0.0)
-    cost: Floats = constant + 2.0 * (np.log2(np.maximum(gpus, 1)) + 1.0)
-    return cost
+from rota.worlds.simulated.semantics import Charge, RoundEnds
 
 
 class SlotWorld(RoundWorld):

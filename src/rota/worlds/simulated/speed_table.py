@@ -79,9 +79,11 @@ class ThroughputSpeed:
         keys = list(zip(self._codes, self.rates.argmax(axis=1).tolist(), strict=True))
         classes = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         measured = {f"{code} {kind}": self._by_size[code][kind] for code, kind in classes}
-        curves = ScalingCurves.build(measured, self.table.source)
+        smooth, raw = (ScalingCurves.build(measured, self.table.source, clean=how) for how in (True, False))
         codes = np.array([classes[key] for key in keys], dtype=np.int64)
-        return Table({"curve": codes, "unit": np.ones(len(keys))}, {"rates": curves.rates})
+        return Table(
+            {"curve": codes, "unit": np.ones(len(keys))}, {"rates": smooth.rates, "measured": raw.rates}
+        )
 
     @property
     def guessed(self) -> dict[str, list[int]]:

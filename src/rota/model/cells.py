@@ -1,0 +1,279 @@
+"""Cells: which units of a cluster are alike, and whether those that tenants are promised can all be had.
+
+Source    Zhao et al., "HiveD", OSDI 2020, section 3
+
+Nodes of one GPU type with as many GPUs in the same units below are of one kind.  Levels above the node count
+for a kind if all their units hold the same number of its nodes.  Levels of a kind are numbered from 1, a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rota.errors import InputError
+from rota.model.cluster import DEVICE, NODE, Cluster
+from rota.model.columns import Array
+from rota.model.tenants import Cell
+from rota.model.units import number, plural
+
+ByLevel = list[int]
+"""A number for each level; place 0 is not used."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One shape of cells (the paper's chain): `names` and `fanouts` by level, level 1 at place 0."""
+
+    name: str
+    gpu_type: str
+    names: tuple[str, ...]
+    fanouts: tuple[int, ...]
+    """Children of a cell of each level; 0 for a GPU."""
+    node_level: int
+
+    @property
+    def top(self) -> int:
+        return len(self.names)
+
+    def fanout(self, level: int) -> int:
+        """Children of a cell of `level`."""
+        return self.fanouts[level - 1]
+
+    def gpus(self, level: int) -> int:
+        """GPUs of a cell of `level`."""
+        count = 1
+        for fanout in self.fanouts[1:level]:
+            count *= fanout
+        return count
+
+
+Kinds = Mapping[Kind, Sequence[tuple[int, ...]]]
+"""By kind: the nodes of each cell of its top level, in the order in which they are split."""
+
+
+class Owned(NamedTuple):
+    """Cells of a tenant, with the kind that they are of."""
+
+    tenant: str
+    kind: Kind
+    level: int
+    cells: int
+    at: str
+    """Name of the fixed unit, empty if any will do."""
+
+
+# -- which units are alike ---------------------------------------------------------------------------
+
+
+def kinds_of(cluster: Cluster) -> Kinds:
+    """The kinds of cells that `cluster` has, in the order of their first nodes."""
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for node in range(cluster.nodes):
+        gpus = int(cluster.node_gpus[node])
+        if gpus and node not in cluster.gone:
+            shape = (cluster.type_names[cluster.node_type[node]], (gpus, *_units_below(cluster, node)))
+            groups.setdefault(shape, []).append(node)
+    return dict(_kind(cluster, *shape, nodes) for shape, nodes in groups.items())
+
+
+def _units_below(cluster: Cluster, node: int) -> tuple[int, ...]:
+    """GPUs of each unit below the node, level by level."""
+    devices = slice(cluster.first_device[node], cluster.first_device[node + 1])
+    gpus = int(cluster.node_gpus[node])
+    return tuple(gpus // len(np.unique(units[devices])) for units in cluster.device_levels.values())
+
+
+def _kind(
+    cluster: Cluster, gpu_type: str, sizes: tuple[int, ...], nodes: list[int]
+) -> tuple[Kind, list[tuple[int, ...]]]:
+    """The kind of equal nodes, and the nodes of each of its top cells."""
+    below = [DEVICE, *reversed(list(cluster.device_levels)), NODE]
+    steps = [1, *reversed(sizes)]
+    fanouts = [0, *(wide // narrow for narrow, wide in pairwise(steps))]
+    names = list(below)
+    parts: list[tuple[int, ...]] = [(node,) for node in nodes]
+    for name, codes in reversed(list(cluster.levels.items())):
+        joined = _joined(parts, codes)
+        if joined is not None:
+            fanouts.append(len(joined[0]) // len(parts[0]))
+            names.append(name)
+            parts = joined
+    described = f"{gpu_type} nodes of {plural(sizes[0], 'GPU')}"
+    return Kind(described, gpu_type, tuple(names), tuple(fanouts), len(below)), parts
+
+
+def _joined(parts: Sequence[tuple[int, ...]], codes: Array) -> list[tuple[int, ...]] | None:
+    """The parts of each unit put together; None if units hold unequal numbers of them, or some lie in two."""
+    units: dict[int, list[tuple[int, ...]]] = {}
+    for part in parts:
+        inside = {int(codes[node]) for node in part}
+        if len(inside) > 1:
+            return None
+        units.setdefault(inside.pop(), []).append(part)
+    if len({len(members) for members in units.values()}) > 1:
+        return None
+    return [tuple(node for part in members for node in part) for members in units.values()]
+
+
+# -- which of them tenants own -----------------------------------------------------------------------
+
+
+def owned_cells(cluster: Cluster, kinds: Kinds) -> list[Owned]:
+    """The cells of all tenants with their kinds; InputError where a tenant names none, or several."""
+    return [
+        _owned(cluster, kinds, tenant.path, cell)
+        for tenant in cluster.tenants.by_path.values()
+        for cell in tenant.cells
+    ]
+
+
+def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
+    whose = f"a cell of tenant {tenant}"
+    levels = (*cluster.levels, NODE, *cluster.device_levels, DEVICE)
+    _known(cell.level, levels, f"{whose} has the level")
+    if cell.gpu_type:
+        _known(cell.gpu_type, cluster.type_names, f"{whose} has the type")
+    found = [kind for kind in kinds if cell.level in kind.names and cell.gpu_type in ("", kind.gpu_type)]
+    if not found:
+        raise InputError(
+            f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes; "
+            "expected a level whose units are alike"
+        )
+    if cell.gpus:
+        fit = [kind for kind in found if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
+        if not fit:
+            sizes = " or ".join(str(kind.gpus(kind.names.index(cell.level) + 1)) for kind in found)
+            raise InputError(
+                f"{whose} is a {cell.level} of {plural(cell.gpus, 'GPU')}; the cluster has some of {sizes}"
+            )
+        found = fit
+    if cell.at:
+        nodes = _nodes_at(cluster, cell, whose)
+        found = [kind for kind in found if any(nodes[0] in top for top in kinds[kind])]
+    if len(found) != 1:
+        names = ", ".join(kind.name for kind in found)
+        raise InputError(
+            f"{whose} may be of several kinds ({names}); name its type, and gpus: its number of GPUs"
+        )
+    if cell.at and cell.count != 1:
+        raise InputError(
+            f"{whose} is at {cell.at} and has the count {cell.count}; a fixed cell is one: expected 1"
+        )
+    return Owned(tenant, found[0], found[0].names.index(cell.level) + 1, cell.count, cell.at)
+
+
+def _known(name: str, names: Sequence[str], problem: str) -> None:
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the cluster has {', '.join(names)}"
+        raise InputError(f"{problem} {name}, which the cluster has not; {hint}")
+
+
+def _nodes_at(cluster: Cluster, cell: Cell, whose: str) -> list[int]:
+    """Nodes of the unit that a fixed cell is at; the first of them has its GPUs."""
+    name = cell.at.partition("/")[0]
+    if cell.level in cluster.levels:
+        _known(cell.at, cluster.level_names[cell.level], f"{whose} is at the {cell.level}")
+        code = cluster.level_names[cell.level].index(cell.at)
+        return np.flatnonzero(cluster.levels[cell.level] == code).tolist()
+    _known(name, cluster.node_names, f"{whose} is at the node")
+    return [cluster.node_names.index(name)]
+
+
+def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
+    """Number of a fixed cell among those of its level and kind, as all its tops are cut.
+
+    `n3` is a node, `n3/1` the second unit in it, `r1` a unit above.  InputError if there is no such unit.
+    """
+    nodes = [node for top in kinds[cell.kind] for node in top]
+    kind, level = cell.kind, cell.level
+    name, slash, inner = cell.at.partition("/")
+    where = Cell(kind.names[level - 1], 1, at=cell.at)
+    first = next(
+        node for node in _nodes_at(cluster, where, f"a cell of tenant {cell.tenant}") if node in nodes
+    )
+    size, in_node = kind.gpus(level), kind.gpus(kind.node_level)
+    if level >= kind.node_level:
+        return nodes.index(first) * in_node // size
+    parts = in_node // size
+    if not slash or not inner.isdecimal() or int(inner) >= parts:
+        raise InputError(
+            f"a cell of tenant {cell.tenant} is at {cell.at}, which is no {where.level}; "
+            f"expected {name}/0 to {name}/{parts - 1}"
+        )
+    return nodes.index(first) * parts + int(inner)
+
+
+# -- whether all can be had --------------------------------------------------------------------------
+
+
+def spare_cells(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:
+    """Cells of each level beyond those `owed`, of it and of higher levels; negative where they are too few.
+
+    A spare cell is split, so that fanout x spare of the level above counts for the level below (the paper's
+    condition of safety).
+    """
+    spare = [0] * (kind.top + 2)
+    for level in range(kind.top, 0, -1):
+        above = kind.fanout(level + 1) * spare[level + 1] if level < kind.top else 0
+        spare[level] = free[level] - owed[level] + above
+    return spare[: kind.top + 1]
+
+
+def check_cells(cluster: Cluster) -> None:
+    """Raise InputError unless all cells that tenants are promised can be had at once, whichever others use.
+
+    The sentence names the first level, from above, that has too few.
+    """
+    if not any(tenant.cells for tenant in cluster.tenants.by_path.values()):
+        return
+    kinds = kinds_of(cluster)
+    owned = owned_cells(cluster, kinds)
+    for kind, tops in kinds.items():
+        own = [cell for cell in owned if cell.kind == kind]
+        fixed = [(cell.level, place_of(cluster, kinds, cell)) for cell in own if cell.at]
+        _refuse_overlaps(kind, own, fixed)
+        owed = [0] * (kind.top + 1)
+        for cell in own:
+            owed[cell.level] += 0 if cell.at else cell.cells
+        _check_kind(kind, _free_beside(kind, len(tops), fixed), owed)
+
+
+def _check_kind(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> None:
+    for level, spare in reversed(list(enumerate(spare_cells(kind, free, owed)))):
+        if spare < 0:
+            name = kind.names[level - 1]
+            raise InputError(
+                f"tenants are promised {plural(owed[level], f'{name} cell')} of {kind.name}; beside the "
+                f"fixed and the larger cells that they own the cluster has {number(owed[level] + spare)}"
+            )
+
+
+def _refuse_overlaps(kind: Kind, own: Sequence[Owned], fixed: Sequence[tuple[int, int]]) -> None:
+    names = [cell.at for cell in own if cell.at]
+    spans = sorted(
+        (place * kind.gpus(level), (place + 1) * kind.gpus(level), name)
+        for (level, place), name in zip(fixed, names, strict=True)
+    )
+    for (_, end, name), (begin, _, other) in pairwise(spans):
+        if begin < end:
+            raise InputError(f"two fixed cells of tenants, at {name} and at {other}, have GPUs in common")
+
+
+def _free_beside(kind: Kind, tops: int, fixed: Sequence[tuple[int, int]]) -> ByLevel:
+    """Free cells of each level once the fixed ones, by level and place, are out: those around are split."""
+    free = [0] * (kind.top + 1)
+    present = list(range(tops))
+    for level in range(kind.top, 0, -1):
+        split = {place // (kind.gpus(level) // kind.gpus(low)) for low, place in fixed if low < level}
+        taken = {place for low, place in fixed if low == level}
+        free[level] = len([cell for cell in present if cell not in split and cell not in taken])
+        fanout = kind.fanout(level)
+        present = [cell * fanout + i for cell in sorted(split) for i in range(fanout)]
+    return free

@@ -1,0 +1,100 @@
+"""What Chronus remembers: who was promised which deadline, and by which leases it is kept."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from rota.policies.chronus.asks import Ask
+
+
+@dataclass
+class Book:
+    """Promises and plans; leases are counted from the world's epoch."""
+
+    next_s: float = -1.0
+    """When there is something to decide next; -1 with an empty memory."""
+    lease: int = -1
+    """The lease whose plan is in force; -1 before the first."""
+    plans: dict[int, list[int]] = field(default_factory=dict)
+    """By accepted row, the leases that it has, ascending, the present one among them."""
+    aims: dict[int, float] = field(default_factory=dict)
+    """By accepted row, the deadline that it is planned for."""
+    fresh: list[int] = field(default_factory=list)
+    """Rows accepted since the present lease began, in order: they may still be planned anew."""
+    refused: list[int] = field(default_factory=list)
+    """Rows whose deadline could not be promised."""
+    overrun: list[int] = field(default_factory=list)
+    """Rows that have outrun their estimate."""
+    dues: dict[int, float] = field(default_factory=dict)
+    """The last deadline that each row in any of these had when it was looked at."""
+    done: dict[int, float] = field(default_factory=dict)
+    """Work that each accepted row had done."""
+    told: dict[int, list[float]] = field(default_factory=dict)
+    """By row, the promise that users were told last: the deadline, and 1 if it is at risk."""
+    short: bool = False
+    """Some job was without a promise since the lease began."""
+
+    def holds_lease(self, row: int) -> bool:
+        """True if `row` has the present lease."""
+        plan = self.plans.get(row)
+        return bool(plan) and plan[0] == self.lease if plan else False
+
+    def drop(self, row: int) -> None:
+        """`row` has no plan, and nothing is said of it."""
+        self.plans.pop(row, None)
+        self.aims.pop(row, None)
+        self.dues.pop(row, None)
+        self.done.pop(row, None)
+        for rows in (self.fresh, self.refused, self.overrun):
+            if row in rows:
+                rows.remove(row)
+
+    def accept(self, ask: Ask, leases: list[int], aim_s: float) -> None:
+        self.plans[ask.row], self.aims[ask.row] = leases, aim_s
+        self.dues[ask.row], self.done[ask.row] = ask.due_s, ask.work
+
+    def refuse(self, ask: Ask) -> None:
+        """Its deadline is not promised, or no longer."""
+        self.drop(ask.row)
+        self.refused.append(ask.row)
+        self.dues[ask.row] = ask.due_s
+
+    def outrun(self, ask: Ask) -> None:
+        """It has taken longer than estimated: it has no plan, but is first on spare GPUs."""
+        self.drop(ask.row)
+        self.overrun.append(ask.row)
+        self.dues[ask.row] = ask.due_s
+
+    def bring_up(self, asks: dict[int, Ask], lease: int) -> None:
+        """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
+        for row in [row for row in self.dues if row not in asks]:
+            self.drop(row)
+        for row in [row for row in self.told if row not in asks]:
+            del self.told[row]
+        for row, due_s in list(self.dues.items()):
+            ask = asks[row]
+            changed = not ask.dues or ask.due_s != due_s
+            if changed or ask.work < self.done.get(row, ask.work) * (1.0 - 1e-9):
+                self.drop(row)
+            elif row in self.plans:
+                self.done[row] = ask.work
+                self.plans[row] = [one for one in self.plans[row] if one >= lease]
+
+    def shorten(self, asks: dict[int, Ask], now: float, lease_s: float, *, begins: bool) -> None:
+        """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
+
+        A lease that is under way stays; one that `begins` may be given back.
+        """
+        for row, plan in list(self.plans.items()):
+            ask = asks[row]
+            if ask.left_s <= 0.0:
+                self.outrun(ask)
+                continue
+            held = [] if begins or plan[:1] != [self.lease] else plan[:1]
+            sure_s = (self.lease + 1) * lease_s - now if held else 0.0
+            need = max(0, math.ceil((ask.left_s - sure_s) / lease_s - 1e-9))
+            ahead = plan[len(held) :]
+            self.plans[row] = held + ahead[max(0, len(ahead) - need) :]
+            if not self.plans[row]:
+                self.outrun(ask)

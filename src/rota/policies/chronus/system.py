@@ -1,0 +1,187 @@
+"""Chronus — deadlines are promised if leases planned ahead keep them; all else runs on what they leave.
+
+Paper     Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC 2021
+Decides   admission, order, preemption, placement
+Needs     durations; how much jobs are slowed down by lying apart
+Idea      1. A deadline is promised if the job finds enough leases before it, beside all that are promised.
+             Each takes its latest leases, so that near ones stay free for whoever is urgent.
+          2. When a lease begins an integer program plans all leases anew: the sum of the values of the
+             deadlines is largest, then as many GPUs as possible are in use now, or, while somebody is
+             without a promise, as few.
+          3. In every inner slot GPUs that nobody holds by a lease go to jobs without a promise, by shortest
+             remaining service, and then to those that run ahead of their plan.
+          4. Jobs that start together are placed in several orders, of which the fastest counts.
+Departs   Who runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is served again
+          (ours; the authors' simulator lets go of all of them: `mode=artifact`).  What ends within a lease is
+          judged by the estimate (the simulator looks at the truth).  A plan is never longer than before, so
+          that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
+          several decides whether it is admitted, and the program chooses among them (the simulator tests the
+          first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Durations come
+          from a provider: there are no profiling runs.  The cluster is taken to be of one type for plans.
+Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
+          exact and nothing fails; authors' simulator, 497 jobs: every job equal (`mode=artifact`)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rota.knowledge.needs import Knowledge
+from rota.model.grants import Code, Constraint, Grant
+from rota.model.promises import Offer, Promise
+from rota.model.units import format_duration, plural
+from rota.policies.chronus.asks import Ask, asks_of
+from rota.policies.chronus.book import Book
+from rota.policies.chronus.carrying import carry_out, let_go
+from rota.policies.chronus.parameters import ChronusParameters
+from rota.policies.chronus.placing import placed_together
+from rota.policies.chronus.planning import Planner
+from rota.policies.chronus.ranks import Ranks
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, register
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
+
+_SLOTS = Constraint(Code.POLICY, detail="GPUs are given out when the next inner slot begins")
+_REFUSED = Constraint(
+    Code.POLICY,
+    detail="its deadline cannot be promised; it runs on GPUs that no lease needs, when there are some",
+)
+_OVERRUN = Constraint(
+    Code.POLICY, detail="it has taken longer than estimated; it is first on GPUs that no lease needs"
+)
+
+
+@register(
+    "chronus",
+    "Deadlines kept by leases planned ahead, best effort on what they leave",
+    paper="Chronus, SoCC 2021",
+    needs={Knowledge.DURATION, Knowledge.PLACEMENT},
+    levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.REJECT: lambda p: p.offer_s > 0.0},
+    parameters=ChronusParameters,
+    heeds_deadlines=True,
+    rotates=True,
+)
+class Chronus:
+    """Leases for promised deadlines, inner slots for everybody else; the memory is a `Book`."""
+
+    def __init__(self, parameters: ChronusParameters | None = None) -> None:
+        self.parameters = parameters or ChronusParameters()
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        book, now, p = Book(**memory), snapshot.now, self.parameters
+        if now < self._next_s(snapshot, book):
+            return self._answer(snapshot, book)
+        capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
+        asks = asks_of(snapshot, capacity, p)
+        lease = math.floor(now / p.lease_s + 1e-9)
+        begins = lease != book.lease and (book.lease >= 0 or now - lease * p.lease_s < 1e-6)
+        book.lease = lease
+        book.bring_up(asks, lease)
+        book.shorten(asks, now, p.lease_s, begins=begins)
+        is_cut = begins and self._begin(book, asks, capacity)
+        if begins and p.is_artifact:
+            ranked = Ranks(book, asks, capacity, now, p).ordered()
+            grants, preempt = let_go(snapshot, Fitter(snapshot, consolidate), ranked, asks)
+            return self._answer(snapshot, book, grants, preempt, at_s=math.nextafter(now, math.inf))
+        return self._slot(snapshot, book, asks, capacity, begins, is_cut)
+
+    def _next_s(self, snapshot: Snapshot, book: Book) -> float:
+        """When there is something to decide: as was asked for, or when a slot begins for whoever waits."""
+        slot_s, asked_s = self.parameters.slot_s, book.next_s if book.next_s >= 0.0 else math.inf
+        if asked_s < math.inf and not snapshot.waiting_count:
+            return asked_s
+        return min(asked_s, math.ceil(snapshot.now / slot_s - 1e-9) * slot_s)
+
+    def _begin(self, book: Book, asks: dict[int, Ask], capacity: int) -> bool:
+        """A lease begins; True if the search for its plan ended at a limit."""
+        planner = Planner(book, asks, capacity, book.lease, self.parameters)
+        planner.assign()
+        book.short = bool(book.refused)
+        return planner.is_cut
+
+    def _slot(
+        self, snapshot: Snapshot, book: Book, asks: dict[int, Ask], capacity: int, begins: bool, is_cut: bool
+    ) -> Decision:
+        """An inner slot begins: who has come is admitted, what is free is given out."""
+        p = self.parameters
+        came = [ask for ask in asks.values() if ask.dues and ask.row not in book.dues]
+        came.sort(key=lambda ask: (ask.submit_s, ask.row))
+        later = Planner(book, asks, capacity, book.lease + 1, p).admit(came)
+        book.short = book.short or bool(book.refused)
+        ranks = Ranks(book, asks, capacity, snapshot.now, p)
+        offers = self._offers(snapshot, later, asks)
+        ranked = [one for one in ranks.ordered() if one.row not in offers]
+        fit = Fitter(snapshot, consolidate)
+        grants, preempt = carry_out(snapshot, fit, ranked, asks, begins=begins)
+        grants = placed_together(snapshot, fit, grants, preempt, p.search)
+        for row in offers:
+            book.drop(row)
+        decision = self._answer(snapshot, book, grants, preempt)
+        decision.offers, decision.promises = offers, self._promises(book)
+        decision.is_cut = is_cut
+        return decision
+
+    def _offers(self, snapshot: Snapshot, later: dict[int, float], asks: dict[int, Ask]) -> dict[int, Offer]:
+        """A later deadline for those who wait and could be promised one."""
+        offer_s = self.parameters.offer_s
+        offers: dict[int, Offer] = {}
+        for row, due_s in later.items():
+            if offer_s and due_s < math.inf and not asks[row].runs and len(asks[row].dues) == 1:
+                late_s = due_s - asks[row].due_s
+                why = f"its deadline cannot be promised, but one {format_duration(late_s)} later"
+                offers[row] = Offer(due_s, snapshot.now + offer_s, why)
+        return offers
+
+    def _promises(self, book: Book) -> dict[int, Promise]:
+        """What users have not been told yet: new promises, and those that are at risk."""
+        made = {}
+        for row, aim_s in book.aims.items():
+            if book.told.get(row) != [aim_s, 0.0]:
+                book.told[row] = [aim_s, 0.0]
+                made[row] = Promise(aim_s, (book.plans[row][-1] + 1) * self.parameters.lease_s)
+        for row, (due_s, at_risk) in list(book.told.items()):
+            if row not in book.aims and not at_risk:
+                book.told[row] = [due_s, 1.0]
+                made[row] = Promise(due_s, math.inf)
+        return made
+
+    def _answer(
+        self,
+        snapshot: Snapshot,
+        book: Book,
+        grants: Sequence[Grant] = (),
+        preempt: Sequence[int] = (),
+        at_s: float | None = None,
+    ) -> Decision:
+        """A decision without promises, to be asked again `at_s`, or when a slot begins that matters."""
+        wake_s = self._wake_s(snapshot, book, len(preempt)) if at_s is None else at_s
+        book.next_s = wake_s if wake_s < math.inf else -1.0
+        reasons = self._reasons(snapshot, book)
+        return Decision(vars(book), grants, preempt, wake=Wake(wake_s), reasons=reasons, otherwise=_SLOTS)
+
+    def _wake_s(self, snapshot: Snapshot, book: Book, preempted: int) -> float:
+        """The next slot if somebody waits, else the next lease; never if nobody has a plan either."""
+        waits = snapshot.waiting_count or preempted
+        length_s = self.parameters.slot_s if waits else self.parameters.lease_s
+        if not waits and not book.dues:
+            return math.inf
+        return (math.floor(snapshot.now / length_s + 1e-9) + 1) * length_s
+
+    def _reasons(self, snapshot: Snapshot, book: Book) -> dict[int, Constraint]:
+        """Why jobs with a deadline wait."""
+        reasons: dict[int, Constraint] = {}
+        for row, plan in book.plans.items():
+            if plan and plan[0] > book.lease:
+                begin_s = plan[0] * self.parameters.lease_s
+                slack_s = book.aims[row] - (plan[-1] + 1) * self.parameters.lease_s
+                in_s = max(begin_s - snapshot.now, 0.0)
+                detail = (
+                    f"its deadline is kept by {plural(len(plan), 'lease')}, the first in "
+                    f"{format_duration(in_s)}, with {format_duration(slack_s)} to spare"
+                )
+                reasons[row] = Constraint(Code.POLICY, detail=detail)
+        reasons |= dict.fromkeys(book.refused, _REFUSED) | dict.fromkeys(book.overrun, _OVERRUN)
+        return reasons

@@ -1,0 +1,1 @@
+"""HiveD: virtual clusters of cells, guaranteed by buddy allocation."""

@@ -1,0 +1,256 @@
+"""One decision: who is served in which order, and what becomes of those in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from rota.model.grants import Code, Constraint, Grant
+from rota.model.tenants import Tenants
+from rota.policies.hived.adopting import adopt
+from rota.policies.hived.cells import Gang, Physical
+from rota.policies.hived.clusters import NOT_BOUND, Plan, VirtualClusters, VirtualPods
+from rota.policies.hived.gang_requests import Requests, Shape
+from rota.scheduler.decision import Decision, Memory
+from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.trial import admit_placed
+
+Standing = dict[int, list[int]]
+"""By row that runs: numbers of its virtual GPUs, in the order of its devices; none if it has no guarantee."""
+
+
+_USED_UP = "the cores and the memory of the nodes where it has cells, or a quota, are used up"
+
+
+class Deciding:
+    """What is granted, and who has to leave, while one decision is made."""
+
+    def __init__(
+        self, snapshot: Snapshot, clusters: VirtualClusters, requests: Requests, standing: Standing
+    ) -> None:
+        self.snapshot, self.clusters, self.requests = snapshot, clusters, requests
+        self.row_of: dict[Gang, int] = {}
+        self.gang_of: dict[int, Gang] = {}
+        self.strangers: dict[int, list[int]] = {}
+        """Rows by device that they share with a gang: another policy had put them there."""
+        self.granted: dict[int, Grant] = {}
+        self.preempted: dict[int, None] = {}
+        self.reject: dict[int, str] = {}
+        self.cancel: dict[int, str] = {}
+        self.reasons: dict[int, Constraint] = {}
+        self._adopt(standing)
+        self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
+        self.scratch = snapshot.scratch()
+        self._low = [row for row in self.gang_of if not self.gang_of[row].virtual]
+        for row in self._low:
+            self.scratch.release(snapshot.grants[row])
+
+    def _leaves(self, devices: Iterable[int]) -> list[Physical]:
+        return [self.clusters.leaf_of[device] for device in devices if device in self.clusters.leaf_of]
+
+    def _adopt(self, standing: Standing) -> None:
+        """Those who run, on the cells that they have: the remembered ones first, then by priority."""
+        grants = self.snapshot.grants
+        rows = [row for row, grant in grants.items() if grant.devices]
+        rank = {row: (row not in standing, -self.requests.jobs.priority.item(row), row) for row in rows}
+        for row in sorted(rows, key=rank.__getitem__):
+            gpus = self._leaves(grants[row].devices)
+            if len(gpus) < len(grants[row].devices) or any(leaf.gang is not None for leaf in gpus):
+                for device in grants[row].devices:
+                    self.strangers.setdefault(device, []).append(row)
+                continue
+            gang = self.requests.running(row)
+            adopt(self.clusters, gang, gpus, standing.get(row))
+            self._enter(row, gang)
+
+    def _enter(self, row: int, gang: Gang) -> None:
+        self.row_of[gang], self.gang_of[row] = row, gang
+
+    # -- serving -----------------------------------------------------------------------------------
+
+    def guaranteed(self, rows: Iterable[int]) -> None:
+        """Serve `rows` by priority, then submission; whoever does not fit stands in nobody's way."""
+        priority = self.requests.jobs.priority
+        self._rounds(rows, lambda row: (-priority.item(row), row))
+
+    def opportunists(self, rows: Iterable[int]) -> None:
+        """Serve `rows` on what is idle, tenants with the fewest idle GPUs for their weight first."""
+        rows = [*rows, *(row for row in self.preempted if row in self._low)]
+        jobs, tenants = self.requests.jobs, self.snapshot.cluster.tenants
+        holds: dict[str, float] = {}
+        for row, gang in self.gang_of.items():
+            if not gang.virtual:
+                tenant = jobs.name_of("tenant", row)
+                holds[tenant] = holds.get(tenant, 0.0) + gang.gpus
+        queues: dict[str, list[int]] = {}
+        for row in sorted(set(rows), key=lambda row: (jobs.priority.item(row), -row)):
+            queues.setdefault(jobs.name_of("tenant", row), []).append(row)
+        turns = {
+            row: turn for turn, row in enumerate(_in_turns(queues, holds, self.snapshot.gpus_of, tenants))
+        }
+        self._rounds(rows, turns.__getitem__)
+
+    def _rounds(self, rows: Iterable[int], rank: Callable[[int], object]) -> None:
+        """Try everybody in order until nobody starts any more; equal requests fail alike."""
+        waiting, started = set(rows), True
+        while started and waiting:
+            started = False
+            failed: dict[Shape, Constraint] = {}
+            heap = [(rank(row), row) for row in waiting]
+            heapify(heap)
+            while heap:
+                _, row = heappop(heap)
+                shape = self.requests.shape(row)
+                why = failed.get(shape) or self._start(row, heap, waiting, rank)
+                if why is None:
+                    started = True
+                    waiting.discard(row)
+                    self.reasons.pop(row, None)
+                elif row in self.reject:
+                    waiting.discard(row)
+                else:
+                    failed[shape] = self.reasons[row] = self._beside_the_problem(why)
+
+    def _start(
+        self, row: int, heap: list[tuple[object, int]], waiting: set[int], rank: Callable[[int], object]
+    ) -> Constraint | None:
+        """Start `row` where it fits; None, or why it has to wait."""
+        gangs = self.requests.gangs(row, self.clusters)
+        gangs = [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        if not gangs:
+            self.reject[row] = self.never(row)
+            return Constraint(Code.POLICY, detail=self.reject[row])
+        why = ""
+        for gang in gangs:
+            plan = self.clusters.plan(gang, self.requests.suggested(self.scratch, row, gang))
+            if isinstance(plan, str):
+                why = why or plan
+            elif self._carry_out(row, plan):
+                for victim in plan.victims:
+                    lost = self.row_of.pop(victim)
+                    if self.requests.is_guaranteed(lost) and lost not in self._low:
+                        heappush(heap, (rank(lost), lost))
+                        waiting.add(lost)
+                return None
+            else:
+                why = _USED_UP
+        return Constraint(Code.POLICY, detail=why)
+
+    def _carry_out(self, row: int, plan: Plan) -> bool:
+        """Start `plan`, unless cores, memory or a quota forbid it."""
+        lost = [self.row_of[victim] for victim in plan.victims]
+        held = [self._held(other) for other in lost if other not in self._low or other in self.granted]
+        for grant in held:
+            self.scratch.release(grant)
+        plan.gang.physical = plan.physical
+        grant = self.requests.grant(row, plan.gang)
+        plan.gang.physical = []
+        if not self.requests.fit.admits(self.scratch, grant):
+            for before in held:
+                self.scratch.hold(before)
+            return False
+        self.clusters.start(plan)
+        for other in lost:
+            self._stop(other)
+        for device in grant.devices:
+            for other in self.strangers.pop(device, []):
+                if other not in self.preempted:
+                    self.preempted[other] = None
+                    self.scratch.release(self.snapshot.grants[other])
+        self.scratch.hold(grant)
+        self.granted[row] = grant
+        self.preempted.pop(row, None)
+        self._enter(row, plan.gang)
+        return True
+
+    def _beside_the_problem(self, why: Constraint) -> Constraint:
+        problem = self.requests.layout.problem
+        if not problem:
+            return why
+        return Constraint(Code.POLICY, detail=f"{why.detail}; nobody has a guarantee: {problem}")
+
+    def put(self, row: int, gang: Gang, virtual: VirtualPods) -> None:
+        """Start `row` on virtual GPUs that somebody else has chosen; it waits if nothing can serve them."""
+        free = all(leaf.gang is None for pod in virtual for leaf in pod)
+        plan = (
+            self.clusters.bound(gang, virtual, self.requests.suggested(self.scratch, row, gang))
+            if free
+            else None
+        )
+        if plan is None:
+            self.reasons[row] = Constraint(Code.POLICY, detail=NOT_BOUND)
+        elif not self._carry_out(row, plan):
+            self.reasons[row] = Constraint(Code.POLICY, detail=_USED_UP)
+
+    def stop(self, row: int) -> None:
+        """`row` gives up its GPUs."""
+        gang = self.gang_of[row]
+        if row not in self._low:
+            self.scratch.release(self._held(row))
+        self.clusters.stop(gang)
+        del self.row_of[gang]
+        self._stop(row)
+
+    def _held(self, row: int) -> Grant:
+        return self.granted[row] if row in self.granted else self.snapshot.grants[row]
+
+    def _stop(self, row: int) -> None:
+        """`row` has lost its cells: what it was granted just now is void, and what it held before too."""
+        del self.gang_of[row]
+        self.granted.pop(row, None)
+        if row in self.snapshot.grants:
+            self.preempted[row] = None
+
+    def never(self, row: int) -> str:
+        """Why `row` can never run."""
+        vc, gpus = self.requests.vc_of(row), self.requests.jobs.gpus.item(row)
+        whose = "no kind of node" if vc == "*" else f"tenant {vc}"
+        return f"asks for {gpus} GPUs; {whose} has no cells that could ever hold them together"
+
+    # -- the others --------------------------------------------------------------------------------
+
+    def keep_opportunists(self) -> None:
+        """Those who run without a guarantee stay as far as cores, memory and quotas are left to them."""
+        for row in self._low:
+            grant = self.snapshot.grants[row]
+            if row not in self.gang_of or row in self.granted:
+                continue
+            if self.requests.fit.admits(self.scratch, grant):
+                self.scratch.hold(grant)
+            else:
+                self.stop(row)
+
+    def decision(self, memory: Memory, idle: list[int]) -> Decision:
+        """All that is to change; `idle` are waiting jobs without GPUs."""
+        grants = [grant for row, grant in self.granted.items() if self.snapshot.grants.get(row) != grant]
+        grants += admit_placed(idle, self.scratch, self.requests.fit)
+        memory["standing"] = {
+            str(row): [own.number for pod in self.in_order(gang) for own in pod]
+            for row, gang in sorted(self.gang_of.items())
+        }
+        preempt = [row for row in self.preempted if row not in self.granted]
+        preempt = [row for row in preempt if row not in self.cancel]
+        gone = {*preempt, *self.granted, *self.reject, *self.cancel}
+        reasons = {row: why for row, why in self.reasons.items() if row not in gone}
+        return Decision(memory, grants, preempt, reject=self.reject, cancel=self.cancel, reasons=reasons)
+
+    def in_order(self, gang: Gang) -> list[list]:  # type: ignore[type-arg]
+        """Its virtual GPUs in the order of the devices that serve them."""
+        if not gang.virtual:
+            return []
+        own = [own for pod in gang.virtual for own in pod]
+        return [sorted(own, key=lambda one: one.physical.device)]
+
+
+def _in_turns(
+    queues: dict[str, list[int]], holds: dict[str, float], gpus_of: Sequence[int], tenants: Tenants
+) -> Iterator[int]:
+    """Rows, each the next of the tenant that holds least for its weight once those before it run."""
+    heap = [(holds.get(name, 0.0) / tenants.get(name).weight, name) for name in queues]
+    heapify(heap)
+    while heap:
+        held, name = heappop(heap)
+        row = queues[name].pop()
+        yield row
+        if queues[name]:
+            heappush(heap, (held + gpus_of[row] / tenants.get(name).weight, name))

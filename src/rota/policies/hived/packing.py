@@ -1,0 +1,131 @@
+"""Topology-aware packing: the pods of a gang on as few nodes as possible, on GPUs as close as possible.
+
+Source    HiveD's published code; Zhao et al., "HiveD", OSDI 2020, section 3.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import Generic, Protocol
+
+from rota.policies.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physical, ancestor
+
+TOO_FEW = "its cells have too few GPUs free"
+ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
+ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
+
+
+class Nodes(Protocol):
+    """Nodes that will do for a gang; a set is one."""
+
+    def isdisjoint(self, other: Iterable[int], /) -> bool: ...
+
+
+class Packing(Generic[AnyCell]):
+    """Packs gangs on `nodes`, cells of one tree: node cells, or smaller ones that stand alone.
+
+    With `keeps_order` equal nodes stay in the order of the last call, as in the published code; else they
+    are in the order given.
+    """
+
+    def __init__(self, nodes: Sequence[AnyCell], *, keeps_order: bool = False) -> None:
+        self.nodes: list[AnyCell] = list(nodes)
+        self.largest = max((node.size for node in self.nodes), default=0)
+        """GPUs of the largest node."""
+        self.keeps_order = keeps_order
+
+    def pack(self, gang: Gang, suggested: Nodes | None) -> list[list[AnyCell]] | str:
+        """GPUs of each pod, in the order of `gang.pods`, or why there are none.
+
+        Nobody is stopped if that can be done without; else those of a lower priority may be.
+        `suggested` are the nodes that will do; None for all.
+        """
+        order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
+        found: list[AnyCell] | str = TOO_FEW
+        priority = OPPORTUNISTIC
+        for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
+            found = self._nodes_for(gang, order, priority, suggested)
+            if not isinstance(found, str):
+                break
+        if isinstance(found, str):
+            return found
+        taken: set[int] = set()
+        gpus: list[list[AnyCell]] = [[] for _ in gang.pods]
+        for pod, node in zip(order, found, strict=True):
+            gpus[pod] = closest(node, gang.pods[pod], priority, taken)
+            taken.update(id(leaf) for leaf in gpus[pod])
+        return gpus
+
+    def could_hold(self, gang: Gang) -> bool:
+        """Whether all pods have room while nobody else is there."""
+        rooms = [min(node.size, gang.most_per_node) for node in self.nodes]
+        for pod in sorted(gang.pods, reverse=True):
+            at = max(range(len(rooms)), key=rooms.__getitem__, default=-1)
+            if at < 0 or rooms[at] < pod:
+                return False
+            rooms[at] -= pod
+        return True
+
+    def _nodes_for(
+        self, gang: Gang, order: Sequence[int], priority: int, suggested: Nodes | None
+    ) -> list[AnyCell] | str:
+        """A node for each pod, the smallest first; greedily, and never back."""
+        least = gang.pods[order[0]]
+        nodes = self.nodes if self.keeps_order else [n for n in self.nodes if n.free_for(priority) >= least]
+        nodes = sorted(nodes, key=lambda node: self._rank(node, gang, suggested))
+        if self.keeps_order:
+            self.nodes = nodes
+        picked: list[AnyCell] = []
+        for node in nodes:
+            room = min(node.free_for(priority), gang.most_per_node)
+            while room >= gang.pods[order[len(picked)]]:
+                if _is_bad(node):
+                    return ONLY_BAD
+                if not _is_suggested(node, suggested):
+                    return ONLY_OTHERS
+                room -= gang.pods[order[len(picked)]]
+                picked.append(node)
+                if len(picked) == len(order):
+                    return picked
+        return TOO_FEW
+
+    def _rank(self, node: AnyCell, gang: Gang, suggested: Nodes | None) -> tuple[bool, bool, int, int]:
+        """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
+        used = node.busy
+        higher = 0
+        if gang.priority == OPPORTUNISTIC:
+            own = node.used.get(OPPORTUNISTIC, 0)
+            used, higher = own, used - own
+        return _is_bad(node), not _is_suggested(node, suggested), -used, higher
+
+
+def _served_by(node: AnyCell) -> Physical | None:
+    return node if isinstance(node, Physical) else node.physical
+
+
+def _is_bad(node: AnyCell) -> bool:
+    """False for a virtual node that no physical one serves: it may yet get a healthy one."""
+    served_by = _served_by(node)
+    return served_by is not None and served_by.is_bad
+
+
+def _is_suggested(node: AnyCell, suggested: Nodes | None) -> bool:
+    served_by = _served_by(node)
+    return suggested is None or served_by is None or not suggested.isdisjoint(served_by.nodes)
+
+
+def closest(node: AnyCell, gpus: int, priority: int, taken: Set[int]) -> list[AnyCell]:
+    """So many GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
+    free = [leaf for leaf in node.leaves if leaf.priority == FREE and id(leaf) not in taken]
+    held = [leaf for leaf in node.leaves if FREE < leaf.priority < priority and id(leaf) not in taken]
+    candidates = free + held
+    for level in range(1, node.level + 1):
+        if node.kind.gpus(level) < gpus:
+            continue
+        cells: dict[int, list[AnyCell]] = {}
+        for leaf in candidates:
+            cells.setdefault(id(ancestor(leaf, level)), []).append(leaf)
+        for members in cells.values():
+            if len(members) >= gpus:
+                return members[:gpus]
+    raise AssertionError("a node was chosen that has too few GPUs")

@@ -1,0 +1,99 @@
+"""HiveD — tenants own cells of the cluster, not numbers of GPUs, and can always have them.
+
+Paper     Zhao et al., "HiveD: Sharing a GPU Cluster for Deep Learning with Guarantees", OSDI 2020
+Decides   order within a tenant, preemption, placement
+Needs     nothing about jobs; the tenants' cells
+Idea      1. A tenant owns cells (GPU, socket, node, rack, ...): its virtual cluster.  What fits a private
+             cluster of these cells fits here.
+          2. Its jobs are packed on the virtual cells, as close together as possible; a virtual cell is bound
+             to a physical one when the first of its GPUs is used, and unbound with the last.
+          3. Physical cells are split and merged as buddies are: the smallest free one that is large enough.
+             So what any tenant owns can always be had.
+          4. Whoever has no guarantee runs on idle GPUs, away from the others, and leaves when asked.
+          5. Bad hardware is gone around; larger cells are split for it only if no promise needs them whole.
+Departs   Equal cells are taken by number; the published order of lists, which depends on the past, is used
+          for the scenarios alone.  Victims stop and their heir starts in one decision, so that nothing is
+          reserved.  Tenants without cells run opportunistically; if no tenant has cells, everybody shares all
+          of them.  Opportunists are served by weighted max-min of idle GPUs (paper); if stopped they move
+          where there is room.  A job that its tenant's cells could never hold is refused; the published code
+          lets it wait.  A job that asks for parts of GPUs gets them to itself.
+Checked   systems/hived.md, worked examples; the published scenarios; on random sequences, that what fits a
+          private cluster of the tenant's cells fits here
+"""
+
+from __future__ import annotations
+
+from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
+from rota.model.grants import Code, Constraint
+from rota.policies.hived.deciding import Deciding
+from rota.policies.hived.gang_requests import Requests
+from rota.policies.hived.inner import Inner
+from rota.policies.hived.layout import Layout
+from rota.policies.hived.parameters import HivedParameters
+from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.policy import Lever, Policy, parse_inner, register
+from rota.scheduler.snapshot import Snapshot
+
+_TURN = Constraint(Code.POLICY, detail="waits for its turn on the cells of its tenant")
+
+
+def _needs(p: HivedParameters, kind: Knowledge) -> bool:
+    inner = p.inner()
+    return inner is not None and kind in inner.needs
+
+
+@register(
+    "hived",
+    "Guarantees in cells of the topology, kept safe by buddy allocation",
+    paper="HiveD, OSDI 2020",
+    needs={kind: lambda p, kind=kind: _needs(p, kind) for kind in Knowledge},
+    levers={Lever.PREEMPT, Lever.MIGRATE, Lever.REJECT},
+    parameters=HivedParameters,
+    heeds_priority=lambda p: not p.policy or parse_inner(p.policy).heeds_priority,
+    heeds_deadlines=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_deadlines,
+)
+class Hived:
+    """Virtual clusters of cells.
+
+    Memory    `inner`      by virtual cluster: what the policy inside of it remembers, when it is to be asked
+              `standing`   by running row: numbers of its virtual GPUs in the order of its devices; none for
+                           who runs without a guarantee
+    """
+
+    def __init__(self, parameters: HivedParameters | None = None) -> None:
+        self.parameters = parameters or HivedParameters()
+        self._cluster: Cluster | None = None
+        self._layout: Layout | None = None
+        self._inner = Inner(self._make) if self.parameters.policy else None
+
+    def _make(self) -> Policy:
+        inner = self.parameters.inner()
+        assert inner is not None
+        return inner
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        layout = self._layout_of(snapshot.cluster)
+        requests = Requests(snapshot, layout, lazy=self.parameters.lazy)
+        standing = {int(row): numbers for row, numbers in memory.get("standing", {}).items()}
+        deciding = Deciding(snapshot, layout.clusters(), requests, standing)
+        waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
+        guaranteed = [row for row in waiting if gpus_of[row] and requests.is_guaranteed(row)]
+        wake = Wake()
+        if self._inner is None:
+            deciding.guaranteed(guaranteed)
+        else:
+            inner = [row for row in guaranteed if self._inner.serves(deciding, row)]
+            deciding.guaranteed(set(guaranteed).difference(inner))
+            wake = self._inner.decide(deciding, inner, memory)
+        deciding.keep_opportunists()
+        deciding.opportunists(row for row in waiting if gpus_of[row] and not requests.is_guaranteed(row))
+        decision = deciding.decision(memory, [row for row in waiting if not gpus_of[row]])
+        decision.wake = wake
+        decision.otherwise = _TURN if self.parameters.policy else None
+        return decision
+
+    def _layout_of(self, cluster: Cluster) -> Layout:
+        if self._layout is None or self._cluster is not cluster:
+            self._cluster, self._layout = cluster, Layout(cluster)
+        return self._layout
