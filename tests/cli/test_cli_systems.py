@@ -36,7 +36,9 @@ def test_one() -> None:
 def test_priorities() -> None:
     """Who looks at them: the registry says so."""
     listed = json.loads(rota("systems", "--json").out)
-    assert {one["name"] for one in listed if one["heeds_priority"]} == {"fifo", "partition", "synergy"}
+    assert {one["name"] for one in listed if one["heeds_priority"]} == {
+        *("fifo", "hived", "partition", "synergy")
+    }
     assert "higher ones first" in rota("systems", "fifo").out
     assert "has no effect" in rota("systems", "tiresias").out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rota.model.cluster import Cluster
 from rota.table.free import mask_of
 
@@ -23,6 +25,22 @@ class NodeSets:
         self._with_memory: dict[float, int] = {}
         self._cluster = cluster
         self._admitted: dict[str, int] = {}
+        self._accepted: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+
+    def accepted(self, wanted: int, names: Sequence[str]) -> list[int]:
+        """Per type of device, its nodes if `wanted` has the bit of its name in `names`, else 0.
+
+        All of them if no bit is set.
+        """
+        if not wanted:
+            return self.of_type
+        key = wanted, tuple(names)
+        by_type = self._accepted.get(key)
+        if by_type is None:
+            named = {name for bit, name in enumerate(names) if wanted >> bit & 1}
+            of_type = zip(self._cluster.type_names, self.of_type, strict=True)
+            by_type = self._accepted[key] = [nodes if name in named else 0 for name, nodes in of_type]
+        return by_type
 
     def with_memory(self, need_gib: float) -> int:
         """Nodes whose devices have so much memory, or do not say how much."""

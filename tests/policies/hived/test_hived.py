@@ -16,6 +16,7 @@ from rota.model.tenants import Cell, Tenant, Tenants
 from rota.policies.hived.cells import Gang, physical_cell
 from rota.policies.hived.clusters import Promise, VirtualClusters
 from rota.policies.hived.layout import Layout
+from rota.testing import check_policy
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from tiers import examples
@@ -194,6 +195,13 @@ def test_another_policy_says_who_runs_in_a_virtual_cluster():
     alone = play("srtf", jobs("L 4x20 S 4x5@10", "A A"), where(nodes=1))
     assert {job: finishes(record)[job] for job in "LS"} == finishes(alone)
     assert starts(record)["C"] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias"])
+def test_the_contract_with_another_policy_inside(policy):
+    """One plain scene and one rich one; takeovers, empty caches and lost nodes among them."""
+    check_policy(f"hived:policy={policy}", seeds=(0, 1))
 
 
 INNER_JOBS = st.lists(

@@ -75,3 +75,20 @@ def test_calendar_against_looking_at_everybody() -> None:
         since = now - 10.0
         expected = [row for row, one in attempts.items() if CYCLE.opened_s(one, now) >= since]
         assert calendar.opened(since, now) == expected
+
+
+def test_calendar_at_the_very_moments() -> None:
+    """Jobs that came together, periods that no binary number is: asked when attempts open, none is missed."""
+    cycle, random = Cycle(timeout_s=0.1, backoff_s=0.2), np.random.default_rng(2)
+    starts = np.repeat(random.uniform(0, 50, 25), 4).tolist()
+    attempts = {row: cycle.first(Locality.ANYWHERE, 2, now=start) for row, start in enumerate(starts)}
+    calendar = Calendar(attempts, cycle)
+    for row in attempts:
+        calendar.add(row)
+    now = 50.0
+    for _ in range(200):
+        before, now = now, calendar.next_s(now)
+        assert now == min(cycle.next_s(one, before) for one in attempts.values())
+        expected = [row for row, one in attempts.items() if cycle.opened_s(one, now) >= now]
+        assert expected
+        assert calendar.opened(now, now) == expected

@@ -134,7 +134,7 @@ class PhillyDecision:
         left = []
         for row in fresh:
             if self.gpus_of[row]:
-                self._open(row, self._offered_when_full(row), self._latest(row).opened_s)
+                self._open(row, self._offered_when_full(row), self._latest(row))
             else:
                 left.append(row)
         return left
@@ -165,12 +165,17 @@ class PhillyDecision:
 
     def _reaches(self, row: int, nodes: int) -> bool:
         """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
-        attempts, opened_s = self.attempts[row], self._latest(row).opened_s
-        if self.now >= opened_s + self.cycle.timeout_s:
+        latest = self._latest(row)
+        if self.now >= latest.until_s:
             return False
-        if attempts["opened_s"] == opened_s:
-            return bool(attempts["nodes"] & nodes)
-        return opened_s < self.now and bool(self._offered_when_full(row) & nodes)
+        if latest.wants < 0:
+            if self.attempts[row]["opened_s"] == latest.opened_s:
+                latest.wants = self.attempts[row]["nodes"]
+            elif latest.opened_s < self.now:
+                latest.wants = self._offered_when_full(row)
+            else:
+                return False
+        return bool(latest.wants & nodes)
 
     def _latest(self, row: int) -> Attempt:
         """The latest attempt of `row`."""
@@ -179,22 +184,23 @@ class PhillyDecision:
     def _is_seen(self, row: int) -> bool:
         return self.attempts[row]["opened_s"] == self._latest(row).opened_s
 
-    def _open(self, row: int, nodes: int, opened_s: float) -> None:
-        self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = opened_s, nodes
+    def _open(self, row: int, nodes: int, latest: Attempt) -> None:
+        self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = latest.opened_s, nodes
+        latest.wants = nodes
 
     # -- one attempt -------------------------------------------------------------------------------
 
     def _try(self, row: int) -> None:
-        opened_s, of = self._latest(row).opened_s, self.queues.class_of[row]
+        latest, of = self._latest(row), self.queues.class_of[row]
         if row not in self.fresh:
-            if self.attempts[row]["opened_s"] != opened_s:
-                self._open(row, self._offered_when_full(row), opened_s)
+            if self.attempts[row]["opened_s"] != latest.opened_s:
+                self._open(row, self._offered_when_full(row), latest)
             self._collect(row)
             return
         if of[1] and self.sleeps and not self.scratch.free.total and not self._may_reclaim(of):
-            self._open(row, self._offered_when_full(row), opened_s)
+            self._open(row, self._offered_when_full(row), latest)
             return
-        self._open(row, self._candidates(row), opened_s)
+        self._open(row, self._candidates(row), latest)
         if not self._collect(row) and self._may_reclaim(of):
             self._reclaim(row)
 
@@ -293,7 +299,7 @@ class PhillyDecision:
 
         enough = reclaim(shares, running, fits) is not None
         if enough:
-            self.attempts[row]["nodes"] = self._candidates(row)
+            self._open(row, self._candidates(row), self._latest(row))
             self._collect(row)
         gone, self.victims = self.victims[before:], self.victims[:before]
         if enough:

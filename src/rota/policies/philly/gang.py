@@ -11,6 +11,8 @@ and an attempt that finds nothing costs nothing.
 from __future__ import annotations
 
 import math
+import sys
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
@@ -75,7 +77,8 @@ class Cycle:
         """All of this at once."""
         count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
         relaxed = min(attempts["level"] + count // attempts["per_level"], len(_LEVELS) - 1)
-        return Attempt(since + count * period, since + (count + 1) * period, _LEVELS[relaxed])
+        opened_s = since + count * period
+        return Attempt(opened_s, opened_s + self.timeout_s, since + (count + 1) * period, _LEVELS[relaxed])
 
     def _count(self, attempts: Attempts, now: float) -> int:
         """Attempts that failed before the latest one; consistent with the moments above to the last bit."""
@@ -96,14 +99,18 @@ class Cycle:
 class Attempt:
     """The latest attempt of a job."""
 
-    __slots__ = ("level", "next_s", "opened_s")
+    __slots__ = ("level", "next_s", "opened_s", "until_s", "wants")
 
-    def __init__(self, opened_s: float, next_s: float, level: Locality) -> None:
+    def __init__(self, opened_s: float, until_s: float, next_s: float, level: Locality) -> None:
         self.opened_s = opened_s
+        self.until_s = until_s
+        """Its timeout."""
         self.next_s = next_s
         """When the one after it opens."""
         self.level = level
         """What it asks for."""
+        self.wants = -1
+        """Its candidate nodes, a mask; -1 before somebody has looked."""
 
 
 class Latest:
@@ -126,48 +133,64 @@ class Latest:
         self._of.pop(row, None)
 
 
+_ROUNDING = 1e-4
+"""Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
+_LAST_ROW = sys.maxsize
+
+
 class Calendar:
     """Waiting jobs by the part of the cycle in which their attempts open; holds the rows that are added."""
 
-    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle, slots: int = 256) -> None:
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
         self.attempts = attempts
         self.cycle = cycle
         self.latest = Latest(attempts, cycle)
-        self._slots: list[set[int]] = [set() for _ in range(slots)]
-        self._width_s = cycle.period_s / slots
+        self._phases: list[tuple[float, int]] = []
+        """When in the cycle each row's attempts open, ascending."""
+        self._near_s = _ROUNDING * cycle.period_s
 
     def add(self, row: int) -> None:
         """`row` has an entry in `attempts`."""
         self.latest.forget(row)
-        self._slots[self._slot(self.attempts[row]["since_s"])].add(row)
+        insort(self._phases, self._phase(row))
 
     def drop(self, row: int) -> None:
         """The entry of `row` is about to go."""
         self.latest.forget(row)
-        self._slots[self._slot(self.attempts[row]["since_s"])].discard(row)
+        del self._phases[bisect_left(self._phases, self._phase(row))]
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
         """Rows of which an attempt opened at one of these moments, both included; ascending."""
-        steps = min(int((to_s - from_s) / self._width_s) + 3, len(self._slots))
-        first = self._slot(from_s) - 1  # rounding may put a moment into a slot beside its own
-        rows, latest = list[int](), self.latest
-        for step in range(steps):
-            for row in self._slots[(first + step) % len(self._slots)]:
-                if latest.of(row, to_s).opened_s >= from_s:
-                    rows.append(row)
+        latest, near = self.latest, self._near_s
+        around = self._within(from_s - near, to_s - from_s + 2.0 * near)
+        rows = [row for _, row in around if latest.of(row, to_s).opened_s >= from_s]
         rows.sort()
         return rows
 
+    def _within(self, from_s: float, span_s: float) -> list[tuple[float, int]]:
+        """Those whose attempts open within `span_s` from `from_s` on, both ends included."""
+        phases, period = self._phases, self.cycle.period_s
+        if span_s >= period:
+            return phases
+        first = from_s % period
+        last, begin = first + span_s, bisect_left(phases, (first, -1))
+        if last < period:
+            return phases[begin : bisect_right(phases, (last, _LAST_ROW))]
+        return phases[begin:] + phases[: bisect_right(phases, (last - period, _LAST_ROW))]
+
     def next_s(self, now: float, wanted: Callable[[int], bool] | None = None) -> float:
         """When the next attempt of a `wanted` row (of any) opens, after now; infinite if there is none."""
-        best, first = math.inf, self._slot(now) - 1
-        for step in range(len(self._slots) + 2):
-            for row in self._slots[(first + step) % len(self._slots)]:
-                if wanted is None or wanted(row):
-                    best = min(best, self.latest.of(row, now).next_s)
-            if best <= now + (step - 2) * self._width_s:
-                break  # slots further on open later
+        phases, period, near, latest = self._phases, self.cycle.period_s, self._near_s, self.latest
+        best, from_s = math.inf, now - near
+        first = from_s % period
+        begin = bisect_left(phases, (first, -1))
+        for at in range(len(phases)):
+            phase, row = phases[(begin + at) % len(phases)]
+            if best <= from_s + (phase - first) % period - near:
+                break  # all others open later
+            if wanted is None or wanted(row):
+                best = min(best, latest.of(row, now).next_s)
         return best
 
-    def _slot(self, moment_s: float) -> int:
-        return int(moment_s % self.cycle.period_s / self._width_s) % len(self._slots)
+    def _phase(self, row: int) -> tuple[float, int]:
+        return self.attempts[row]["since_s"] % self.cycle.period_s, row

@@ -38,7 +38,6 @@ class Fitter:
         }
         """Devices that are passed by for everybody but the job they are reserved for."""
         self._node_sets = snapshot.occupancy.node_sets
-        self._accepted: dict[int, list[int]] = {0: self._node_sets.of_type}
         self._admitted: dict[tuple[int, int], list[int]] = {}
         """By type mask and node set, for the jobs that ask for some nodes only."""
         self._asks_for_nodes = bool(self.jobs.node_set_names)
@@ -120,11 +119,7 @@ class Fitter:
     def _nodes_by_type(self, row: int) -> list[int]:
         """Per type, the nodes acceptable to the job; 0 where the type is not."""
         wanted = self.jobs.gpu_types.item(row)
-        if wanted not in self._accepted:
-            names, accepted = self.cluster.type_names, self.jobs.types_in(wanted)
-            of_type = zip(names, self._node_sets.of_type, strict=True)
-            self._accepted[wanted] = [nodes if name in accepted else 0 for name, nodes in of_type]
-        by_type = self._accepted[wanted]
+        by_type = self._node_sets.accepted(wanted, self.jobs.type_names)
         code = self.jobs.node_set.item(row) if self._asks_for_nodes else -1
         if code < 0:
             return by_type

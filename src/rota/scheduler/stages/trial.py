@@ -166,6 +166,8 @@ class _Rebuild:
         first = bisect_right(self.running, limit, self.begin, self.end)  # those from here on are behind it
         cut = self.end
         if wanted:
+            if first == cut and not self.occupancy.free.total:
+                return None
             least = self._held.least(self.occupancy.free, wanted, first, cut)
             if least < 0:
                 return None

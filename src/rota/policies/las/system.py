@@ -19,22 +19,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rota.errors import InputError
-from rota.model.columns import Floats, Ints
 from rota.model.grants import Grant
+from rota.policies.las.quanta import Quanta
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.levels import ServiceMetric
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Drift
-from rota.table.state import Phase
-
-_RUNNING = int(Phase.RUNNING)
-_NEARLY = 1e-6
-"""Quanta by which service may fall short of a whole one and still count as having reached it."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +66,20 @@ class Las:
 
     def __init__(self, parameters: LasParameters | None = None) -> None:
         self.parameters = p = parameters or LasParameters()
-        key = self._exact if p.every else self._steps
-        self.inner = ByPriority(key, preemptive=True, drifts=Drift.RUNNING, placement=p.placement)
+        self.quanta = Quanta(p.quantum, by_gpus=p.metric is ServiceMetric.GPU_TIME)
+        if p.every:
+            self.inner = ByPriority(self._exact, preemptive=True, drifts=Drift.RUNNING, placement=p.placement)
+        else:  # a key changes at a quantum alone, and that is said
+            self.inner = ByPriority(self.quanta.key, preemptive=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if not snapshot.waiting_count:
             return Decision(memory, wake=Wake(if_waiting=True))
-        grants, preempt = self.inner.choose(snapshot)
         every = self.parameters.every
+        if not every:
+            for row in self.quanta.update(snapshot):
+                self.inner.move(snapshot, row)
+        grants, preempt = self.inner.choose(snapshot)
         at_s = (
             (math.floor(snapshot.now / every) + 1) * every
             if every
@@ -89,20 +88,11 @@ class Las:
         wake = Wake(at_s=at_s, if_waiting=True)
         return Decision(memory, grants, preempt, wake=wake, ranking=self.inner)
 
-    # -- the order ---------------------------------------------------------------------------------
-
     def _exact(self, snapshot: Snapshot, rows: Any) -> Any:
         """Service received; one row or an array of rows."""
         if self.parameters.metric is ServiceMetric.TIME:
             return snapshot.jobs.ran_s(rows)
         return snapshot.jobs.service_gpu_s(rows)
-
-    def _steps(self, snapshot: Snapshot, rows: Any) -> Any:
-        """Twice the whole quanta received, and one more for a job that does not run."""
-        quanta = self._exact(snapshot, rows) / self.parameters.quantum + _NEARLY
-        if isinstance(rows, np.ndarray):
-            return 2.0 * np.floor(quanta) + (snapshot.by_row.phase[rows] != _RUNNING)
-        return 2.0 * math.floor(quanta) + (snapshot.by_row.phase.item(rows) != _RUNNING)
 
     # -- when to look again ------------------------------------------------------------------------
 
@@ -111,27 +101,8 @@ class Las:
         least = self._least_waiting(snapshot, {grant.job for grant in grants}, preempt)
         if least == math.inf:
             return math.inf
-        rows = snapshot.running_unsorted
-        delays = self._delays(snapshot, rows, snapshot.by_row.service_rate[rows], least)
-        if preempt and rows.item(int(delays.argmin())) in preempt:
-            delays[np.isin(rows, preempt)] = math.inf
-        if grants:
-            started = np.array([grant.job for grant in grants])
-            rates = np.array([len(grant.devices) * grant.share for grant in grants])
-            delays = np.append(delays, self._delays(snapshot, started, rates, least))
-        moment = snapshot.now + float(delays.min(initial=math.inf))
-        return max(moment, math.nextafter(snapshot.now, math.inf))
-
-    def _delays(self, snapshot: Snapshot, rows: Ints, rates: Floats, least: float) -> Floats:
-        """Seconds of running until each of `rows` has received a quantum more than it and than `least`."""
-        quantum, service = self.parameters.quantum, self._exact(snapshot, rows)
-        quanta = np.maximum(np.floor(service / quantum + _NEARLY), least) + 1.0
-        left: Floats = quanta * quantum - service
-        if self.parameters.metric is ServiceMetric.TIME:
-            return left
-        delays = np.full(len(rows), math.inf)  # stays so for jobs without GPUs: they receive nothing
-        np.divide(left, rates, out=delays, where=rates > 0)
-        return delays
+        delay_s = self.quanta.delay_s(snapshot, least, grants, preempt)
+        return max(snapshot.now + delay_s, math.nextafter(snapshot.now, math.inf))
 
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
@@ -140,5 +111,5 @@ class Las:
         self.inner.order.sync(snapshot)
         first = next((key for key, row in self.inner.order.in_order() if row not in started), math.inf)
         for row in preempt:
-            first = min(first, self._steps(snapshot, row))
-        return first // 2 if first < math.inf else math.inf
+            first = min(first, self.quanta.key(snapshot, row))
+        return float(first // 2) if first < math.inf else math.inf

@@ -1,0 +1,1 @@
+"""Least attained service first."""
