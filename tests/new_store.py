@@ -16,6 +16,7 @@ NAME = "rota.db"
 def put_new_store(home: Path) -> None:
     """Such a store in `home`; its time begins when it is opened.  What stands there already is left."""
     if not (home / NAME).exists():
+        home.mkdir(parents=True, exist_ok=True)
         (home / NAME).write_bytes(_new_file())
 
 
