@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from rota.api.remarks import refused_remarks, slow_engine_remarks, stuck_remarks
+from rota.api.remarks import nodes_remarks, refused_remarks, slow_engine_remarks, stuck_remarks
 from rota.api.results import Results
 from rota.api.setting import make_setting, make_speed, measured_only, speed_remarks
 from rota.bounds import NAMES, PREFIX, compute, has_observed
@@ -36,6 +36,7 @@ from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadline
 from rota.traces.elastic import Sizes, make_elastic, parse_sizes
 from rota.traces.elsewhere import on_cluster
 from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.autoscale import autoscale_of
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
 from rota.worlds.simulated.many import Task, run_all
@@ -80,6 +81,7 @@ def simulate(
     slowdowns: str | Slowdowns | None = None,
     pairs: str | PathLike[str] | None = None,
     service_history: str | PathLike[str] | None = None,
+    autoscale: str | None = None,
     speed: SpeedModel | None = None,
     can: str | Mapping[str, Can] | None = None,
     observation_noise: float = 0.0,
@@ -103,19 +105,17 @@ def simulate(
     elastic      `1:64`, `1:64:pow2`: sizes that jobs of one size can run on as well (`rota.traces.elastic`)
     deadlines    `0.5:1.5`: factors of its duration between which the deadline of a job without one is drawn;
                  `0.5:1.5:30%` for a part of the jobs (`rota.traces.deadlines`)
+    autoscale    nodes that come and go as the policy asks: `2:16,delay=5m` (`worlds.simulated.autoscale`)
     accept       which later deadlines users take if a policy offers them: `1.5`, up to 1.5 times as long from
                  submission as they had asked for, `1.5:10m` after ten minutes; none if None
     failures     replay the failing attempts the trace recorded; False leaves them out
-    retries      failing attempts after which a job is given up, or "adaptive": by what they fail of; None
-                 tries as often as the trace did
+    retries      failing attempts after which a job is given up, or "adaptive"; None: as in the trace
     throughput   table of iterations per second by workload, GPU type and GPUs, for traces with iterations
-    scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`: numbers between two that were
-                 measured are interpolated
+    scaling      the same table by number of GPUs alone, `FILE` or `FILE:TYPE`, interpolated
     goodput      profiles of step times and gradient noise by workload, for jobs that choose their batch
-    regimes      batch sizes that jobs go through: a CSV file (`knowledge.regimes_file`), or `shockwave` for
-                 the modes of its traces; needs `throughput` with a row for each batch size
-    step_times   seconds of a step by how the GPUs lie, with `epochs`, the progress by batch size: what was
-                 measured of a few workloads (`knowledge.step_tables_file`); `FILE,yolov3=8` limits a batch
+    regimes      batch sizes that jobs go through (`knowledge.regimes_file`), or `shockwave` for its modes
+    step_times   seconds of a step by how the GPUs lie (`knowledge.step_tables_file`), with `epochs`, the
+                 progress by batch size; `FILE,yolov3=8` limits a batch
     slowdowns    rates when spread or packed, and by host: `spread=0.8,spread.vgg19=0.5,colocation=0.9`
     can          what jobs bear without losing their work: `checkpoint+resize,vgg19=suspend`; all if None
     observation_noise  relative error of what is seen of running jobs, such as 0.1: what policies learn from
@@ -170,6 +170,7 @@ def simulate(
         can=can,
         observation_noise=observation_noise,
         accept=accept,
+        autoscale=None if autoscale is None else autoscale_of(autoscale, where, specs),
     )
     shows_observed = observed and has_observed(whole)
     runs = [(spec, setting) for spec in specs]
@@ -201,6 +202,7 @@ def simulate(
             *refused_remarks(history, where),
             *speed_remarks(speed),
             *stuck_remarks(records),
+            *nodes_remarks(records),
             *slow_engine_remarks(records),
             *_remarks(whole, where, shows_observed),
             *elsewhere,
@@ -323,9 +325,8 @@ def _costs_remark(costs: Costs) -> list[str]:
 
 def _as_the_site(setting: Setting, trace: Trace) -> Setting:
     """The setting with durations as the site knew them: from users, if they stated any."""
-    if np.isnan(trace.jobs.limit_s).all():
-        return setting
-    return replace(setting, knowledge={"duration": "user", **setting.knowledge})
+    users = {} if np.isnan(trace.jobs.limit_s).all() else {"duration": "user"}
+    return replace(setting, knowledge={**users, **setting.knowledge}, autoscale=None)
 
 
 def _check_workers(workers: int | None) -> int | None:

@@ -12,6 +12,7 @@ from rota.model.feasible import feasible_rows, need_of, never_fits
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.model.units import number, plural
+from rota.reports.occupancy import available_gpu_s, cluster_gpus, paid_nodes, whole_run
 from rota.table.compiled import is_compiled
 
 MOST_KINDS = 3
@@ -44,6 +45,21 @@ def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
             f"{record.policy}: {plural(stuck.height, 'job')} {verb} left for ever, first job "
             f"{first['job_id']}{_why(first)}."
         )
+
+
+def nodes_remarks(records: Sequence[Record]) -> Iterator[str]:
+    """How many nodes there were, and what they cost in GPU-hours, where nodes came and went."""
+    for record in records:
+        paid = paid_nodes(record)
+        if paid is not None:
+            span = whole_run(record)
+            hours = available_gpu_s(record, span) / 3600.0
+            all_hours = cluster_gpus(record) * span.length_s / 3600.0
+            within = paid.within(span.start_s, span.end_s).value
+            yield (
+                f"{record.policy}: {within.min():.0f} to {within.max():.0f} nodes, {hours:,.1f} GPU-hours "
+                f"paid, {all_hours:,.1f} if all nodes had been there all the time."
+            )
 
 
 def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:

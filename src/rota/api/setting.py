@@ -23,6 +23,7 @@ from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.worlds.simulated.abilities import parse_can
 from rota.worlds.simulated.answers import Answers, parse_answers
+from rota.worlds.simulated.autoscale import Autoscale
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.retries import Retries, parse_retries
 from rota.worlds.simulated.run import Setting
@@ -49,6 +50,7 @@ def make_setting(
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
     accept: str | Answers | None = None,
+    autoscale: Autoscale | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
     if not 0.0 <= observation_noise < 1.0:
@@ -66,6 +68,7 @@ def make_setting(
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
         answers=parse_answers(accept) if isinstance(accept, str) else accept or Answers(),
+        autoscale=autoscale,
         seed=seed,
     )
 

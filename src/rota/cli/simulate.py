@@ -128,6 +128,13 @@ def simulate(
     faults: Annotated[
         Text, typer.Option(metavar="FAULTS", help="Seeded loss of nodes: mtbf=30d,repair=4h (per node).")
     ] = None,
+    autoscale: Annotated[
+        Text,
+        typer.Option(
+            metavar="MIN:MAX[,delay=TIME]",
+            help="Nodes come and go as the policy asks: 2:16,delay=5m,start=4. For pollux:utility=0.35/0.65.",
+        ),
+    ] = None,
     deadlines: Annotated[
         Text,
         typer.Option(
@@ -240,6 +247,7 @@ def simulate(
             service_history=service_history,
             faults=faults or (),
             elastic=elastic,
+            autoscale=autoscale,
             deadlines=deadlines,
             accept=accept,
             failures=failures,

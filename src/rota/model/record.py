@@ -82,7 +82,8 @@ class Record:
     """`gpus`, `nodes`, `describe`, `node_gpus`, `node_names`, `node_types` (lists), `types` (GPUs by type
     name).
     Where the cluster has them: `device_levels` (units of each), `capacities` (by node), `prices`,
-    `price_classes` (nodes of each), `cells` (by tenant)."""
+    `price_classes` (nodes of each), `cells` (by tenant).  Where nodes came and went: `paid_nodes`,
+    moments and how many nodes were paid for from then on."""
     engine_seconds: float
     """CPU seconds of the loop alone: no reading, no reporting."""
     decisions: int

@@ -23,7 +23,15 @@ from rota.reports.chart import (
 )
 from rota.reports.clock import clock_of, time_label
 from rota.reports.metrics import jct_s, waiting_s
-from rota.reports.occupancy import arrivals_span, cluster_gpus, granted, waiting, whole_run, worked
+from rota.reports.occupancy import (
+    arrivals_span,
+    cluster_gpus,
+    granted,
+    paid_nodes,
+    waiting,
+    whole_run,
+    worked,
+)
 from rota.reports.sample import Sample
 from rota.reports.series import Steps, binned, cdf
 from rota.reports.svg import draw
@@ -201,6 +209,20 @@ def _time_curve(record: Record, colour: int, steps: Steps, span: Span, number: i
     bins = binned(steps, span.start_s, span.end_s, number)
     middle = (bins.edges_s[1:] + bins.edges_s[:-1]) / 2 - span.start_s
     return Curve(record.policy, colour, middle, bins.mean, (bins.low, bins.high), not record.ranked)
+
+
+def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart:
+    """Number of nodes paid for, over time, of the runs in which nodes came and went."""
+    shown = [(record, steps) for record in records if (steps := paid_nodes(record)) is not None]
+    highest = max(float(steps.value.max()) for _, steps in shown)
+    span = shown_span(records)
+    means = [f"{record.policy} {_mean(steps, span):.1f}" for record, steps in shown]
+    text = (
+        f"Nodes paid for over the {format_duration(span.length_s)} of submissions. Mean: {', '.join(means)}."
+    )
+    axis = number_axis(highest, "nodes")
+    runs, series = [record for record, _ in shown], [steps for _, steps in shown]
+    return _time_chart("nodes", "Nodes", text, runs, series, axis, window)
 
 
 def _known(values: Floats) -> Floats:

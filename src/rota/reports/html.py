@@ -26,6 +26,7 @@ from rota.reports.figures import (
     common_span,
     figure_axis,
     jct_chart,
+    nodes_chart,
     one_per_policy,
     queue_chart,
     utilisation_chart,
@@ -36,6 +37,7 @@ from rota.reports.gantt import gantt
 from rota.reports.groups import group_tables
 from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
+from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.promises import slack_chart
 from rota.reports.sizes import sizes_figures
@@ -104,6 +106,8 @@ def render(
     span, (time, shown) = common_span(runs), figure_axis(runs)
     duels = pairs(runs, window)
     charts = [chart(runs, window) for chart in (jct_chart, waiting_chart, utilisation_chart, queue_chart)]
+    if any(paid_nodes(run) is not None for run in runs):
+        charts.append(nodes_chart(runs, window))
     bars = split_bars(runs, window)
     clock = clock_of(runs[0])
     template = environment().get_template("report.html")

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Bools, Floats
-from rota.reports.occupancy import free_and_stranded, granted, has_placement, waiting
+from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
 from rota.reports.promises import Promises
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
 from rota.reports.sample import Sample
@@ -229,9 +229,10 @@ def utilisation(sample: Sample) -> Value:
     Both inside the window; without one from the first submission to the last, since the cluster only
     empties after it, for as long as its longest job takes (over the whole run if the submissions take
     less time than the median job).  This is what schedulers can move; how busy a granted GPU is they
-    cannot see.  Every job of the trace counts, also those submitted outside the window.
+    cannot see.  Every job of the trace counts, also those submitted outside the window.  Of nodes that
+    come and go those are available that are paid for.
     """
-    available = sample.gpus_of_cluster * sample.span.length_s
+    available = available_gpu_s(sample.record, sample.span)
     if available == 0:
         return None
     return granted(sample.record).integral(sample.span.start_s, sample.span.end_s) / available

@@ -18,6 +18,20 @@ def cluster_gpus(record: Record) -> int:
     return int(cast(int, record.cluster["gpus"]))
 
 
+def paid_nodes(record: Record) -> Steps | None:
+    """Nodes that were paid for; None where all were there all the time."""
+    steps = cast(Sequence[Sequence[float]], record.cluster.get("paid_nodes", ()))
+    return Steps(*np.array(steps, dtype=np.float64).T) if steps else None
+
+
+def available_gpu_s(record: Record, span: Span) -> float:
+    """GPU-seconds that were there within `span`: of nodes that came and went, those paid for."""
+    paid = paid_nodes(record)
+    if paid is None:
+        return cluster_gpus(record) * span.length_s
+    return paid.integral(span.start_s, span.end_s) * float(node_gpus(record)[0])
+
+
 def node_gpus(record: Record) -> Ints:
     """GPUs of each node."""
     return np.asarray(cast(Sequence[int], record.cluster.get("node_gpus", ())), dtype=np.int64)

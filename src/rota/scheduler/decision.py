@@ -99,6 +99,8 @@ class Decision:
     """Binding constraints that only the policy knows; the rest is derived when somebody asks."""
     promises: Mapping[int, Promise]
     """Deadlines undertaken now, and those of which what is expected has changed: for users and the record."""
+    wanted_nodes: int | None
+    """How many nodes the cluster is to have, where worlds can make it larger or smaller; None: as it is."""
     is_cut: bool
     """True if a time limit ended the computation early; whoever carries it out holds it to nothing else."""
     ranking: Ranking | None = field(compare=False, repr=False)
@@ -123,6 +125,7 @@ class Decision:
         otherwise: Constraint | None = None,
         offers: Mapping[int, Offer] | None = None,
         promises: Mapping[int, Promise] | None = None,
+        wanted_nodes: int | None = None,
     ) -> None:
         self.memory = memory
         self.grants, self.preempt, self.leave = grants, preempt, leave
@@ -133,6 +136,7 @@ class Decision:
         self.reservations = reservations
         self.wake = Wake() if wake is None else wake
         self.reasons = {} if reasons is None else reasons
+        self.wanted_nodes = wanted_nodes
         self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise
 
     @property

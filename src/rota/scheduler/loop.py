@@ -273,10 +273,12 @@ class Loop:
         self._wake_on = int(decision.wake.on)
         for row, promise in decision.promises.items():
             self.recorder.promised(row, promise)
-        if decision.names_nobody:
+        if decision.names_nobody and decision.wanted_nodes is None:
             return
         held = len(self.state.held)
         self._adopt(decision)
+        if decision.wanted_nodes is not None:
+            self.world.scale(decision.wanted_nodes)
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
 
     def _follow_up(self, cause: int) -> None:

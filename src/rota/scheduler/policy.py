@@ -53,6 +53,7 @@ class Lever(StrEnum):
     RESIZE = "resize"
     RESERVE = "reserve"
     REJECT = "reject"
+    SCALE = "scale"  # of the cluster: the number of its nodes
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:

@@ -166,6 +166,10 @@ class World(Protocol):
         """Put `offers` to the users of jobs that are held for them: each is answered, or lapses."""
         ...
 
+    def scale(self, nodes: int) -> None:
+        """Make the cluster one of so many nodes, as far as this world can, as soon as it can."""
+        ...
+
     def stopped(self, row: int, how: How) -> Lost:
         """The attempt of `row` is over: settle its progress; it goes on if it is only adjusted."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,6 +44,11 @@ class PolluxParameters:
     """A running job changes its batch for a better one by more than this part."""
     cell_nodes: int = 64
     """Larger clusters are searched in cells of so many nodes."""
+    utility: tuple[float, ...] = ()
+    """Range in which the speedups for each GPU are to lie, as in 0.35/0.65: the policy says how many nodes
+    there are to be.  None: it takes them as they are."""
+    scale_s: float = 300.0
+    """Seconds between two looks at the number of nodes."""
     mode: PolluxMode = PolluxMode.PAPER
     """Rules of the paper, or of the published simulator."""
 
@@ -57,6 +63,7 @@ class PolluxParameters:
             "most_nodes": (self.most_nodes >= 1, "1 or more"),
             "growth": (self.growth > 1.0, "above 1"),
             "batch_gain": (self.batch_gain >= 0.0, "0 or more"),
+            "scale_s": (self.scale_s > 0.0, "above 0"),
             "cell_nodes": (self.cell_nodes >= 1, "1 or more"),
         }
         for name, (holds, expected) in checks.items():
@@ -64,6 +71,12 @@ class PolluxParameters:
                 raise InputError(
                     f"policy 'pollux': {name}={getattr(self, name):g} does not do; expected {expected}"
                 )
+
+        if self.utility and not (
+            len(self.utility) == 2 and 0.0 < self.utility[0] < self.utility[1] < math.inf
+        ):
+            given = "/".join(f"{value:g}" for value in self.utility)
+            raise InputError(f"policy 'pollux': utility={given} is no range; expected such as 0.35/0.65")
 
     @property
     def is_artifact(self) -> bool:

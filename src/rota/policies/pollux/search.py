@@ -7,7 +7,7 @@ they lie on one node, and whether anything changes for it, so that fitness is a 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -70,6 +70,11 @@ class Search:
         self._most = problem.worth.shape[3] - 1
         self._worth = np.ascontiguousarray(problem.worth).ravel()
         self._row = np.arange(self.jobs) * (problem.worth[0].size)
+        self._small, self._sum = dtypes(problem)
+        self._count = np.int8 if self.nodes < np.iinfo(np.int8).max else np.int16
+        self._base = problem.base.astype(self._small)[:, None, :]
+        self._room = problem.capacity.astype(self._sum)[:, None]
+        self._limit = problem.limit.astype(self._sum)
         self._closed = ~problem.allowed
         self._has_closed = bool(self._closed.any())
 
@@ -82,14 +87,13 @@ class Search:
         bound = self.bound()
         states = self._first(begins, population)
         scores = self.scores(states)
-        states, scores = self._fittest(states, scores, population)
+        kept = fittest(scores, population)
+        states, scores = states[:, kept], scores[kept]
         best, still, number = float(scores[0]), 0, 0
         while number < generations and still < patience and best < bound:
             number += 1
             children = self.repaired(self.mutated(self.crossed(states, scores, population)))
-            together = np.concatenate((states, children), axis=1)
-            all_scores = np.concatenate((scores, self.scores(children)))
-            states, scores = self._fittest(together, all_scores, population)
+            states, scores = self._survivors(states, scores, children)
             still = still + 1 if scores[0] <= best + 1e-12 * abs(best) else 0
             best = float(scores[0])
         return Found(states, scores, number)
@@ -112,10 +116,11 @@ class Search:
 
     def _first(self, begins: Array, population: int) -> Array:
         """What is held now, what was found last, and mutants of both."""
-        base = self.problem.base[:, None, :]
+        base = self._base
         if not self._has_room(base):
             base = self.repaired(base.copy())
-        states = np.concatenate((base, begins[:, : population - 1]), axis=1)
+        begins = begins[:, : population - 1].astype(self._small)
+        states = np.concatenate((base, begins), axis=1)
         missing = population - states.shape[1]
         if missing:
             chosen = self.random.integers(0, states.shape[1], missing)
@@ -124,7 +129,7 @@ class Search:
 
     def _has_room(self, states: Array) -> bool:
         """True if no node has more than it can give."""
-        gpus = np.add.reduce(states, axis=2) <= self.problem.capacity[:, None]
+        gpus = self._used(states) <= self._room
         fed = [((states @ need) <= room[:, None] + _ROUNDING).all() for need, room in self.problem.hosts]
         return bool(gpus.all()) and all(fed)
 
@@ -132,23 +137,39 @@ class Search:
 
     def scores(self, states: Array) -> Floats:
         """What each member is worth, [member]."""
-        gpus = np.minimum(np.add.reduce(states, axis=0), self._most)
-        several = np.add.reduce(states > 0, axis=0, dtype=np.int16) > 1
-        changed = (states != self.problem.base[:, None, :]).any(axis=0)
+        gpus = np.minimum(self._held(states), self._most)
+        several = self._several(states > 0)
+        changed = np.logical_or.reduce(states != self._base, axis=0)
         place = self._row + ((changed * 2 + several) * (self._most + 1) + gpus)
         scores: Floats = self._worth.take(place).sum(axis=1)
         return scores
 
-    @staticmethod
-    def _fittest(states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
-        """The best, the first of equals; those that are worth the same as another come last."""
-        order = np.argsort(-scores, kind="stable")
-        ranked = scores[order]
-        again = np.zeros(len(order), dtype=bool)
-        again[1:] = ranked[1:] == ranked[:-1]
-        kept = np.concatenate((order[~again], order[again]))[:many]
-        kept = kept[np.argsort(-scores[kept], kind="stable")]
-        return states[:, kept], scores[kept]
+    def _several(self, used: Bools) -> Bools:
+        """Whether each job uses several nodes, [member, job]; `used` is [node, member, job]."""
+        nodes = np.add.reduce(used.view(np.int8), axis=0, dtype=self._count)
+        several: Bools = nodes > 1
+        return several
+
+    def _held(self, states: Array) -> Array:
+        """GPUs of each job, [member, job]."""
+        held: Array = np.add.reduce(states, axis=0, dtype=self._sum)
+        return held
+
+    def _used(self, states: Array) -> Array:
+        """GPUs in use on each node, [node, member]."""
+        used: Array = np.add.reduce(states, axis=2, dtype=self._sum)
+        return used
+
+    def _survivors(self, states: Array, scores: Floats, children: Array) -> tuple[Array, Floats]:
+        """The fittest of parents and children: a child takes the place of a parent that goes."""
+        many = len(scores)
+        both = np.concatenate((scores, self.scores(children)))
+        kept = fittest(both, many)
+        chosen = np.empty_like(children)
+        of_parents = kept < many
+        chosen[:, of_parents] = states.take(kept[of_parents], axis=1)
+        chosen[:, ~of_parents] = children.take(kept[~of_parents] - many, axis=1)
+        return chosen, both[kept]
 
     # -- breeding ----------------------------------------------------------------------------------
 
@@ -158,19 +179,22 @@ class Search:
         parents = np.where(scores[rivals[0]] >= scores[rivals[1]], *rivals)
         point = self.random.integers(0, self.jobs + 1, many)
         first = np.arange(self.jobs) < point[:, None]
-        return np.where(first, states[:, parents[0]], states[:, parents[1]])
+        children, others = states.take(parents[1], axis=1), states.take(parents[0], axis=1)
+        others ^= children
+        others &= -first.astype(self._small)
+        children ^= others  # the other parent's number, where the mask is -1
+        return children
 
     def mutated(self, states: Array) -> Array:
-        """Rows reset, entries cleared, entries raised; what does not fit any more is left to repair."""
+        """Rows reset, entries cleared, entries raised, in place; what does not fit is left to repair."""
         random, members = self.random, states.shape[1]
-        states = states.copy()
         chance = random.random((3, members, self.jobs), dtype=np.float32)
         at, row = np.nonzero(chance[0] < _RESET)
-        states[:, at, row] = self.problem.base[:, row]
+        states[:, at, row] = self._base[:, 0, row]
         at, row = np.nonzero(chance[1] < _CLEAR)
         kept = random.random((self.nodes, len(at)), dtype=np.float32) >= _CLEARED
         states[:, at, row] *= kept
-        room = self.problem.capacity[:, None] - np.add.reduce(states, axis=2)
+        room = self._room - self._used(states)
         self._raise_with_room(states, chance[2], room)
         self._raise_used(states)
         return states
@@ -188,17 +212,22 @@ class Search:
     def _raise_used(self, states: Array) -> None:
         """On a node that the job uses already, for most jobs of all members."""
         order = self.random.permutation(self.nodes)
-        used = states[order] > 0
-        first = order[used.argmax(axis=0)]
+        none = np.iinfo(self._count).max
+        rank = np.empty(self.nodes, dtype=self._count)
+        rank[order] = np.arange(self.nodes)
+        ranks = (states == 0).astype(self._count)  # 1 where the job does not use the node, ...
+        ranks *= none
+        ranks |= rank[:, None, None]  # ... and then all bits, which is more than any rank
+        first = np.minimum.reduce(ranks, axis=0)
         touched = self.random.random(first.shape, dtype=np.float32) < _TOUCHED
-        at, row = np.nonzero(touched & used.any(axis=0))
+        at, row = np.nonzero(touched & (first < none))
         if len(at):
-            self._raise(states, first[at, row], at, row)
+            self._raise(states, order[first[at, row]], at, row)
 
     def _raise(self, states: Array, node: Ints, at: Ints, row: Ints) -> None:
         """To a number between what it has there and all there are."""
-        now = states[node, at, row]
-        more = self.problem.capacity[node] - now + 1
+        now = states[node, at, row].astype(self._sum)
+        more = self._room[node, 0] - now + 1
         states[node, at, row] = now + (self.random.random(len(at)) * more).astype(states.dtype)
 
     # -- repair ------------------------------------------------------------------------------------
@@ -222,18 +251,21 @@ class Search:
     def _part(self, states: Array) -> None:
         """At most one job on several nodes uses a node: later ones leave it."""
         used = states > 0
-        several = np.add.reduce(used, axis=0, dtype=np.int16) > 1
+        several = self._several(used)
+        if not several.any():
+            return
         mine = used & several
         node, at = np.nonzero(np.add.reduce(mine, axis=2, dtype=np.int16) > 1)
         if len(node):
-            own = mine[node, at]
-            later = own & (np.cumsum(own, axis=1, dtype=np.int16) > 1) & ~self.problem.pinned
-            states[node, at] = np.where(later, 0, states[node, at])
+            later = mine[node, at]
+            later[np.arange(len(node)), later.argmax(axis=1)] = False  # the first one stays
+            which, row = np.nonzero(later & ~self.problem.pinned)
+            states[node[which], at[which], row] = 0
 
     def _trim(self, states: Array) -> None:
         """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
-        gpus = np.add.reduce(states, axis=0)
-        most = self.problem.limit[np.arange(self.jobs), np.minimum(gpus, self._most)]
+        gpus = self._held(states)
+        most = self._limit[np.arange(self.jobs), np.minimum(gpus, self._most)]
         over = gpus > most
         if self.nodes > self.problem.most_nodes:
             over |= np.add.reduce(states > 0, axis=0, dtype=np.int16) > self.problem.most_nodes
@@ -245,22 +277,22 @@ class Search:
         rows = states[order][:, at, row]
         if self.nodes > self.problem.most_nodes:
             rows *= np.cumsum(rows > 0, axis=0, dtype=np.int16) <= self.problem.most_nodes
-            gpus = np.minimum(np.add.reduce(rows, axis=0), self._most)
-            limit = self.problem.limit[row, gpus]
+            gpus = np.minimum(np.add.reduce(rows, axis=0, dtype=self._sum), self._most)
+            limit = self._limit[row, gpus]
         else:
             limit = most[at, row]
-        before = np.cumsum(rows, axis=0) - rows
+        before = np.cumsum(rows, axis=0, dtype=self._sum) - rows
         kept = np.minimum(rows, np.maximum(limit - before, 0))
         states[order[:, None], at, row] = kept
 
     def _fit(self, states: Array) -> None:
         """No node has more than all its GPUs: the last jobs get less."""
-        capacity = self.problem.capacity
-        node, at = np.nonzero(np.add.reduce(states, axis=2) > capacity[:, None])
+        node, at = np.nonzero(self._used(states) > self._room)
         if len(node):
             own = states[node, at]
-            before = np.cumsum(own, axis=1) - own
-            states[node, at] = np.minimum(own, np.maximum(capacity[node, None] - before, 0))
+            before = np.cumsum(own, axis=1, dtype=self._sum)
+            before -= own
+            states[node, at] = np.minimum(own, np.maximum(self._room[node] - before, 0))
         for need, room in self.problem.hosts:
             node, at = np.nonzero((states @ need) > room[:, None] + _ROUNDING)
             if len(node):
@@ -274,3 +306,22 @@ class Search:
         gpus = np.add.reduce(states, axis=0) * members
         over = (np.cumsum(gpus, axis=1) > most) & members & ~self.problem.pinned
         states[:, over] = 0
+
+
+def dtypes(problem: Problem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
+    """The smallest types for the GPUs of a job on a node, and for sums of them over all jobs or nodes."""
+    nodes, jobs = problem.base.shape
+    most = max(int(problem.capacity.max(initial=0)), int(problem.base.max(initial=0)))
+    small = np.int8 if most < np.iinfo(np.int8).max else np.int16
+    return small, np.int16 if most * max(nodes, jobs) < np.iinfo(np.int16).max else np.int32
+
+
+def fittest(scores: Floats, many: int) -> Ints:
+    """Who is worth most, the first of equals; those that are worth the same as another come last."""
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    again = np.zeros(len(order), dtype=bool)
+    again[1:] = ranked[1:] == ranked[:-1]
+    kept = np.concatenate((order[~again], order[again]))[:many]
+    best: Ints = kept[np.argsort(-scores[kept], kind="stable")]
+    return best

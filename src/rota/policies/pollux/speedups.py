@@ -102,6 +102,17 @@ class Speedups:
         in_proportion = np.arange(self.most + 1) / fair
         return np.where(np.isnan(speedups), in_proportion, speedups)
 
+    def alone(self, models: Models) -> Floats:
+        """[row, one node or several, GPUs]: speedup over one GPU; 0 where a job cannot run."""
+        goodputs = self.goodputs(models)
+        positive = goodputs[:, 0] > 0.0
+        least = positive.argmax(axis=1)  # so few GPUs that they still do something
+        one = goodputs[np.arange(len(goodputs)), 0, least] / np.maximum(least, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alone: Floats = goodputs / np.where(positive.any(axis=1), one, math.nan)[:, None, None]
+        in_proportion = np.arange(self.most + 1.0)
+        return np.where(models.known[:, None, None], np.nan_to_num(alone), in_proportion)
+
     def worth(self, speedups: Floats, restart: Floats) -> Floats:
         """[row, kept or changed, one node or several, GPUs]: what each adds to the fitness.
 

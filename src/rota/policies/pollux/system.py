@@ -32,6 +32,7 @@ from rota.policies.pollux.cells import carried, cells_of, filled
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
 from rota.policies.pollux.reasons import Reasons
+from rota.policies.pollux.scaling import wanted_nodes
 from rota.policies.pollux.search import Found, Problem, Search
 from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -50,7 +51,10 @@ _ANY = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
     "Goodput of all jobs, shared out by a population search",
     paper="Pollux, OSDI 2021",
     needs={Knowledge.GOODPUT: True},
-    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
+    levers={
+        **dict.fromkeys((Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE), True),
+        Lever.SCALE: lambda p: bool(p.utility),
+    },
     parameters=PolluxParameters,
     rotates=True,
 )
@@ -60,6 +64,7 @@ class Pollux:
     Memory    `next_s`      moment of the next search
               `searches`    how many there were
               `refused`     per row that the cluster refused to change: see `left_alone`
+              `scale_s`     moment of the next look at the number of nodes
               `population`  per cell: rows and matrices with which the next search begins
     """
 
@@ -70,7 +75,7 @@ class Pollux:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         if not len(rows):
-            return Decision(memory, wake=Wake())
+            return Decision(memory, wake=Wake(), wanted_nodes=1 if self.parameters.utility else None)
         now, interval_s = snapshot.now, self.parameters.interval_s
         plan = _Plan(snapshot, rows, self._for(snapshot), memory)
         is_due = now >= memory.get("next_s", -math.inf) - _SOON_S
@@ -86,7 +91,16 @@ class Pollux:
             plan.preempted(),
             wake=Wake(memory["next_s"]),
             reasons=plan.reasons(),
+            wanted_nodes=self._wanted_nodes(plan, memory) if is_due else None,
         )
+
+    def _wanted_nodes(self, plan: _Plan, memory: Memory) -> int | None:
+        """How many nodes there are to be, when it is time to look at that again."""
+        now = plan.snapshot.now
+        if not self.parameters.utility or now < memory.get("scale_s", -math.inf) - _SOON_S:
+            return None
+        memory["scale_s"] = now + self.parameters.scale_s
+        return wanted_nodes(plan.snapshot, plan.speedups, plan.models, plan.grants, memory["searches"])
 
     def _for(self, snapshot: Snapshot) -> Speedups:
         """Tables for the sizes of this cluster, which remember what they have worked out."""

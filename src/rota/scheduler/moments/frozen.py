@@ -160,4 +160,5 @@ def packed_decision(decision: Decision) -> Packed:
             for row, c in decision.reasons.items()
         },
         "is_cut": bool(decision.is_cut),
+        "wanted_nodes": None if decision.wanted_nodes is None else int(decision.wanted_nodes),
     }

@@ -240,6 +240,7 @@ def unpack_decision(packed: Mapping[str, Any], memory: Memory) -> Decision:
         packed["is_cut"],
         offers={row: Offer(*fields) for row, fields in packed["offers"].items()},
         promises={row: Promise(*fields) for row, fields in packed["promises"].items()},
+        wanted_nodes=packed["wanted_nodes"],
     )
 
 

@@ -120,6 +120,9 @@ class LiveWorld:
         for row, offer in offers.items():
             lifecycle.offer(self.live, self.live[row], offer)
 
+    def scale(self, nodes: int) -> None:
+        """Nodes are there when agents have joined: nobody here can order any."""
+
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""
         live, job = self.live, self.live[row]

@@ -18,8 +18,9 @@ from rota.scheduler.decision import Decision
 from rota.scheduler.loop import Loop
 from rota.scheduler.reasons.waiting import first_reason
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.world import How, Lost
+from rota.scheduler.world import How, Lost, World
 from rota.table.state import Phase
+from rota.worlds.simulated.autoscale import ScaledWorld
 
 _Interval = tuple[Grant, float, float, How, Lost]
 
@@ -75,12 +76,17 @@ def make_record(
         policy=name,
         jobs=_jobs_table(loop, recorder, trace),
         intervals=_intervals_table(recorder, trace, loop.state.cluster, _work(recorder, loop, trace)),
-        cluster=cluster_facts(loop.state.cluster),
+        cluster=cluster_facts(loop.state.cluster) | _paid(loop.world),
         engine_seconds=engine_seconds,
         decisions=loop.counts.decisions,
         provenance=provenance,
         counts=counts,
     )
+
+
+def _paid(world: World) -> dict[str, object]:
+    """Moments and nodes paid for from then on, where a cluster grew and shrank."""
+    return {"paid_nodes": [list(step) for step in world.paid]} if isinstance(world, ScaledWorld) else {}
 
 
 _NULLABLE = [

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from rota import __version__
 from rota.knowledge.needs import Provider
@@ -17,6 +18,7 @@ from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault
@@ -49,6 +51,8 @@ class Setting:
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
     """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
+    autoscale: Autoscale | None = None
+    """How far the cluster may grow and shrink; None: it is as large as it is."""
     answers: Answers = field(default_factory=Answers)
     """How users answer a later deadline; by default nobody takes one."""
     seed: int = 0
@@ -96,7 +100,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
     """The loop, ready to run, and what listens to it."""
     fresh: Callable[[], SpeedModel] | None = getattr(setting.speed, "fresh", None)
     speed = setting.speed if fresh is None else fresh()  # what it remembers is that of one run
-    world = world_of(setting.semantics)(
+    world = _world_of(setting)(
         trace,
         cluster,
         speed=speed,
@@ -115,6 +119,12 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         if kind not in providers:
             providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed))
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
+
+
+def _world_of(setting: Setting) -> Callable[..., SimulatedWorld]:
+    if setting.autoscale is None:
+        return world_of(setting.semantics)
+    return partial(ScaledWorld, autoscale=setting.autoscale)
 
 
 def _is_elastic(trace: Trace, speed: SpeedModel | None) -> bool:
@@ -138,6 +148,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         "costs": "none" if setting.costs.free else repr(setting.costs),
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
+        **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
         **({} if setting.answers == Answers() else {"accept": str(setting.answers)}),
         "seed": setting.seed,
     }

@@ -312,6 +312,9 @@ class SimulatedWorld:
         for row, offer in offers.items():
             self._holds.offer(row, offer, self.state)
 
+    def scale(self, nodes: int) -> None:
+        """The cluster is as large as it is; see `autoscale` for one that is not."""
+
     def _gave_up(self, change: Change) -> None:
         """A job that left without a checkpoint starts over."""
         if change.leave is Leave.ABANDON:
