@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.live.tables import NONE, table_text
 from rota.cli.shell import JsonFlag, check_folder, complete_policy, finite, print_json
 from rota.errors import InputError
 from rota.model.one_thread import use_one_thread
@@ -199,6 +198,8 @@ _MOMENTS = ("due_s", "before_s", "after_s")
 
 def outlook_text(outlook: Outlook, size: str) -> str:
     """A line for each deadline, the one to choose, and who would be delayed by it."""
+    from rota.cli.live.tables import NONE, table_text
+
     now, pick = outlook.now_s, outlook.pick
     rows = []
     for one in outlook.promises:
@@ -237,6 +238,8 @@ def _choice(outlook: Outlook) -> str:
 
 def _others(pick: Promise, now: float) -> str:
     """Who ends at another time because of the job."""
+    from rota.cli.live.tables import NONE, table_text
+
     if not pick.others:
         return "it delays nobody who is there now\n"
     rows = [
@@ -256,6 +259,8 @@ def _others(pick: Promise, now: float) -> str:
 
 def trade_off_text(outlooks: dict[int, Outlook]) -> str:
     """The chance of each deadline with each number of GPUs."""
+    from rota.cli.live.tables import table_text
+
     first = next(iter(outlooks.values()))
     heads = ["DEADLINE", *(f">{gpus}_GPUS" for gpus in outlooks)]
     rows = [
