@@ -34,6 +34,7 @@ LIVE: dict[str, Lazy] = {
         f"{_LIVE}.history:history",
         "List the jobs that ended; write them, and those that still run, as a trace.",
     ),
+    "usage": Lazy("rota.cli.usage:usage", "Say where the GPU-hours went: of a trace, or of the cluster."),
     "events": Lazy(f"{_LIVE}.history:events", "List what happened on the cluster."),
     "up": Lazy(
         "rota.cli.service:up", "Start the cluster: a controller, and an agent for this machine's devices."
@@ -77,7 +78,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         ),
         *("resume", "requeue", "accept", "update"),
     ),
-    "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "events", "user"),
+    "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": ("up", "down", "status", "config", "agent", "demo"),
     "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }

@@ -61,6 +61,7 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
         since_s=epoch_s + state.since_s if is_running else None,
         end_s=_unix(state.finish_s, epoch_s),
         run_s=run_s,
+        gpu_s=state.service + (state.service_rate * (now - state.since_s) if is_running else 0.0),
         waiting_s=max(0.0, end_s - left_s - row.submit_s - run_s),
         time_s=asked.limit_s,
         deadline_s=_unix(asked.deadline_s, epoch_s),

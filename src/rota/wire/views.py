@@ -50,6 +50,8 @@ class JobView(BaseModel):
     """Start of the present stretch of running."""
     end_s: float | None = None
     run_s: float = 0.0
+    gpu_s: float = 0.0
+    """GPU-seconds that it has been granted, starts and lost work included."""
     waiting_s: float = 0.0
     time_s: float | None = None
     deadline_s: float | None = None

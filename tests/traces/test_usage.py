@@ -1,0 +1,158 @@
+"""GPU-hours by whatever jobs have in common: every one counted once, and cut at months and moments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from play import trace_of
+from rota.errors import InputError
+from rota.model.jobs import Outcome, RecordedRun, Truth
+from rota.model.trace import Trace
+from rota.traces.usage import Usage, parse_prices, usage_of
+from tiers import examples
+
+HOUR = 3600.0
+
+
+def history(**facts: object) -> Trace:
+    """2 GPUs for 3 h; 1 for 10 h, 4 of which failed; 4 for an hour that failed; none."""
+    trace = trace_of(
+        f"A 2x{3 * HOUR} B 1x{6 * HOUR}@{HOUR} C 4x{HOUR}@{HOUR} D 0x{HOUR}@{2 * HOUR}",
+        tenant=[0, 0, 1, 2],
+        tenant_names=("vision/ann", "vision/bob", "nlp/eve"),
+        gpu_types=[1, 2, 1, 0],
+        type_names=("V100", "A100"),
+    )
+    truth = Truth.build(
+        trace.truth.duration_s,
+        outcome=[Outcome.COMPLETED, Outcome.CANCELLED, Outcome.FAILED, Outcome.COMPLETED],
+        failures={1: (4 * HOUR,)},
+    )
+    return replace(trace, truth=truth, facts=facts)
+
+
+def table(usage: Usage) -> dict[tuple[str, ...], tuple[int, float]]:
+    return {line.names: (line.jobs, round(line.gpu_hours, 9)) for line in usage.lines}
+
+
+@pytest.mark.parametrize(
+    ("by", "lines"),
+    [
+        ("tenant", {("vision",): (3, 20.0), ("nlp",): (1, 0.0)}),
+        ("user", {("vision/ann",): (2, 16.0), ("vision/bob",): (1, 4.0), ("nlp/eve",): (1, 0.0)}),
+        ("type", {("V100",): (2, 10.0), ("A100",): (1, 10.0), ("-",): (1, 0.0)}),
+        ("size", {("1 GPU",): (1, 10.0), ("2-4 GPUs",): (2, 10.0), ("CPU only",): (1, 0.0)}),
+        ("outcome", {("completed",): (2, 6.0), ("cancelled",): (1, 10.0), ("failed",): (1, 4.0)}),
+    ],
+)
+def test_by_what_they_have_in_common(by: str, lines: dict[tuple[str, ...], tuple[int, float]]) -> None:
+    usage = usage_of(history(), [by])
+    assert table(usage) == lines
+    assert [line.gpu_hours for line in usage.lines] == sorted((h for _, h in lines.values()), reverse=True)
+
+
+def test_what_failed_was_cancelled_and_costs() -> None:
+    usage = usage_of(history(), ["user"], prices=parse_prices("v100=2,A100=3"))
+    ann, bob, eve = usage.lines
+    assert (ann.failed_gpu_hours, ann.cancelled_gpu_hours) == (pytest.approx(4.0), pytest.approx(10.0))
+    assert (bob.failed_gpu_hours, bob.cancelled_gpu_hours) == (pytest.approx(4.0), 0.0)
+    assert [one.cost for one in (ann, bob, eve)] == pytest.approx([42.0, 8.0, 0.0])
+    assert usage.total.cost == pytest.approx(50.0)
+    assert usage.total.share == 1.0
+    assert usage.from_submission
+    assert usage.total.wait_hours is None
+
+
+def test_recorded_starts_say_when_and_who_waited() -> None:
+    trace = history()
+    start_s = np.array([HOUR, 2 * HOUR, np.nan, 2 * HOUR])
+    trace = replace(trace, observed=RecordedRun(start_s, np.full(4, np.nan), types={3: "A100"}))
+    usage = usage_of(trace, ["user"])
+    assert table(usage)[("vision/bob",)] == (1, 0.0), "it never started"
+    assert not usage.from_submission
+    assert {line.names[0]: line.wait_hours for line in usage.lines} == {
+        "vision/ann": 1.0,
+        "vision/bob": None,
+        "nlp/eve": 0.0,
+    }
+    assert ("A100",) in table(usage_of(trace, ["type"]))
+
+
+def test_a_job_of_two_months_is_cut_where_the_second_begins() -> None:
+    dated = history(epoch="2026-10-31 22:00:00")
+    usage = usage_of(dated, ["month", "tenant"])
+    assert table(usage) == {
+        ("2026-10", "vision"): (3, 4.0 + 1.0 + 4.0),
+        ("2026-11", "vision"): (2, 2.0 + 9.0),
+        ("2026-11", "nlp"): (1, 0.0),
+    }
+    assert [line.names[0] for line in usage.lines] == ["2026-10", "2026-11", "2026-11"]
+    assert usage.total.jobs == 4
+
+
+def test_only_what_lies_between_two_days() -> None:
+    dated = history(epoch="2026-10-31 22:00:00")
+    november = datetime(2026, 11, 1, tzinfo=UTC)
+    assert usage_of(dated, since=november).total.gpu_hours == pytest.approx(11.0)
+    assert usage_of(dated, until=november).total.gpu_hours == pytest.approx(9.0)
+    assert usage_of(dated, since=november + timedelta(days=9)).lines == ()
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cut=st.floats(0, 40),
+    by=st.lists(st.sampled_from(["tenant", "type", "month", "size"]), min_size=1, unique=True),
+)
+def test_every_gpu_hour_is_counted_once(seed: int, cut: float, by: list[str]) -> None:
+    """Whatever they are counted by, and on whichever side of a moment."""
+    rng = np.random.default_rng(seed)
+    text = " ".join(
+        f"J{i} {rng.integers(0, 9)}x{rng.uniform(0, 20 * 24) * HOUR}@{rng.uniform(0, 30 * 24) * HOUR}"
+        for i in range(rng.integers(1, 12))
+    )
+    trace = replace(trace_of(text), facts={"epoch": "2026-01-20 05:00:00"})
+    whole = float((trace.truth.duration_s * trace.jobs.gpus).sum()) / HOUR
+    usage = usage_of(trace, by)
+    assert sum(line.gpu_hours for line in usage.lines) == pytest.approx(whole)
+    assert usage.total.gpu_hours == pytest.approx(whole)
+    day = datetime(2026, 1, 20, 5, tzinfo=UTC) + timedelta(days=cut)
+    sides = usage_of(trace, by, until=day), usage_of(trace, by, since=day)
+    assert sum(side.total.gpu_hours for side in sides) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize(
+    ("by", "price", "sentence"),
+    [
+        (["user", "colour"], None, r"--by: 'colour' is nothing to count by; expected tenant, user"),
+        ([], None, "--by: names nothing to count by"),
+        (["month"], None, "has no dates"),
+        (["user"], "V100=1", "--price: GPU type 'A100' has no price; expected one for the rest"),
+        (["user"], "cheap", "--price: 'cheap' is no price"),
+        (["user"], "V100=", "--price: 'V100=' is no price"),
+        (["user"], "-1", "--price: '-1' is no price"),
+    ],
+)
+def test_what_cannot_be_counted(by: list[str], price: str | None, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        usage_of(history(), by, prices=None if price is None else parse_prices(price))
+
+
+def test_what_was_held_counts_if_it_is_known() -> None:
+    usage = usage_of(history(), ["user"], held=np.array([1.0, 2.0, 0.5, 0.0]))
+    assert table(usage)[("vision/ann",)] == (2, 3.0 + 20.0)
+    assert table(usage)[("vision/bob",)] == (1, 0.5)
+
+
+def test_jobs_of_unknown_run_time_are_told() -> None:
+    trace = history()
+    truth = replace(trace.truth, duration_s=np.array([np.nan, HOUR, HOUR, HOUR]))
+    usage = usage_of(replace(trace, truth=truth))
+    assert usage.without_duration == 1
+    assert usage.total.jobs == 4
