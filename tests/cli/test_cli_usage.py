@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from live_play import NOW_S, Answer, Canned, job
+from live_play import NOW_S, Answer, Asked, Canned, job
 from shell_play import rota
 
 TRACE = """\
