@@ -87,6 +87,12 @@ def test_of_the_cluster(cluster: Canned, folder: Path) -> None:
     assert figures["total"]["wait_hours"] == pytest.approx(0.5)
 
 
+def test_of_a_cluster_that_has_done_nothing(cluster: Canned, folder: Path) -> None:
+    cluster.replies["GET /v1/history"] = Answer(200, TRACE.splitlines()[0] + "\n", "text/csv")
+    done = rota("usage")
+    assert (done.status, done.err) == (2, "rota: no job has run on this cluster yet\n")
+
+
 def _view(id: str, gpus: float, **more: object) -> dict[str, object]:
     """A job that waited for half an hour and has run for two hours."""
     told = {"submit_s": NOW_S, "start_s": NOW_S + 1800.0, "end_s": NOW_S + 9000.0, "run_s": 7200.0}

@@ -84,6 +84,13 @@ def test_recorded_starts_say_when_and_who_waited() -> None:
     assert ("A100",) in table(usage_of(trace, ["type"]))
 
 
+def test_who_still_runs_has_no_outcome_yet() -> None:
+    seen = RecordedRun(np.zeros(4), np.array([1.0, np.nan, 1.0, 1.0]) * HOUR)
+    usage = usage_of(replace(history(), observed=seen), ["outcome"])
+    assert table(usage)[("running",)] == (1, 10.0)
+    assert ("cancelled",) not in table(usage)
+
+
 def test_a_job_of_two_months_is_cut_where_the_second_begins() -> None:
     dated = history(epoch="2026-10-31 22:00:00")
     usage = usage_of(dated, ["month", "tenant"])

@@ -97,7 +97,10 @@ def _history(url: str | None, token_file: Path | None) -> tuple[Trace, Floats]:
     """All that the controller has on record of jobs that have run, and the GPUs that each held on average."""
     with connect(url, token_file) as client, tempfile.TemporaryDirectory(prefix="rota-") as folder:
         path, all_ = Path(folder) / "history.csv", {"since": 0.0, "until": None}
-        path.write_text(client.text("/v1/history", all_ | {"format": "csv"}, timeout_s=300), encoding="utf-8")
+        text = client.text("/v1/history", all_ | {"format": "csv"}, timeout_s=300)
+        if len(text.splitlines()) < 2:
+            raise InputError("no job has run on this cluster yet")
+        path.write_text(text, encoding="utf-8")
         views = client.call("GET", "/v1/history", query=all_, timeout_s=300)
         views += client.call("GET", "/v1/jobs", query={"state": "RUNNING", "limit": 10_000}, timeout_s=300)
         return as_used(_read(path, "plain"), views)

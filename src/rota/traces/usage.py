@@ -257,7 +257,17 @@ def _month(trace: Trace, pieces: _Stretches, epoch: datetime | None) -> list[str
 
 
 def _outcome(trace: Trace, pieces: _Stretches, epoch: datetime | None) -> list[str]:
-    return [Outcome(code).name.lower() for code in trace.truth.outcome[pieces.row].tolist()]
+    running = _running(trace)
+    codes = zip(pieces.row.tolist(), trace.truth.outcome[pieces.row].tolist(), strict=True)
+    return ["running" if running[row] else Outcome(code).name.lower() for row, code in codes]
+
+
+def _running(trace: Trace) -> Bools:
+    """Jobs that began and have no end, where others have one."""
+    if trace.observed is None or not np.isfinite(trace.observed.end_s).any():
+        return np.zeros(len(trace), dtype=np.bool_)
+    going: Bools = np.isfinite(trace.observed.start_s) & np.isnan(trace.observed.end_s)
+    return going
 
 
 BY: Mapping[str, _Names] = {
