@@ -60,7 +60,7 @@ def usage(
     url: UrlOption = None,
     token_file: TokenFileOption = None,
 ) -> None:
-    """Say where the GPU-hours went: who had them, what failed, what they cost.
+    """Say where the GPU-hours went: of a trace, or of the cluster.
 
     \b
     Examples:
