@@ -53,7 +53,7 @@ endif
 DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
 DEMO_JOBS    := 3000
 
-quick: setup  ## the tests that start no process and never sleep: under a minute, for the work loop
+quick: setup  ## the tests that start no process and never sleep: a minute or two, for the work loop
 	$(BIN)/pytest -q -n auto --dist worksteal --quick
 
 test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
