@@ -20,6 +20,7 @@ from rota.reports.against import Pair, pairs
 from rota.reports.chart import UNITS
 from rota.reports.clock import clock_of
 from rota.reports.compare import Calibration, Comparison, compare
+from rota.reports.deadlines_kept import slack_chart
 from rota.reports.definitions import definitions
 from rota.reports.drawn import drawn
 from rota.reports.figures import (
@@ -39,7 +40,6 @@ from rota.reports.headline import headline
 from rota.reports.metrics import METRICS
 from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
-from rota.reports.promises import slack_chart
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import summarise
 from rota.reports.waits import causes, hour_chart, parts_named, size_bars, split_bars

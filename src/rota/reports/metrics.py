@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from rota.model.columns import Bools, Floats
+from rota.reports.deadlines_kept import Promises
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
-from rota.reports.promises import Promises
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
