@@ -15,6 +15,7 @@ from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts, Deadline
 from rota.model.jobs import Truth
+from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.speed_table import ScalingSpeed
@@ -48,10 +49,11 @@ def elastic(text, workloads, due_s=None, most=4, least=1, **columns):
     return replace(trace, truth=Truth.build(np.full(len(trace), np.nan), iterations=work))
 
 
-def run(policy, trace, cluster="1x4", costs=None):
+def run(policy, trace, cluster="1x4", costs=None, answers=None):
     where = parse_cluster(cluster)
     speed = ScalingSpeed(trace, where, CURVES)
-    return play(policy, trace, where, Setting(speed=speed, **({} if costs is None else {"costs": costs})))
+    setting = Setting(speed=speed, costs=costs or Costs(), answers=answers or Answers())
+    return play(policy, trace, where, setting)
 
 
 def states(record):
@@ -147,3 +149,34 @@ def test_who_is_admitted_is_in_time(drawn, restore_s):
         if state == "COMPLETED" and deadline is not None:
             assert finish <= deadline + 1e-6, f"{name} was promised {deadline}"
         assert state == "COMPLETED" or deadline is not None
+
+
+def test_a_later_deadline_is_offered_and_kept_if_it_is_taken():
+    """One GPU, which A has for an hour when B comes: 30 minutes of work, to be done in 45."""
+    trace = elastic("A 1x60 B 1x30@60", "linear linear", [3600.0, 2760.0], most=1)
+    for after_s, begins_s in ((0.0, 3600.0), (300.0, 3600.0)):
+        jobs = run(PLAIN, trace, "1x1", answers=Answers(3.0, after_s)).jobs
+        offered_s = jobs["offered_s"][1]
+        assert 5400.0 <= offered_s <= 5400.0 + 60.0
+        assert jobs["promised_s"].to_list() == [3600.0, offered_s]
+        assert jobs["start_s"][1] == begins_s
+        assert jobs["finish_s"][1] <= offered_s
+    refused = run(PLAIN, trace, "1x1").jobs
+    assert refused["state"].to_list() == ["COMPLETED", "REJECTED"]
+    assert refused["promised_s"].to_list() == [3600.0, None]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(jobs, min_size=1, max_size=12), st.sampled_from([0.0, 90.0]))
+def test_every_promise_is_kept_whoever_takes_offers(drawn, after_s):
+    """Offers taken at once or after a while, and made again where others were promised the GPUs meanwhile."""
+    drawn = sorted(drawn, key=lambda one: one[2])
+    text = " ".join(f"J{i} 1x{minutes}@{at}" for i, (_, minutes, at, _) in enumerate(drawn))
+    due = [np.nan if slack is None else at + 60.0 * minutes * slack for _, minutes, at, slack in drawn]
+    trace = elastic(text, " ".join(name for name, *_ in drawn), due, most=8)
+    record = run("elasticflow", trace, "2x4", answers=Answers(100.0, after_s))
+    for name, state, finish, promised in record.jobs.select(
+        "job_id", "state", "finish_s", "promised_s"
+    ).rows():
+        assert state in ("COMPLETED", "REJECTED")
+        assert promised is None or (state == "COMPLETED" and finish <= promised + 1e-6), name

@@ -34,12 +34,12 @@ def _look_at_holds(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
     """Those that wait for something, then those that end by themselves."""
     _look(live, job, batch)
     ended = [h.kind for h in job.holds.values() if h.until_s is not None and h.until_s <= batch.now]
+    if OFFERED in ended:
+        _give_up(live, job, "the later deadline that it was offered was not accepted in time", batch)
+        return
     if OFFERED in job.holds and job.spec.accept_later_deadline:
         live.unsaved.asked.append(CommandAsked(OF_ITSELF, job.user, "accept", job.row))
         batch.notable = True
-        return
-    if OFFERED in ended:
-        _give_up(live, job, "the later deadline that it was offered was not accepted in time", batch)
         return
     for kind in ended:
         lifecycle.unhold(live, job, kind, batch)

@@ -138,8 +138,9 @@ class LiveJobs(Mapping[int, LiveJob]):
         """Everything that time will bring to `job` as it stands."""
         for hold in job.holds.values():
             if hold.until_s is not None:
-                is_accepted = hold.kind == OFFERED and job.spec.accept_later_deadline
-                self.timers.set(job.row, self.now + AFTERWARDS_S if is_accepted else hold.until_s)
+                self.timers.set(job.row, hold.until_s)
+                if hold.kind == OFFERED and job.spec.accept_later_deadline:
+                    self.timers.set(job.row, self.now + AFTERWARDS_S)
         end_s = self._limit_s(job)
         if end_s < math.inf:
             self.timers.set(job.row, end_s)
