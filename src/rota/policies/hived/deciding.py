@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from rota.model.grants import Code, Constraint, Grant
+from rota.model.promises import Offer, Promise
 from rota.model.tenants import Tenants
 from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical
@@ -37,6 +38,8 @@ class Deciding:
         self.preempted: dict[int, None] = {}
         self.reject: dict[int, str] = {}
         self.cancel: dict[int, str] = {}
+        self.offers: dict[int, Offer] = {}
+        self.promises: dict[int, Promise] = {}
         self.reasons: dict[int, Constraint] = {}
         self._adopt(standing)
         self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
@@ -230,9 +233,18 @@ class Deciding:
         }
         preempt = [row for row in self.preempted if row not in self.granted]
         preempt = [row for row in preempt if row not in self.cancel]
-        gone = {*preempt, *self.granted, *self.reject, *self.cancel}
+        gone = {*preempt, *self.granted, *self.reject, *self.offers, *self.cancel}
         reasons = {row: why for row, why in self.reasons.items() if row not in gone}
-        return Decision(memory, grants, preempt, reject=self.reject, cancel=self.cancel, reasons=reasons)
+        return Decision(
+            memory,
+            grants,
+            preempt,
+            reject=self.reject,
+            cancel=self.cancel,
+            reasons=reasons,
+            offers=self.offers,
+            promises=self.promises,
+        )
 
     def in_order(self, gang: Gang) -> list[list]:  # type: ignore[type-arg]
         """Its virtual GPUs in the order of the devices that serve them."""

@@ -67,6 +67,8 @@ class Inner:
         entries[vc.name] = entry_of(decision)
         deciding.reject.update(decision.reject)
         deciding.cancel.update(decision.cancel)
+        deciding.offers.update(decision.offers)
+        deciding.promises.update(decision.promises)
         deciding.reasons.update(decision.reasons)
         moved = [grant.job for grant in decision.grants if grant.job in deciding.gang_of]
         for row in [*decision.preempt, *decision.cancel, *moved]:

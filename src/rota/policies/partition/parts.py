@@ -166,7 +166,7 @@ def _together(
     joined.grants = [part.outward(grant) for part, decision in decisions for grant in decision.grants]
     joined.preempt = [row for _, decision in decisions for row in decision.preempt]
     joined.is_cut = any(decision.is_cut for _, decision in decisions)
-    for name in ("reject", "cancel", "reasons"):
+    for name in ("reject", "offers", "promises", "cancel", "reasons"):
         said = [getattr(decision, name) for _, decision in decisions]
         if any(said):
             setattr(joined, name, {k: v for d in (getattr(joined, name), *said) for k, v in d.items()})
