@@ -343,6 +343,9 @@ class MemoryController:
     def health(self) -> bool:
         return self.well
 
+    def now_s(self) -> float:
+        return time.time()
+
     def gauges(self) -> Gauges:
         pending: dict[str, int] = {}
         for view, _ in self._rows:

@@ -187,6 +187,10 @@ class Health(BaseModel):
 
     ok: bool
     version: str
+    protocol: int
+    """Of what agents say to this controller, and it to them."""
+    now_s: float
+    """Unix seconds by the cluster's clock."""
 
 
 class Problem(BaseModel):

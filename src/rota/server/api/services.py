@@ -157,6 +157,10 @@ class Cluster(Protocol):
         """Whether the store answers and the scheduler is alive; asked without authentication, so quick."""
         ...
 
+    def now_s(self) -> float:
+        """Unix seconds by the cluster's clock."""
+        ...
+
     def gauges(self) -> Gauges:
         """How many of what there are now."""
         ...
