@@ -227,7 +227,7 @@ class Store:
             return pruning.count_points(connection)
 
     def drop_old_points(self) -> int:
-        """Drop some of the oldest points of jobs that are over; how many."""
+        """Drop some, of jobs that are over, the oldest first; how many."""
         with self._db.writing() as writing:
             return pruning.drop_points(writing)
 
