@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_play import STATUS, Answer, Canned, refusal
+from live_play import STATUS, Answer, Asked, Canned, Reply, refusal
 from shell_play import rota
 
 from rota import __version__
@@ -268,8 +268,10 @@ def test_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clocks._gained_s(0.5) == pytest.approx(2.0)
 
 
-def health(**said: object) -> dict[str, object]:
-    return {"ok": True, "version": __version__, "protocol": PROTOCOL, "now_s": time.time(), **said}
+def health(behind_s: float = 0.0, **said: object) -> Callable[[Asked], Reply]:
+    """A controller that says this when it is asked."""
+    usual = {"ok": True, "version": __version__, "protocol": PROTOCOL}
+    return lambda asked: {**usual, "now_s": time.time() - behind_s, **said}
 
 
 @pytest.mark.parametrize(
@@ -278,13 +280,13 @@ def health(**said: object) -> dict[str, object]:
         (health(), {"controller": "ok", "clock here": "ok"}),
         (health(version="0.0.1"), {"controller": "advice", "clock here": "ok"}),
         (health(protocol=PROTOCOL + 1), {"controller": "broken", "clock here": "ok"}),
-        (health(now_s=time.time() - 3600), {"controller": "ok", "clock here": "advice"}),
+        (health(behind_s=3600.0), {"controller": "ok", "clock here": "advice"}),
         (Answer(503, {"ok": False, "error": "it does not work"}), {"controller": "broken"}),
-        ({"ok": True, "version": __version__}, {"controller": "ok"}),  # of an older one
+        ({"ok": True, "version": __version__}, {"controller": "ok"}),
     ],
     ids=["well", "other version", "other protocol", "other clock", "unwell", "older"],
 )
-def test_controller(cluster: Canned, said: dict[str, object], found: dict[str, str]) -> None:
+def test_controller(cluster: Canned, said: Reply | Callable[[Asked], Reply], found: dict[str, str]) -> None:
     from rota.cli.live.connect import home
 
     cluster.replies = {"GET /health": said, "GET /v1/status": STATUS}
