@@ -337,7 +337,7 @@ class Scheduler:
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
         self._done.add(asked.seq)
-        self.told(TurnChanges(done=[(asked.seq, change.outcome)]))
+        self.told(TurnChanges(done=[(asked.seq, change.outcome)], is_about_policy=True))
         return change.rebuilds
 
     # -- what others ask -------------------------------------------------------------------------

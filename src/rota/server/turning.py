@@ -45,6 +45,12 @@ class TurnChanges:
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
     at_s: float = 0.0
+    nodes: Sequence[str] = ()
+    """Names of the nodes whose state or devices changed."""
+    is_used: bool = False
+    """True if agents told how much of their devices jobs use."""
+    is_about_policy: bool = False
+    """True if another policy decides, or another one runs beside it."""
     lost: int = 0
     """Attempts that ended by the infrastructure's fault."""
     decided_s: float | None = None
@@ -173,6 +179,8 @@ def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> 
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),
+        nodes=[node.name for node in step.nodes],
+        is_used=bool(unsaved.usage),
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",
