@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.server.feed import Feed
+from rota.server.dashboard.feed import Feed
 from rota.server.metrics import Metrics
 from rota.server.notifying import Notices
 from rota.server.turning import TurnChanges
@@ -39,7 +39,7 @@ class Announcer:
 
 
 def topics_of(turn: TurnChanges) -> list[str]:
-    """What a turn has changed, in the words of `rota.server.feed`."""
+    """What a turn has changed, in the words of `rota.server.dashboard.feed`."""
     is_so = {
         "jobs": bool(turn.jobs),
         "nodes": bool(turn.nodes),

@@ -23,8 +23,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import RotaError
-from rota.server.browsers import check_origin, session_of
 from rota.server.callers import Caller
+from rota.server.dashboard.browsers import check_origin, session_of
 from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 

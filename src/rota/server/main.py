@@ -41,7 +41,7 @@ from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
-from rota.server.feed import Feed
+from rota.server.dashboard.feed import Feed
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs

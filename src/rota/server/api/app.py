@@ -25,9 +25,9 @@ from rota.server.api.services import Services
 from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Roster
 from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate
+from rota.server.dashboard.feed import Feed
 from rota.server.dashboard.pages import routers
 from rota.server.dashboard.statics import FOLDER
-from rota.server.feed import Feed
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
 

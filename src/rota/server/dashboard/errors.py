@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.server.auth import Unauthorized, refusal
-from rota.server.browsers import is_navigation
+from rota.server.dashboard.browsers import is_navigation
 from rota.server.dashboard.rendering import page
 from rota.server.refusals import Forbidden
 

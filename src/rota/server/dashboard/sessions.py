@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from rota.errors import RotaError
 from rota.server.auth import SESSION, Roster, Unauthorized, identify_token, mint, record_of
-from rota.server.browsers import check_origin, cookie_name, session_of
+from rota.server.dashboard.browsers import check_origin, cookie_name, session_of
 from rota.server.dashboard.errors import SIGN_IN
 from rota.server.dashboard.rendering import page
 

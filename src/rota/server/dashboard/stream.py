@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from rota.server.api.calling import Person, Waiting
+from rota.server.dashboard.feed import CHANGED, Changes, Feed
 from rota.server.dashboard.rendering import HEADERS
-from rota.server.feed import CHANGED, Changes, Feed
 from rota.server.refusals import Busy
 
 router = APIRouter(include_in_schema=False)

@@ -10,8 +10,8 @@ import pytest
 from rota.server.announcing import topics_of
 from rota.server.api.calling import Waiting
 from rota.server.dashboard import stream
+from rota.server.dashboard.feed import MOST_NAMED, Changes, Feed
 from rota.server.dashboard.stream import messages, text_of
-from rota.server.feed import MOST_NAMED, Changes, Feed
 from rota.server.turning import TurnChanges
 
 
