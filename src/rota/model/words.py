@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from rota.model.units import format_duration
 
 NONE = "-"
@@ -35,3 +37,8 @@ def count(number: float) -> str:
 def share(value: float | None) -> str:
     """`93%`, or `-`."""
     return NONE if value is None else f"{value:.0%}"
+
+
+def utc(unix_s: float) -> str:
+    """`2026-11-22 14:05:10 UTC`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

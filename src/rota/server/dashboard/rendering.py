@@ -10,12 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
-from rota.model.words import ahead, count, duration, gib, share
+from rota.model.words import ahead, count, duration, gib, share, utc
 from rota.reports.palette import BARS
 from rota.server.callers import Caller
 from rota.server.dashboard.pages import PAGES
 from rota.server.dashboard.statics import asset
-from rota.server.views import utc
 
 POLICY = "; ".join(
     (
