@@ -19,7 +19,6 @@ from rota.server.store.rows import (
     IntervalRow,
     NodeRow,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     Step,
 )
@@ -82,18 +81,8 @@ def step_of(
         nodes=[_node_row(view, live, position) for position in sorted(unsaved.nodes)],
         done=[CommandDone(seq, now, outcome) for seq, outcome in unsaved.done],
         events=[EventRow(now, who, kind, job, text) for who, kind, job, text in unsaved.events],
-        samples=[
-            SampleRow(
-                row,
-                attempt,
-                usage.at_s - live.epoch_unix_s,
-                usage.cpu_cores,
-                usage.memory_gib,
-                usage.gpu_utilisation,
-                usage.gpu_memory_gib,
-            )
-            for row, attempt, usage in unsaved.usage
-        ],
+        points=unsaved.points,
+        thinned=sorted(unsaved.thinned),
         costs=[
             CostRow(
                 live.workload(row),
