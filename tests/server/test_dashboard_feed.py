@@ -45,7 +45,7 @@ def test_many_jobs_are_any() -> None:
     [
         (TurnChanges(), []),
         (TurnChanges(jobs={0: None}), ["jobs"]),  # type: ignore[dict-item]
-        (TurnChanges(nodes=["n1"], is_used=True), ["nodes", "usage"]),
+        (TurnChanges(nodes=["n1"], watched=["3"]), ["nodes", "usage"]),
         (TurnChanges(decided_s=0.1), ["decision"]),
         (TurnChanges(is_about_policy=True), ["policy"]),
     ],

@@ -26,7 +26,7 @@ class Announcer:
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)
-        self._feed.tell(topics_of(turn), (job.id for job in turn.jobs.values()))
+        self._feed.tell(topics_of(turn), [*(job.id for job in turn.jobs.values()), *turn.watched])
         metrics = self._metrics
         for submitted_s, started_s in turn.started:
             metrics.submit_to_start_seconds.observe(max(0.0, started_s - submitted_s))
@@ -43,7 +43,7 @@ def topics_of(turn: TurnChanges) -> list[str]:
     is_so = {
         "jobs": bool(turn.jobs),
         "nodes": bool(turn.nodes),
-        "usage": turn.is_used,
+        "usage": bool(turn.watched),
         "policy": turn.is_about_policy,
         "decision": turn.decided_s is not None,
     }

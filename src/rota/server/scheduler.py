@@ -293,7 +293,7 @@ class Scheduler:
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
         self.directives.publish()
-        self.told(changes_of(step, changed, unsaved))
+        self.told(changes_of(step, changed, unsaved, world.live))
         return self._afterwards(unsaved)
 
     def _show(self, step: Step, changed: Mapping[int, LiveJob]) -> None:
