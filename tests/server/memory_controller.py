@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from rota.errors import InputError
 from rota.scheduler.policy import policy_names
+from rota.server.answering.starts import Starts
 from rota.server.api.forms import (
     Act,
     JobChange,
@@ -185,6 +187,15 @@ class MemoryController:
         self._owned(who, id)
         points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
         return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
+
+    def order(self) -> list[int] | None:
+        return [view.row for view, _ in self._rows if view.state == "PENDING"]
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
+        return {id: self.why(id).reasons for id in ids}
+
+    def starts(self) -> Starts:
+        return Starts(time.time(), {view.id: (time.time() + 60, None, None) for view, _ in self._rows})
 
     def why(self, id: str) -> Why:
         view, _ = self._find(id)

@@ -140,6 +140,7 @@ def start(home: Path, config: Config) -> Running:
         Announcer(feed, outcomes, metrics, notices),
     )
     answers = Answers(scheduler, store)
+    answers.outlook.told = partial(feed.tell, ["starts"])
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
     services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices)

@@ -356,6 +356,10 @@ class Scheduler:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
 
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+        return self._ask(lambda host: host.order())
+
     def freeze(self) -> bytes:
         """The present moment, as `rota.scheduler.moments.frozen.load` reads it; raises Busy."""
         return self._ask(lambda host: host.freeze())

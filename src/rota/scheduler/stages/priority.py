@@ -120,6 +120,10 @@ class ByPriority:
         waiting = snapshot.waiting.tolist()
         return [other for other in waiting if (plain(self.key(snapshot, other)), other) < own]
 
+    def in_turn(self, snapshot: Snapshot) -> list[int]:
+        """All waiting rows in the order of the key."""
+        return sorted(snapshot.waiting.tolist(), key=lambda row: (plain(self.key(snapshot, row)), row))
+
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""
         return self.fitter(snapshot)(scratch, row) is not None

@@ -8,8 +8,9 @@ who asks, where it matters.  How they say no stands in `rota.server.refusals`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rota.server.api.forms import (
     Act,
@@ -41,10 +42,14 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
+    ReasonView,
     UserView,
     WhatIf,
     Why,
 )
+
+if TYPE_CHECKING:
+    from rota.server.answering.starts import Starts
 
 
 class Submissions(Protocol):
@@ -71,6 +76,18 @@ class Jobs(Protocol):
 
     def jobs(self, which: JobFilter) -> list[JobView]:
         """Newest last."""
+        ...
+
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+        ...
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
+        """All reasons of each of these waiting jobs, dominant first, if it is known.  Raises Busy."""
+        ...
+
+    def starts(self) -> Starts:
+        """When waiting jobs are expected to start, as of the last look ahead; at once."""
         ...
 
     def detail(self, who: Caller, id: str) -> JobDetail:

@@ -10,7 +10,7 @@ from rota.server.dashboard.page import Page
 
 PAGES = (
     Page("Cluster", "/", "c", "cluster"),
-    Page("Queue", key="q"),
+    Page("Queue", "/queue", "q", "queue"),
     Page("Job", key="j"),
     Page("Policy", key="p"),
     Page("Tenants", key="t"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from pydantic_core import to_json
 from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
@@ -73,6 +74,11 @@ def colour_of(name: str) -> int:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """A whole page; templates see `who` calls and the `path`."""
     return HTMLResponse(rendered(request, template, **values), status, HEADERS)
+
+
+def data(value: Any) -> Response:
+    """Values for a script of a page."""
+    return Response(to_json(value), headers=HEADERS, media_type="application/json")
 
 
 fragment = page

@@ -24,6 +24,7 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
@@ -34,6 +35,7 @@ from rota.server.policy.messages import (
     Decide,
     Explain,
     Freeze,
+    Order,
     PipeError,
     import_policies,
     last_line,
@@ -59,7 +61,8 @@ class Child:
         self.spec = PolicySpec("", {})
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
-            Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze
+            Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
+            Order: self.order,
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
@@ -171,6 +174,10 @@ class Child:
         if self.last.ranking is None:
             return [other for other in snapshot.waiting.tolist() if other < row]
         return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
+
+    def order(self, request: Order) -> Reply:
+        self._follow(request.frames)
+        return {"order": waiting_order(self._snapshot(), self.last.ranking)}
 
     def freeze(self, request: Freeze) -> Reply:
         self._follow(request.frames)

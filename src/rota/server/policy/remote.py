@@ -33,6 +33,7 @@ from rota.server.policy.messages import (
     Explain,
     Freeze,
     NotTakenError,
+    Order,
     PipeError,
     WhyAnswer,
     import_policies,
@@ -293,6 +294,11 @@ class RemotePolicy:
             constraints = tuple(unpack_constraint(fields) for fields in why["constraints"])
             answers[row] = WhyAnswer(constraints, why["position"], why["ahead"])
         return answers
+
+    def order(self, timeout_s: float = 2.0) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if there is no order.  Raises as `explain`."""
+        order: list[int] | None = self._asked_beside(Order, timeout_s)["order"]
+        return order
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         """The present moment as `rota.scheduler.moments.frozen.load` reads it; raises as `explain`."""
