@@ -51,7 +51,7 @@ class Gain:
     before: float
     after: float
     sentence: str
-    """The gain in words, and how it was measured."""
+    """The gain in words."""
 
 
 @dataclass(frozen=True)

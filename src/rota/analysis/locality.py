@@ -64,10 +64,12 @@ def _spread(history: History, gangs: Ints, nodes: Ints, spread: Bools, width: fl
     share = float(spread.mean())
     held = history.gpu_hours[gangs]
     part = float(held[spread].sum() / held.sum()) if held.sum() else 0.0
-    sentence = (
-        f"{percent(share)} of the gangs ran on more nodes than they need, and held {percent(part)} of the "
-        "GPU-hours of gangs."
-    )
+    sentence = "No gang ran on more nodes than it needs."
+    if share:
+        sentence = (
+            f"{percent(share)} of the gangs ran on more nodes than they need, and held {percent(part)} of the "
+            "GPU-hours of gangs."
+        )
     sizes = sorted(set(history.trace.jobs.gpus[gangs].tolist()))
     rows = []
     for size in sizes:

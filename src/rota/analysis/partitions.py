@@ -21,6 +21,8 @@ _FEW = 5
 """Of a partition with fewer jobs nobody knows how long its jobs may run."""
 _NEARLY_FULL = 0.1
 """A partition with no larger part of its GPUs free counts as full, however few a job asks for."""
+MANY = 3
+"""From so many users on, if they are half of the partition's, it is not one of them who sends jobs wrongly."""
 _REMEDY = Remedy("gavel", "systems/gavel.md", "gives every job the GPUs of any type it can use")
 
 
@@ -55,7 +57,7 @@ def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
                 key = (int(history.user.code[row]), label, other.label)
                 found.setdefault(key, []).append(row)
             left = np.setdiff1d(left, wrong)
-    findings = []
+    findings = _everybodys(history, waited_s, found, thresholds)
     for (user, label, other_label), own in sorted(found.items(), key=lambda item: -len(item[1])):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
@@ -65,6 +67,54 @@ def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
         if often or total_h >= thresholds.wrong_hours_alone:
             findings.append(_finding(history, waited_s, user, label, other_label, np.array(own)))
     return Said(tuple(findings))
+
+
+def _everybodys(
+    history: History,
+    waited_s: Floats,
+    found: dict[tuple[int, str, str], list[int]],
+    thresholds: Thresholds,
+) -> list[Finding]:
+    """Partitions most of whose users waited so: that is how load lies, no user's mistake; taken from `found`."""
+    findings = []
+    for label, other in sorted({key[1:] for key in found}):
+        users = [key for key in found if key[1:] == (label, other)]
+        there = len(set(history.user.code[_of(history, label)].tolist()))
+        rows = np.array(sorted(row for key in users for row in found[key]), dtype=np.int64)
+        total_h = float(waited_s[rows].sum()) / HOUR_S
+        if len(users) < max(MANY, there / 2):
+            continue
+        for key in users:
+            del found[key]
+        if len(rows) >= thresholds.wrong_jobs * MANY and total_h >= thresholds.wrong_hours_alone:
+            findings.append(_crowded(history, waited_s, label, other, rows, len(users)))
+    return findings
+
+
+def _crowded(history: History, waited_s: Floats, label: str, other: str, rows: Ints, users: int) -> Finding:
+    total_s = float(waited_s[rows].sum())
+    sentence = (
+        f"{plural(len(rows), 'job')} of {users:,} users waited {format_duration(total_s / len(rows))} each for "
+        f"partition {label}, which was full, while {other} could have taken them."
+    )
+    means = [
+        (name, float(np.nanmean(waited_s[inside & history.ran])))
+        for name in (label, other)
+        if ((inside := _of(history, name)) & history.ran).any()
+    ]
+    return Finding(
+        *("crowded_partition", STUDY, sentence, total_s / HOUR_S, "hours"),
+        fault=True,
+        subject=label,
+        numbers={"better": other, "jobs": len(rows), "users": users, "waited_h": total_s / HOUR_S},
+        figure=bars(
+            "Mean wait once eligible",
+            "All jobs.",
+            [(name, (mean,), format_duration(mean)) for name, mean in means],
+        ),
+        note="Most users of the partition: this is how the load lies, not one user's mistake.",
+        remedies=(_REMEDY,),
+    )
 
 
 def _others(pools: Pools, kind: int, label: str, labels: list[str]) -> list[_Elsewhere]:

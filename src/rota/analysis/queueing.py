@@ -164,7 +164,10 @@ def _fragmentation(
         remedies.append(_RELAX)
     if shares[FAIR] >= 0.1:
         remedies.append(_QUOTA)
-    note = f"Free: nobody held it, where the job may run. {pools.why}"
+    note = (
+        "Free: nobody held it, where the job may run. Fragmentation is the most that less strict locality could "
+        f"have spared. {pools.why}"
+    )
     return [
         Finding(
             *("delay_causes", STUDY, sentence, shares[FRAGMENTED], "share"),

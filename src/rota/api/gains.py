@@ -66,9 +66,7 @@ def with_gains(
             if said not in remarks:
                 remarks.append(said)
             return remedy
-        return replace(
-            remedy, gain=_gain(remedy, against, before, after, remedy.replay.knowledge or knowledge)
-        )
+        return replace(remedy, gain=_gain(remedy, against, before, after))
 
     findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in analysis.findings]
     if known:
@@ -103,9 +101,7 @@ def _replay(
     return {key: float(value) for key, value in results.summaries[0].values.items() if value is not None}
 
 
-def _gain(
-    remedy: Remedy, against: Replay, before: dict[str, float], after: dict[str, float], knowledge: str
-) -> Gain | None:
+def _gain(remedy: Remedy, against: Replay, before: dict[str, float], after: dict[str, float]) -> Gain | None:
     """None where a run has no such number."""
     metric = METRICS[remedy.metric]
     assert remedy.replay is not None
@@ -115,8 +111,9 @@ def _gain(
     change = factor_words(new / old, metric.unit) if old > 0 else "no change, as there was none"
     ran = (before.get("finished", 0.0), after.get("finished", 0.0))
     less = f"; it finished {ran[1]:,.0f} jobs in place of {ran[0]:,.0f}" if ran[0] != ran[1] else ""
+    plain = remedy.replay.words == remedy.system
     sentence = (
-        f"{remedy.replay.words} against {against.words}: {metric.label} {words(new, metric.unit)} in "
-        f"place of {words(old, metric.unit)} ({change}), told {knowledge}{less}."
+        f"{metric.label} {words(new, metric.unit)}{'' if plain else ' under ' + remedy.replay.words} in place of "
+        f"{words(old, metric.unit)} under {against.words} ({change}){less}"
     )
     return Gain(remedy.replay.policy, against.policy, remedy.metric, old, new, sentence)

@@ -156,12 +156,12 @@ def _show(analysis: Analysis, out: Path | None) -> None:
             _finding(screen, finding, "  ")
     if analysis.unsaid:
         _say(screen, "")
-        _say(screen, "What this data cannot say", "bold")
+        _say(screen, "What this data cannot say, and what is missing for it", "bold")
         needs: dict[str, list[str]] = {}
         for gap in analysis.unsaid:
             needs.setdefault(gap.needs, []).append(gap.what)
-        for need, what in needs.items():
-            _say(screen, f"{'; '.join(dict.fromkeys(what))} - missing: {need}", "dim", "  ", "    ")
+        said = (f"{', '.join(dict.fromkeys(what))} ({need})" for need, what in needs.items())
+        _say(screen, "; ".join(said) + ".", "dim", "  ")
     for remark in analysis.remarks:
         _say(screen, remark, "yellow")
     _say(screen, "")
@@ -171,9 +171,10 @@ def _show(analysis: Analysis, out: Path | None) -> None:
 
 def _finding(screen: Console, finding: Finding, mark: str) -> None:
     _say(screen, finding.sentence, first=mark, rest="  ")
-    for remedy in finding.remedies:
-        said = remedy.gain.sentence if remedy.gain else f"{remedy.why} (docs/{remedy.page})"
-        _say(screen, f"{remedy.system}: {said}", "dim", "    -> ", "       ")
+    gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in finding.remedies if remedy.gain]
+    others = [f"docs/{remedy.page}" for remedy in finding.remedies if not remedy.gain]
+    for line in [*gains, *([", ".join(dict.fromkeys(others))] if others else [])]:
+        _say(screen, line, "dim", "    -> ", "       ")
 
 
 def _say(screen: Console, text: str, style: str = "", first: str = "", rest: str = "  ") -> None:
