@@ -67,8 +67,8 @@ def _spread(history: History, gangs: Ints, nodes: Ints, spread: Bools, width: fl
     sentence = "No gang ran on more nodes than it needs."
     if share:
         sentence = (
-            f"{percent(share)} of the gangs ran on more nodes than they need, and held {percent(part)} of the "
-            "GPU-hours of gangs."
+            f"{percent(share)} of the gangs ran on more nodes than they need, and held {percent(part)} of "
+            "the GPU-hours of gangs."
         )
     sizes = sorted(set(history.trace.jobs.gpus[gangs].tolist()))
     rows = []

@@ -22,7 +22,7 @@ _FEW = 5
 _NEARLY_FULL = 0.1
 """A partition with no larger part of its GPUs free counts as full, however few a job asks for."""
 MANY = 3
-"""From so many users on, if they are half of the partition's, it is not one of them who sends jobs wrongly."""
+"""So many users, if they are half of the partition's, are no single one who sends jobs wrongly."""
 _REMEDY = Remedy("gavel", "systems/gavel.md", "gives every job the GPUs of any type it can use")
 
 
@@ -75,7 +75,7 @@ def _everybodys(
     found: dict[tuple[int, str, str], list[int]],
     thresholds: Thresholds,
 ) -> list[Finding]:
-    """Partitions most of whose users waited so: that is how load lies, no user's mistake; taken from `found`."""
+    """Partitions most of whose users waited so: how load lies, no user's mistake; taken from `found`."""
     findings = []
     for label, other in sorted({key[1:] for key in found}):
         users = [key for key in found if key[1:] == (label, other)]
@@ -93,8 +93,9 @@ def _everybodys(
 
 def _crowded(history: History, waited_s: Floats, label: str, other: str, rows: Ints, users: int) -> Finding:
     total_s = float(waited_s[rows].sum())
+    each = format_duration(total_s / len(rows))
     sentence = (
-        f"{plural(len(rows), 'job')} of {users:,} users waited {format_duration(total_s / len(rows))} each for "
+        f"{plural(len(rows), 'job')} of {users:,} users waited {each} each for "
         f"partition {label}, which was full, while {other} could have taken them."
     )
     means = [

@@ -165,8 +165,8 @@ def _fragmentation(
     if shares[FAIR] >= 0.1:
         remedies.append(_QUOTA)
     note = (
-        "Free: nobody held it, where the job may run. Fragmentation is the most that less strict locality could "
-        f"have spared. {pools.why}"
+        "Free: nobody held it, where the job may run. Fragmentation is the most that less strict locality "
+        f"could have spared. {pools.why}"
     )
     return [
         Finding(

@@ -111,9 +111,9 @@ def _gain(remedy: Remedy, against: Replay, before: dict[str, float], after: dict
     change = factor_words(new / old, metric.unit) if old > 0 else "no change, as there was none"
     ran = (before.get("finished", 0.0), after.get("finished", 0.0))
     less = f"; it finished {ran[1]:,.0f} jobs in place of {ran[0]:,.0f}" if ran[0] != ran[1] else ""
-    plain = remedy.replay.words == remedy.system
+    under = "" if remedy.replay.words == remedy.system else f" under {remedy.replay.words}"
     sentence = (
-        f"{metric.label} {words(new, metric.unit)}{'' if plain else ' under ' + remedy.replay.words} in place of "
+        f"{metric.label} {words(new, metric.unit)}{under} in place of "
         f"{words(old, metric.unit)} under {against.words} ({change}){less}"
     )
     return Gain(remedy.replay.policy, against.policy, remedy.metric, old, new, sentence)

@@ -160,8 +160,8 @@ def _show(analysis: Analysis, out: Path | None) -> None:
         needs: dict[str, list[str]] = {}
         for gap in analysis.unsaid:
             needs.setdefault(gap.needs, []).append(gap.what)
-        said = (f"{', '.join(dict.fromkeys(what))} ({need})" for need, what in needs.items())
-        _say(screen, "; ".join(said) + ".", "dim", "  ")
+        gaps = (f"{', '.join(dict.fromkeys(what))} ({need})" for need, what in needs.items())
+        _say(screen, "; ".join(gaps) + ".", "dim", "  ")
     for remark in analysis.remarks:
         _say(screen, remark, "yellow")
     _say(screen, "")
