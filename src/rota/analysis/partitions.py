@@ -19,8 +19,6 @@ STUDY = "queueing"
 WHAT = "which jobs waited for the wrong partition"
 _FEW = 5
 """Of a partition with fewer jobs nobody knows how long its jobs may run."""
-_NEARLY_FULL = 0.1
-"""A partition with no larger part of its GPUs free counts as full, however few a job asks for."""
 MANY = 3
 """So many users, if they are half of the partition's, are no single one who sends jobs wrongly."""
 _REMEDY = Remedy("gavel", "systems/gavel.md", "gives every job the GPUs of any type it can use")
@@ -145,7 +143,11 @@ def _wrong(
     if not len(rows):
         return rows
     mine, there = pools.free(pools.admitted[kind]), pools.free(other.cells)
-    full_at = _NEARLY_FULL * pools.room(pools.admitted[kind])
+    # Full is measured against the partition's own busiest moment: nodes are rarely all full at once, and
+    # where stamps overlap, the nodes' peaks add up to more GPUs than there are.
+    room = pools.room(pools.admitted[kind])
+    peak = min(room, pools.peak(pools.admitted[kind]))
+    full_at = room - thresholds.wrong_full * peak
     least = thresholds.wrong_free * pools.room(other.cells)
     part = np.zeros(len(rows))
     times = np.unique(np.concatenate((mine.time_s, there.time_s)))

@@ -97,6 +97,12 @@ class Pools:
             self._free[cells] = Steps(times, free)
         return self._free[cells]
 
+    def peak(self, cells: tuple[int, ...]) -> float:
+        """The most GPUs of `cells` that were held together for a minute or more."""
+        free = self.free(cells)
+        lasting = np.diff(free.time_s, append=np.inf) >= OVERLAP_S
+        return self.room(cells) - float(free.value[lasting].min(initial=self.room(cells)))
+
     def room(self, cells: tuple[int, ...]) -> float:
         """GPUs of `cells`."""
         return sum(self.cells[i].capacity for i in cells)

@@ -35,8 +35,10 @@ class Thresholds:
     """A job may have been sent to the wrong partition if it waited so long ..."""
     wrong_part: float = 0.8
     """... and for this part of that time its partition had no room and the other one had ..."""
+    wrong_full: float = 0.8
+    """... full being this part of the most that was ever held there ..."""
     wrong_free: float = 0.5
-    """... with this part of the other one's GPUs free."""
+    """... and room being this part of the other one's GPUs."""
     wrong_jobs: float = 3.0
     """A user is named from so many such jobs on ..."""
     wrong_hours: float = 2.0
