@@ -29,7 +29,7 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
-from rota.server.tenant_settings import parse_tenants
+from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply

@@ -12,8 +12,8 @@ from new_store import put_new_store
 from rota.errors import InputError
 from rota.model.tenants import Cell, Tenant, Tenants
 from rota.server.store.store import Store
-from rota.server.tenant_settings import changes, parse_tenants, plain_tenants
-from rota.server.tenants_in_force import FACT, TenantsInForce, begin, moved, on_record
+from rota.server.tenants.in_force import FACT, TenantsInForce, begin, moved, on_record
+from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 
 WHOLE = {
     "vision": {"quota": 32, "hard": "yes", "weight": 2, "quota_by_type": {"A100": 4}},

@@ -15,8 +15,8 @@ from rota.server.answering.moving import losses
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
 from rota.server.refusals import Conflict
-from rota.server.tenant_settings import plain_tenants
-from rota.server.tenants import TenantAccounts
+from rota.server.tenants.accounts import TenantAccounts
+from rota.server.tenants.settings import plain_tenants
 from rota.wire.views import TenantView
 from rota.worlds.live.inbox import Begun
 

@@ -30,8 +30,8 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.server.store.store import Store
-from rota.server.tenant_settings import parse_tenants
-from rota.server.tenants_in_force import TenantsInForce, moved, on_record
+from rota.server.tenants.in_force import TenantsInForce, moved, on_record
+from rota.server.tenants.settings import parse_tenants
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins, impossible

@@ -23,7 +23,7 @@ from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
 from rota.server.keeping import Keep
 from rota.server.notifying import targets_of
-from rota.server.tenant_settings import parse_tenants
+from rota.server.tenants.settings import parse_tenants
 from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
 
 DAY_S = 86400.0

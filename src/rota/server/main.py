@@ -30,7 +30,6 @@ from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
-from rota.server import tenants_in_force
 from rota.server.agents import Agents
 from rota.server.announcing import Announcer
 from rota.server.answers import Answers
@@ -63,7 +62,8 @@ from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
-from rota.server.tenants import TenantAccounts
+from rota.server.tenants import in_force
+from rota.server.tenants.accounts import TenantAccounts
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.users import Users
@@ -123,7 +123,7 @@ def start(home: Path, config: Config) -> Running:
     roster = StoredRoster(store)
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
-    tenants_in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
+    in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed = Feed(notifier)

@@ -40,7 +40,7 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.server.store.store import Store
-from rota.server.tenants_in_force import TenantsInForce, on_record
+from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob

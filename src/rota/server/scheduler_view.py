@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.model.tenants import Tenants
 from rota.server.store.rows import AttemptRow, NodeRow, PolicyRow
-from rota.server.tenants_in_force import TenantsInForce
+from rota.server.tenants.in_force import TenantsInForce
 
 
 @dataclass

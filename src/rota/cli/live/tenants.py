@@ -91,7 +91,7 @@ def apply(
 def said_in(file: Path) -> dict[str, Any]:
     """The tenants of a file, checked; InputError names file and field."""
     from rota.server.config import read_yaml
-    from rota.server.tenant_settings import parse_tenants, plain_tenants
+    from rota.server.tenants.settings import parse_tenants, plain_tenants
 
     content = read_yaml(file, must_exist=True)
     if "tenants" not in content:

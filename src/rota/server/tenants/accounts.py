@@ -19,7 +19,7 @@ from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
 from rota.server.store.rows import AttemptRow, JobQuery, JobRow
 from rota.server.store.store import Store
-from rota.server.tenant_settings import changes, parse_tenants, plain_tenants
+from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 from rota.wire.views import CellView, TenantsMoved, TenantsView, TenantView
 
 DAYS = 7.0

@@ -14,7 +14,7 @@ from rota.errors import InputError
 from rota.model.tenants import Tenants
 from rota.server.store.rows import EventRow, Json, Step
 from rota.server.store.store import Store
-from rota.server.tenant_settings import changes, parse_tenants, plain_tenants
+from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 
 FACT = "tenants"
 """Name of the fact under which they are on record."""
