@@ -21,6 +21,7 @@ from rota.server.api.forms import (
     Question,
     Submission,
     Submitted,
+    TenantsMove,
     UserToken,
     Verb,
 )
@@ -30,11 +31,13 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
+from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -46,6 +49,9 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
+    TenantsMoved,
+    TenantsView,
+    TenantView,
     UserView,
     WhatIf,
     Why,
@@ -197,6 +203,10 @@ class MemoryController:
     def starts(self) -> Starts:
         return Starts(time.time(), {view.id: (time.time() + 60, None, None) for view, _ in self._rows})
 
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        view, _ = self._owned(who, id)
+        return [StretchView(doing=Doing.WAITING, from_s=view.submit_s)]
+
     def why(self, id: str) -> Why:
         view, _ = self._find(id)
         reason = ReasonView(code="Resources", sentence="no device is free", requested=1, provided=0)
@@ -240,6 +250,13 @@ class MemoryController:
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         self._policy = _known(policy)
         return self.policy()
+
+    def tenants(self) -> TenantsView:
+        return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
+        parse_tenants(move.tenants)
+        return TenantsMoved(applied=not move.dry_run, changes=[])
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         self._shadow = "" if policy is None else _known(policy)

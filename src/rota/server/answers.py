@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rota.errors import PolicyError
+from rota.model.tenants import Tenants
 from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
+from rota.server.answering.moving import losses
 from rota.server.answering.policy import policy_view
 from rota.server.answering.reasons import Words
 from rota.server.answering.several import reasons_of
@@ -24,7 +26,7 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, JobView, PolicyView, ReasonView, WhatIf, Why
+from rota.wire.views import DryRun, JobView, PolicyView, ReasonView, TenantLoss, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
@@ -116,6 +118,13 @@ class Answers:
     def reasons(self, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:
         """All reasons of each of the waiting jobs in a short list, dominant first.  Raises Busy."""
         return reasons_of(self._scheduler, self._store, rows)
+
+    def losses(self, tenants: Tenants) -> list[TenantLoss]:
+        """Jobs that would be worse off if `tenants` counted; InputError if their cells cannot be had."""
+        try:
+            return losses(self._scheduler, self._store, self._trials, tenants)
+        finally:
+            self._trials.close()
 
     def close(self) -> None:
         """End the processes that look ahead."""

@@ -37,9 +37,11 @@ from rota.server.policy.messages import (
     Freeze,
     Order,
     PipeError,
+    Standing,
     import_policies,
     last_line,
     pack_constraint,
+    pack_plan,
     receive,
     seal,
     send,
@@ -63,6 +65,7 @@ class Child:
         self._serve: dict[type, Callable[[Any], Reply]] = {
             Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
             Order: self.order,
+            Standing: self.standing,
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
@@ -167,6 +170,7 @@ class Child:
             "constraints": [pack_constraint(one) for one in constraints],
             "position": len(ahead) + 1,
             "ahead": ahead[:AHEAD],
+            "plan": None if self.last.plan_of is None else pack_plan(self.last.plan_of(row)),
         }
 
     def _ahead(self, snapshot: Snapshot, row: int) -> list[int]:
@@ -178,6 +182,13 @@ class Child:
     def order(self, request: Order) -> Reply:
         self._follow(request.frames)
         return {"order": waiting_order(self._snapshot(), self.last.ranking)}
+
+    def standing(self, request: Standing) -> Reply:
+        self._follow(request.frames)
+        rows = self.last.guaranteed
+        if rows is None:
+            return {"guaranteed": None}
+        return {"guaranteed": [row for row in self._snapshot().grants if row in rows]}
 
     def freeze(self, request: Freeze) -> Reply:
         self._follow(request.frames)

@@ -35,11 +35,13 @@ from rota.server.policy.messages import (
     NotTakenError,
     Order,
     PipeError,
+    Standing,
     WhyAnswer,
     import_policies,
     sealed_memory,
     unpack_constraint,
     unpack_decision,
+    unpack_plan,
 )
 from rota.server.refusals import Busy
 
@@ -292,13 +294,22 @@ class RemotePolicy:
         answers = {}
         for row, why in reply["rows"].items():
             constraints = tuple(unpack_constraint(fields) for fields in why["constraints"])
-            answers[row] = WhyAnswer(constraints, why["position"], why["ahead"])
+            plan = unpack_plan(why["plan"])
+            answers[row] = WhyAnswer(constraints, why["position"], why["ahead"], plan)
         return answers
 
     def order(self, timeout_s: float = 2.0) -> list[int] | None:
         """The waiting rows, the next to be served first; None if there is no order.  Raises as `explain`."""
         order: list[int] | None = self._asked_beside(Order, timeout_s)["order"]
         return order
+
+    def standing(self, timeout_s: float = 2.0) -> frozenset[int] | None:
+        """Rows that run on what their tenants can always have; None where the policy knows of no guarantees.
+
+        Raises as `explain`.
+        """
+        rows = self._asked_beside(Standing, timeout_s)["guaranteed"]
+        return None if rows is None else frozenset(rows)
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         """The present moment as `rota.scheduler.moments.frozen.load` reads it; raises as `explain`."""
