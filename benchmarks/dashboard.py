@@ -1,7 +1,7 @@
 """The dashboard of a large cluster in headless Chromium: weight, time until it can be used, what events cost.
 
 python benchmarks/dashboard.py [--nodes 125] [--gpus 8] [--jobs 5000] [--events 20]
-python benchmarks/dashboard.py --screens out/screens          pictures of each page, three widths, dark and light
+python benchmarks/dashboard.py --screens out/screens     pictures of each page: three widths, dark and light
 
 The controller, its store and its policy are real; the machines are made up (`fleet.py`).
 """
@@ -47,7 +47,8 @@ def fill(rota: Cluster, jobs: int) -> None:
     while rest > 0:
         many = min(rest, max(1, jobs // 40))
         spec = {
-            "command": ["work", "99999"], "workdir": "/", "gpus": SIZES[kind % len(SIZES)], "array": f"1-{many}",
+            "command": ["work", "99999"], "workdir": "/", "array": f"1-{many}",
+            "gpus": SIZES[kind % len(SIZES)],
             "tenant": TENANTS[kind % len(TENANTS)], "name": NAMES[kind % len(NAMES)],
             "time_s": 3600.0 * (1 + kind % 9),
         }  # fmt: skip
@@ -128,20 +129,17 @@ def measure(chromium: Any, rota: Cluster, path: str, ready: str, events_per_s: f
     print(f"  weight                 {loaded['bytes'] / 1024:.0f} KiB in {loaded['answers']:.0f} answers")
     print(f"  usable after           {statistics.median(soon) * 1000:.0f} ms (median of 3)")
     print(f"  elements               {page.evaluate('document.querySelectorAll(`*`).length')}")
-    print(
-        f"  blocked while loading  {sum(blocked):.0f} ms, at most {max(blocked, default=0):.0f} ms at a time"
-    )
+    print(f"  blocked while loading  {sum(blocked):.0f} ms, at most {max(blocked, default=0):.0f} at a time")
     page.evaluate("watched.tasks.length = 0, watched.heard = 0")
     before, span_s = dict(weight), 15.0
     sent = churn(rota, events_per_s, span_s, page)
     tasks, heard = page.evaluate("[watched.tasks.slice(), watched.heard]")
     took = weight["bytes"] - before["bytes"]
+    rate, part = heard / span_s, sum(tasks) / span_s / 10
     print(
-        f"  {sent / span_s:.1f} acts a second     {heard / span_s:.1f} messages a second, {took / span_s / 1024:.0f} KiB/s"
+        f"  acts, messages         {sent / span_s:.1f} and {rate:.1f} a second, {took / span_s / 1024:.0f} KiB/s"
     )
-    print(
-        f"  blocked by them        {sum(tasks) / span_s / 10:.1f} % of the time, at most {max(tasks, default=0):.0f} ms at a time"
-    )
+    print(f"  blocked by them        {part:.1f} % of the time, at most {max(tasks, default=0):.0f} ms")
     context.close()
 
 
@@ -154,9 +152,8 @@ def churn(rota: Cluster, per_s: float, span_s: float, page: Any) -> int:
 
         client = Client(rota.client.address)
         while not over.wait(2.0 / per_s):
-            id = client.call("POST", "/v1/jobs", {"spec": {"command": ["work", "9"], "workdir": "/"}})[
-                "jobs"
-            ][0]["id"]
+            said = client.call("POST", "/v1/jobs", {"spec": {"command": ["work", "9"], "workdir": "/"}})
+            id = said["jobs"][0]["id"]
             client.call("POST", f"/v1/jobs/{id}/cancel", {})
             sent[0] += 2
 
@@ -173,12 +170,8 @@ def pictures(chromium: Any, rota: Cluster, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         for width in WIDTHS:
-            context, url = signed_in(
-                chromium,
-                rota,
-                viewport={"width": width, "height": 900 if width > 400 else 844},
-                color_scheme=scheme,
-            )
+            size = {"width": width, "height": 900}
+            context, url = signed_in(chromium, rota, viewport=size, color_scheme=scheme)
             page = context.new_page()
             for path in PATHS:
                 answer = page.goto(url + path)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 LONGEST_S = 5.0
 """Nothing is older than this: some of it changes without a word, as when an agent was last heard."""
 RESTS = 3
-"""What took so long is good for that many times as long, whatever changes: a quarter of a core is the most."""
+"""What took so long is good for that many times as long, whatever changes: at most a quarter of a core."""
 
 
 @dataclass(frozen=True)
