@@ -310,7 +310,11 @@ class MemoryController:
         if self.roster.user(user.name) is not None:
             raise Conflict(f"there is a user {user.name!r} already")
         view = UserView(
-            name=user.name, admin=user.admin, tenant=user.tenant or user.name, account=user.account
+            name=user.name,
+            admin=user.admin,
+            tenant=user.tenant or user.name,
+            account=user.account,
+            viewer=user.viewer,
         )
         self.roster.put_user(view)
         return self.new_token(user.name)

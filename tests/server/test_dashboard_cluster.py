@@ -102,18 +102,36 @@ def test_the_picture_in_few_bytes() -> None:
 
 
 def test_what_is_dear_is_gathered_once() -> None:
-    feed, now, made = Feed(), [0.0], []
+    feed, now, made = Feed(), [0.0], [0]
     memo = Memo(feed, lambda: now[0])
 
     def make() -> int:
-        made.append(1)
-        return len(made)
+        made[0] += 1
+        return made[0]
 
     assert [memo.get("x", make), memo.get("x", make), memo.get("y", make)] == [1, 1, 2]
     feed.tell(["jobs"])
     assert memo.get("x", make) == 3
     now[0] = 2 * LONGEST_S
     assert memo.get("x", make) == 4
+
+
+def test_what_took_long_rests_and_who_got_an_old_one_is_told() -> None:
+    feed, now = Feed(), [0.0]
+    memo, stream = Memo(feed, lambda: now[0]), feed.join()
+
+    def slow() -> float:
+        now[0] += 0.01
+        return now[0]
+
+    assert memo.get("grid", slow) == 0.01
+    feed.tell(["jobs"])
+    now[0] = 0.02
+    assert memo.get("grid", slow) == 0.01, "old, and dear"
+    memo._told["grid"].join()
+    assert feed.take(stream).topics == {"jobs", "grid"}
+    now[0] = 0.05
+    assert memo.get("grid", slow) == pytest.approx(0.06)
 
 
 def test_the_page(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -140,4 +141,9 @@ def _grid(request: Request, nodes: Nodes, jobs: Jobs) -> Mapping[str, Any]:
 
 def _nodes(request: Request, nodes: Nodes) -> Sequence[NodeView]:
     memo: Memo = request.app.state.memo
-    return memo.get("nodes", nodes.nodes)
+    return memo.get("nodes", lambda: sorted(nodes.nodes(), key=_natural))
+
+
+def _natural(node: NodeView) -> list[tuple[int, str]]:
+    """`n2` before `n10`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", node.name)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import Any
+from zlib import crc32
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -36,6 +38,8 @@ HEADERS = {
 }
 """Of every page: nothing comes from elsewhere, no script or style stands in the page itself."""
 COLOURS = len(BARS)
+_CHOSEN: dict[str, int] = {}
+_CHOOSING = Lock()
 
 
 @cache
@@ -64,11 +68,13 @@ def environment() -> Environment:
 
 
 def colour_of(name: str) -> int:
-    """Which of the colours a tenant or a job has: always the same one, whoever else is there."""
-    value = 0
-    for letter in name:
-        value = (value * 31 + ord(letter)) % 65_521
-    return value % COLOURS
+    """Which of the colours a tenant has: by its name, or the next that nobody has as long as there is one."""
+    with _CHOOSING:
+        if name not in _CHOSEN:
+            first, taken = crc32(name.encode()) % COLOURS, set(_CHOSEN.values())
+            near = [(first + step) % COLOURS for step in range(COLOURS)]
+            _CHOSEN[name] = next((colour for colour in near if colour not in taken), first)
+        return _CHOSEN[name]
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:

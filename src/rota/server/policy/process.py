@@ -28,6 +28,7 @@ from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import (
@@ -157,7 +158,15 @@ class Child:
         snapshot = self._snapshot()
         last = self.last
         in_force = replace(last, grants=(), preempt=(), reject={}, cancel={}, reservations=None)
-        return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
+        ranking = in_force.ranking
+        keeps = ranking if isinstance(ranking, ByPriority) and len(request.rows) > 1 else None
+        if keeps is not None:
+            keeps.kept_keys = keeps.waiting_keys(snapshot)
+        try:
+            return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
+        finally:
+            if keeps is not None:
+                keeps.kept_keys = {}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
         constraints = list(

@@ -304,6 +304,8 @@ class UserRow:
     admin: bool = False
     tenant: str = ""
     account: str = ""
+    viewer: bool = False
+    """May look, and change nothing."""
 
 
 @dataclass(frozen=True, slots=True)

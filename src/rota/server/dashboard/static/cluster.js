@@ -343,6 +343,6 @@
     lay();
     draw();
   }).observe(box);
-  for (const topic of ["jobs", "nodes", "usage", "all"]) document.body.addEventListener(`live-${topic}`, fetchGrid);
+  for (const topic of ["jobs", "nodes", "usage", "grid", "all"]) document.body.addEventListener(`live-${topic}`, fetchGrid);
   fetchGrid();
 })();
