@@ -136,9 +136,8 @@ def measure(chromium: Any, rota: Cluster, path: str, ready: str, events_per_s: f
     tasks, heard = page.evaluate("[watched.tasks.slice(), watched.heard]")
     took = weight["bytes"] - before["bytes"]
     rate, part = heard / span_s, sum(tasks) / span_s / 10
-    print(
-        f"  acts, messages         {sent / span_s:.1f} and {rate:.1f} a second, {took / span_s / 1024:.0f} KiB/s"
-    )
+    acts = sent / span_s
+    print(f"  acts, messages         {acts:.1f} and {rate:.1f} a second, {took / span_s / 1024:.0f} KiB/s")
     print(f"  blocked by them        {part:.1f} % of the time, at most {max(tasks, default=0):.0f} ms")
     context.close()
 
