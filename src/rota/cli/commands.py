@@ -43,7 +43,7 @@ LIVE: dict[str, Lazy] = {
         "rota.cli.service:down",
         "Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`.",
     ),
-    "status": Lazy("rota.cli.service:status", "Show what runs here, and what an operator should know."),
+    "status": Lazy("rota.cli.status:status", "Show what runs here, and what an operator should know."),
     "config": Lazy(
         "rota.cli.service:config",
         "Show every setting, its value and where that comes from: flag, environment, file or default.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rota.server.metrics import Metrics
 from rota.server.notifying import Notices
 from rota.server.turning import TurnChanges
@@ -12,10 +14,16 @@ class Announcer:
     """Called by the scheduler's thread after each turn, once it is on record."""
 
     def __init__(
-        self, notifier: Notifier, outcomes: CommandOutcomes, metrics: Metrics, notices: Notices
+        self,
+        notifier: Notifier,
+        outcomes: CommandOutcomes,
+        metrics: Metrics,
+        notices: Notices,
+        nodes_changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`nodes_changed` is called after a turn that changed nodes, or how many are wanted."""
         self._notifier, self._outcomes, self._metrics = notifier, outcomes, metrics
-        self._notices = notices
+        self._notices, self._nodes_changed = notices, nodes_changed
 
     def __call__(self, turn: TurnChanges) -> None:
         """Wake who waits, count what happened."""
@@ -27,6 +35,8 @@ class Announcer:
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)
+        if turn.nodes:
+            self._nodes_changed()
         metrics = self._metrics
         for submitted_s, started_s in turn.started:
             metrics.submit_to_start_seconds.observe(max(0.0, started_s - submitted_s))

@@ -36,11 +36,13 @@ from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
+from rota.server.autoscaling import Scaler, autoscale_of
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
+from rota.server.failure_rules import rules_of
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
@@ -58,7 +60,7 @@ from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving
-from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
+from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.terminals import Terminals
@@ -66,7 +68,7 @@ from rota.server.tidying import Tidier
 from rota.server.users import Users
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
-from rota.wire.views import UserView
+from rota.wire.views import AutoscaleView, UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
 from rota.worlds.live.settings import LiveSettings
@@ -96,6 +98,7 @@ class Running:
     answers: Answers
     tidier: Tidier
     notices: Notices
+    scaler: Scaler | None = None
 
     def stop(self) -> None:
         """Make `serving.run` return; a successor may be started now, and waits until we have gone."""
@@ -107,6 +110,8 @@ class Running:
         self.inbox.close()
         self.tidier.close()
         self.notices.close()
+        if self.scaler is not None:
+            self.scaler.close()
         self.thread.join(timeout=10)
         if self.scheduler.host is not None:
             self.scheduler.host.close()
@@ -123,6 +128,12 @@ def start(home: Path, config: Config) -> Running:
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     settings = scheduler_settings(config)
+    scaler: Scaler | None = None
+
+    def nodes_changed() -> None:
+        if scaler is not None:
+            scaler.changed()
+
     notices = Notices(
         config.name, targets_of(config.notify), partial(told_of, store, clock), clock.epoch_unix_s
     )
@@ -135,12 +146,15 @@ def start(home: Path, config: Config) -> Running:
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(notifier, outcomes, metrics, notices),
+        Announcer(notifier, outcomes, metrics, notices, nodes_changed),
     )
+    scaler = scaler_of(home, config, shared, scheduler)
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
-    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices)
+    services = services_of(
+        config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
+    )
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
@@ -148,7 +162,21 @@ def start(home: Path, config: Config) -> Running:
     thread.start()
     tidier.start()
     notices.start()
-    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices)
+    if scaler is not None:
+        scaler.start()
+    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices, scaler)
+
+
+def scaler_of(home: Path, config: Config, shared: Shared, scheduler: Scheduler) -> Scaler | None:
+    """Tells the operator's hook how many nodes are wanted; None if there is none."""
+    autoscale = autoscale_of(config.autoscale)
+    if autoscale is None:
+        return None
+
+    def nodes() -> list[NodeRow] | None:
+        return list(scheduler.view.nodes.copy().values()) if scheduler.ready.is_set() else None
+
+    return Scaler(autoscale, config.name, shared.store, nodes, shared.clock, home)
 
 
 def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -186,6 +214,7 @@ def services_of(
     outcomes: CommandOutcomes,
     caps: Caps,
     notices: Notices,
+    scaler: Scaler | None = None,
 ) -> Services:
     """What the routes ask, over the cluster called `name`."""
     store, inbox, directives, clock, shown = (
@@ -217,7 +246,10 @@ def services_of(
     )
 
     def silent() -> list[str]:
-        return [*agents.silent(), *notices.troubles()]
+        return [*agents.silent(), *notices.troubles(), *(scaler.troubles() if scaler is not None else ())]
+
+    def autoscale() -> AutoscaleView | None:
+        return None if scaler is None else scaler.view()
 
     return Services(
         submissions=Submissions(store, inbox, clock, answers, caps),
@@ -225,7 +257,7 @@ def services_of(
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
-        cluster=Overview(name, store, scheduler, tidier, silent, shared.notes),
+        cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
         users=Users(shared.roster),
         agents=agents,
@@ -249,11 +281,11 @@ def host_maker(home: Path, config: Config) -> MakeHost:
 
 def scheduler_settings(config: Config) -> SchedulerSettings:
     """What the scheduler is told of the configuration."""
-    caps = caps_of(config.caps)
+    caps, scale = caps_of(config.caps), autoscale_of(config.autoscale)
     live = LiveSettings(
         lost_after_s=config.lost_after,
         back_off=configuration.back_off_of(config),
-        rules=configuration.rules_of(config),
+        rules=rules_of(config.failures),
         trial_s=config.trial,
         log_limit=lambda tenant: caps.of(tenant).log_mib << 20,
     )
@@ -262,6 +294,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         tenants=configuration.tenants_of(config),
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
+        autoscale=None if scale is None else scale.limits,
     )
 
 

@@ -49,6 +49,7 @@ from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class SchedulerSettings:
     min_run_s: float = 60.0
     """No job is preempted before it has run for so long."""
     seed: int = 0
+    autoscale: ScaleLimits | None = None
+    """How large the cluster may be, where an operator's hook brings nodes; None if it is as it is."""
 
 
 class MakeHost(Protocol):
@@ -230,6 +233,7 @@ class Scheduler:
             self.host.set_shadow(shadow.spec)
 
     def _world(self, built: Rebuilt, everything: Everything) -> LiveWorld:
+        limits = self.settings.autoscale
         return LiveWorld(
             built.table,
             built.cluster,
@@ -243,6 +247,7 @@ class Scheduler:
             settings=self.settings.live,
             done=self._done,
             clock_trouble=self.clock.trouble,
+            scaling=None if limits is None else Scaling.read(limits, everything.facts.get(AUTOSCALE)),
         )
 
     def _rules(self, world: LiveWorld) -> Rules:

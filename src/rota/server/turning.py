@@ -26,6 +26,7 @@ from rota.server.store.rows import (
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
 """Ends of intervals by which a job gives up devices it would have kept."""
@@ -50,6 +51,8 @@ class TurnChanges:
     decided_s: float | None = None
     """How long the decision took, if there was one."""
     outcome: str = "applied"
+    nodes: bool = False
+    """Nodes, or how many of them are wanted, have changed."""
 
 
 def step_of(
@@ -100,6 +103,7 @@ def step_of(
             for row, cost in unsaved.costs
         ],
         shadow=_shadow_rows(recorder, host),
+        facts={AUTOSCALE: live.scaling.plain()} if unsaved.scaling and live.scaling is not None else {},
     )
     return step, jobs
 
@@ -176,4 +180,5 @@ def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> 
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",
+        nodes=bool(step.nodes or step.facts),
     )

@@ -253,6 +253,20 @@ class WhatIf(BaseModel):
     """What a reader of the numbers should know, as sentences; empty if nothing."""
 
 
+class AutoscaleView(BaseModel):
+    """How many nodes the policy wants, where an operator's hook brings machines and takes them away."""
+
+    wanted: int
+    working: int
+    """Nodes that take jobs."""
+    leaving: list[str] = []
+    """Nodes that take no jobs any more, and on which some are left."""
+    remove: list[str] = []
+    """Nodes that are empty: their machines may go."""
+    least: int
+    most: int
+
+
 class ClusterStatus(BaseModel):
     """`rota status`."""
 
@@ -268,6 +282,7 @@ class ClusterStatus(BaseModel):
     suspended: int
     finished: int
     store: str
+    autoscale: AutoscaleView | None = None
     troubles: list[str] = []
     """What an operator should know now, as sentences: database away, node lost, policy late."""
 

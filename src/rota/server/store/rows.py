@@ -351,6 +351,8 @@ class Step:
     samples: Sequence[SampleRow] = ()
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    """Each replaces the fact of its name (`Store.set_fact`)."""
 
 
 @dataclass(frozen=True, slots=True)
