@@ -398,6 +398,7 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
         ["tenants", "-", "default"],
         ["caps", "-", "default"],
         ["notify", "-", "default"],
+        ["autoscale", "-", "default"],
         ["failures", "-", "default"],
     ]
 

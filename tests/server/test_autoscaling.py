@@ -128,7 +128,7 @@ class Play:
 
     def want(self, wanted: int, released: tuple[str, ...] = ()) -> None:
         self.store.commit(Step(facts={AUTOSCALE: scaling(wanted, released)}))
-        self.scaler.changed()
+        self.scaler._news.set()
 
     def messages(self) -> list[dict[str, Any]]:
         text = self.told.read_text() if self.told.exists() else ""
@@ -181,7 +181,7 @@ def test_it_is_told_once_what_is_wanted(playing: Any) -> None:
         "lost": [],
     }
     play.nodes = [node("a"), node("b"), node("c")]
-    play.scaler.changed()
+    play.scaler._news.set()
     play.want(2, ("c",))
     play.nodes = [node("a"), node("b"), node("c", "drained", LEAVES)]
     play.until(lambda: play.wishes()[-1] == (2, ["c"]), "who may go")
@@ -257,7 +257,7 @@ def test_what_was_told_before_a_controller_ended_is_not_told_again(playing: Any)
     play.scaler.close()
     play.scaler._thread.join()
     play.begin()
-    play.scaler.changed()
+    play.scaler._news.set()
     time.sleep(0.5)
     assert len(play.messages()) == 1
     play.want(4)

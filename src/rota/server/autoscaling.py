@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.agent.identity import ProcessIdentity
 from rota.errors import InputError, RotaError
@@ -30,6 +30,10 @@ from rota.server.store.rows import REAL, EventRow, NodeRow, Step
 from rota.server.store.store import Store
 from rota.wire.views import AutoscaleView
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, works
+
+if TYPE_CHECKING:
+    from rota.server.config import Config
+    from rota.server.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 TOLD = "autoscale told"
@@ -130,8 +134,12 @@ class Scaler:
         nodes: Callable[[], Sequence[NodeRow] | None],
         clock: Clock,
         home: Path,
+        news: threading.Event | None = None,
     ) -> None:
-        """`nodes` are those that the scheduler knows of, None before it has begun."""
+        """`nodes` are those that the scheduler knows of, None before it has begun.
+
+        `news` is set when nodes, or what is wanted, are different on record.
+        """
         self.autoscale = autoscale
         self.trouble = ""
         self._cluster, self._store, self._nodes, self._clock = cluster, store, nodes, clock
@@ -140,7 +148,7 @@ class Scaler:
         self._told_s = 0.0
         self._removed: set[str] = set()
         """Nodes that the hook was told to remove, as long as that counts."""
-        self._news, self._closing = threading.Event(), threading.Event()
+        self._news, self._closing = news or threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="autoscale", daemon=True)
 
     @property
@@ -155,10 +163,6 @@ class Scaler:
     def close(self) -> None:
         """Stop; a command that runs is left alone, and waited for by the next controller."""
         self._closing.set()
-        self._news.set()
-
-    def changed(self) -> None:
-        """Nodes, or what is wanted, are different on record."""
         self._news.set()
 
     # -- the thread ------------------------------------------------------------------------------
@@ -316,3 +320,17 @@ def _said(wish: Wish) -> str:
     """The wish as a clause."""
     remove = f" and {', '.join(wish.remove)} may go" if wish.remove else ""
     return f"{plural(wish.nodes, 'node')} {'is' if wish.nodes == 1 else 'are'} wanted{remove}"
+
+
+def scaler_of(
+    home: Path, config: Config, store: Store, scheduler: Scheduler, news: threading.Event
+) -> Scaler | None:
+    """Tells the hook of `config` how many nodes are wanted; None if there is none."""
+    autoscale = autoscale_of(config.autoscale)
+
+    def nodes() -> list[NodeRow] | None:
+        return list(scheduler.view.nodes.copy().values()) if scheduler.ready.is_set() else None
+
+    if autoscale is None:
+        return None
+    return Scaler(autoscale, config.name, store, nodes, scheduler.clock, home, news)

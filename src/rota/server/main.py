@@ -36,12 +36,13 @@ from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
-from rota.server.autoscaling import Scaler, autoscale_of
+from rota.server.autoscaling import Scaler, autoscale_of, scaler_of
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
+from rota.server.dashboard.feed import Feed
 from rota.server.failure_rules import rules_of
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
@@ -60,7 +61,7 @@ from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
 from rota.server.serving import Address, Serving
-from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
+from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
 from rota.server.terminals import Terminals
@@ -127,13 +128,8 @@ def start(home: Path, config: Config) -> Running:
     first_up(home, store, roster, config, clock())
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
+    feed, nodes_changed = Feed(notifier), threading.Event()
     settings = scheduler_settings(config)
-    scaler: Scaler | None = None
-
-    def nodes_changed() -> None:
-        if scaler is not None:
-            scaler.changed()
-
     notices = Notices(
         config.name, targets_of(config.notify), partial(told_of, store, clock), clock.epoch_unix_s
     )
@@ -146,16 +142,16 @@ def start(home: Path, config: Config) -> Running:
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(notifier, outcomes, metrics, notices, nodes_changed),
+        Announcer(feed, outcomes, metrics, notices, nodes_changed.set),
     )
-    scaler = scaler_of(home, config, shared, scheduler)
+    scaler = scaler_of(home, config, store, scheduler, nodes_changed)
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
     services = services_of(
         config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
     )
-    app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
+    app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open), feed)
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)
@@ -165,18 +161,6 @@ def start(home: Path, config: Config) -> Running:
     if scaler is not None:
         scaler.start()
     return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices, scaler)
-
-
-def scaler_of(home: Path, config: Config, shared: Shared, scheduler: Scheduler) -> Scaler | None:
-    """Tells the operator's hook how many nodes are wanted; None if there is none."""
-    autoscale = autoscale_of(config.autoscale)
-    if autoscale is None:
-        return None
-
-    def nodes() -> list[NodeRow] | None:
-        return list(scheduler.view.nodes.copy().values()) if scheduler.ready.is_set() else None
-
-    return Scaler(autoscale, config.name, shared.store, nodes, shared.clock, home)
 
 
 def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
