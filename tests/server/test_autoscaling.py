@@ -15,10 +15,10 @@ import yaml
 
 from rota.agent.identity import ProcessIdentity
 from rota.errors import InputError
-from rota.server import autoscaling
-from rota.server.autoscaling import RUNNING, Scaler, Wish, autoscale_of, wish_of
 from rota.server.clocks import Clock
 from rota.server.config import choose
+from rota.server.hooks import autoscaling
+from rota.server.hooks.autoscaling import RUNNING, Scaler, Wish, autoscale_of, wish_of
 from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.wire.sync import DeviceInfo, NodeInfo

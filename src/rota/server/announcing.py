@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rota.server.dashboard.feed import Feed
+from rota.server.hooks.notifying import Notices
 from rota.server.metrics import Metrics
-from rota.server.notifying import Notices
 from rota.server.turning import TurnChanges
 from rota.server.waiting import CommandOutcomes
 

@@ -19,14 +19,14 @@ from rota.errors import InputError
 from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
-from rota.server.autoscaling import autoscale_of
 from rota.server.caps import caps_of
 from rota.server.cells import cells_of
-from rota.server.failure_rules import rules_of
+from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
-from rota.server.notifying import targets_of
 from rota.wire.job import check_tenant
 from rota.worlds.live.endings import BackOff
+from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
 

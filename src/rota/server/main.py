@@ -36,22 +36,21 @@ from rota.server.answers import Answers
 from rota.server.api.app import ApiSettings, create_app
 from rota.server.api.services import Services
 from rota.server.auth import Unauthorized, identify_token
-from rota.server.autoscaling import Scaler, autoscale_of, scaler_of
 from rota.server.caps import Caps, caps_of
 from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
-from rota.server.failure_rules import rules_of
 from rota.server.history import History
+from rota.server.hooks.autoscaling import Scaler, autoscale_of
+from rota.server.hooks.notifying import Notices, targets_of
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
 from rota.server.logging import set_up
 from rota.server.logs import Logs
 from rota.server.metrics import Metrics
 from rota.server.nodes import Nodes
-from rota.server.notifying import Notices, targets_of
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
@@ -72,6 +71,7 @@ from rota.server.waiting import CommandOutcomes, Notifier
 from rota.wire.views import AutoscaleView, UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
+from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,10 @@ def start(home: Path, config: Config) -> Running:
         roster.accounts,
         Announcer(feed, outcomes, metrics, notices, nodes_changed.set),
     )
-    scaler = scaler_of(home, config, store, scheduler, nodes_changed)
+    scale = autoscale_of(config.autoscale)
+    scaler = None
+    if scale is not None:
+        scaler = Scaler(scale, config.name, store, scheduler.nodes, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)

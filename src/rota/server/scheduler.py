@@ -37,6 +37,7 @@ from rota.server.store.rows import (
     SHADOW,
     AttemptRow,
     Everything,
+    NodeRow,
     Step,
 )
 from rota.server.store.store import Store
@@ -352,6 +353,10 @@ class Scheduler:
         host = self.host
         said = (self.trouble, host.trouble if host is not None else "", *self.unreadable)
         return [sentence for sentence in said if sentence]
+
+    def nodes(self) -> list[NodeRow] | None:
+        """The machines, forgotten ones too; None before it has begun."""
+        return list(self.view.nodes.copy().values()) if self.ready.is_set() else None
 
     def explain(self, row: int) -> WhyAnswer:
         """Why a waiting job waits, and behind whom; raises Busy."""

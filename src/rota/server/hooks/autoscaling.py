@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota.agent.identity import ProcessIdentity
 from rota.errors import InputError, RotaError
@@ -24,16 +24,12 @@ from rota.model.atomic import replacing
 from rota.model.units import format_duration, parse_duration, plural
 from rota.scheduler.policy import Lever, levers_of, parse_policy
 from rota.server.clocks import Clock
-from rota.server.delivering import NotTaken, command_or_url, kill_group, post, run_command, shown_target
+from rota.server.hooks.delivering import NotTaken, command_or_url, kill_group, post, run_command, shown_target
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, EventRow, NodeRow, Step
 from rota.server.store.store import Store
 from rota.wire.views import AutoscaleView
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, works
-
-if TYPE_CHECKING:
-    from rota.server.config import Config
-    from rota.server.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 TOLD = "autoscale told"
@@ -320,17 +316,3 @@ def _said(wish: Wish) -> str:
     """The wish as a clause."""
     remove = f" and {', '.join(wish.remove)} may go" if wish.remove else ""
     return f"{plural(wish.nodes, 'node')} {'is' if wish.nodes == 1 else 'are'} wanted{remove}"
-
-
-def scaler_of(
-    home: Path, config: Config, store: Store, scheduler: Scheduler, news: threading.Event
-) -> Scaler | None:
-    """Tells the hook of `config` how many nodes are wanted; None if there is none."""
-    autoscale = autoscale_of(config.autoscale)
-
-    def nodes() -> list[NodeRow] | None:
-        return list(scheduler.view.nodes.copy().values()) if scheduler.ready.is_set() else None
-
-    if autoscale is None:
-        return None
-    return Scaler(autoscale, config.name, store, nodes, scheduler.clock, home, news)

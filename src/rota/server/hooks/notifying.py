@@ -17,7 +17,7 @@ from typing import Any
 
 from rota.errors import InputError, RotaError, WorldError
 from rota.model.units import format_duration, parse_duration
-from rota.server.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
+from rota.server.hooks.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
 
 log = logging.getLogger(__name__)
 END, FAILURE, PREEMPTION = "end", "failure", "preemption"
