@@ -19,6 +19,7 @@ from rota.server.clocks import Clock
 from rota.server.config import choose
 from rota.server.hooks import autoscaling
 from rota.server.hooks.autoscaling import RUNNING, Scaler, Wish, autoscale_of, wish_of
+from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.wire.sync import DeviceInfo, NodeInfo
@@ -111,6 +112,7 @@ class Play:
         self.write(then)
         self.store = Store.open(None, folder)
         self.store.commit(Step(policies=[PolicyRow(REAL, "pollux:utility=0.35/0.65", 0.0, "ann")]))
+        self.shown = SchedulerView(policy=self.store.policies()[REAL])
         self.nodes = [node("a")]
         self.setting = {"command": [str(self.hook)], "max": 9, **setting}
         self.begin()
@@ -119,12 +121,21 @@ class Play:
         autoscale = autoscale_of(self.setting)
         assert autoscale is not None
         clock = Clock(self.store.epoch_s, None, 0.0)
-        self.scaler = Scaler(autoscale, "c", self.store, lambda: self.nodes, clock, self.folder)
+        self.scaler = Scaler(autoscale, "c", self.store, self.shown, clock, self.folder)
         self.scaler.start()
 
     def write(self, then: str) -> None:
         self.hook.write_text(HOOK.format(told=self.told, then=then))
         self.hook.chmod(0o755)
+
+    @property
+    def nodes(self) -> list[NodeRow]:
+        """The machines that the scheduler knows of."""
+        return list(self.shown.nodes.values())
+
+    @nodes.setter
+    def nodes(self, nodes: list[NodeRow]) -> None:
+        self.shown.nodes = {node.name: node for node in nodes}
 
     def want(self, wanted: int, released: tuple[str, ...] = ()) -> None:
         self.store.commit(Step(facts={AUTOSCALE: scaling(wanted, released)}))

@@ -63,12 +63,15 @@ from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
+from rota.server.tenants import in_force
+from rota.server.tenants.accounts import TenantAccounts
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.users import Users
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
-from rota.wire.views import AutoscaleView, UserView
+from rota.wire.scaling import AutoscaleView
+from rota.wire.views import UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
 from rota.worlds.live.own_rules import rules_of
@@ -126,6 +129,7 @@ def start(home: Path, config: Config) -> Running:
     roster = StoredRoster(store)
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
+    in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed, nodes_changed = Feed(notifier), threading.Event()
@@ -147,7 +151,7 @@ def start(home: Path, config: Config) -> Running:
     scale = autoscale_of(config.autoscale)
     scaler = None
     if scale is not None:
-        scaler = Scaler(scale, config.name, store, scheduler.nodes, clock, home, nodes_changed)
+        scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
@@ -232,8 +236,11 @@ def services_of(
         lost_after_s,
     )
 
+    tenants = TenantAccounts(store, scheduler, commands, answers)
+
     def silent() -> list[str]:
-        return [*agents.silent(), *notices.troubles(), *(scaler.troubles() if scaler is not None else ())]
+        of_hook = scaler.troubles() if scaler is not None else ()
+        return [*agents.silent(), *tenants.troubles(), *notices.troubles(), *of_hook]
 
     def autoscale() -> AutoscaleView | None:
         return None if scaler is None else scaler.view()
@@ -246,6 +253,7 @@ def services_of(
         history=History(store, records, clock),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
+        tenants=tenants,
         users=Users(shared.roster),
         agents=agents,
         terminals=terminals,

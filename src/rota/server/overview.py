@@ -13,7 +13,8 @@ from rota.server.store.rows import REAL, NodeRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import STOPPED, node_state
-from rota.wire.views import AutoscaleView, ClusterStatus
+from rota.wire.scaling import AutoscaleView
+from rota.wire.views import ClusterStatus
 
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
 """States of jobs that are not over, or of which something is left."""

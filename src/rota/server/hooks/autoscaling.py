@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from rota.model.units import format_duration, parse_duration, plural
 from rota.scheduler.policy import Lever, levers_of, parse_policy
 from rota.server.clocks import Clock
 from rota.server.hooks.delivering import NotTaken, command_or_url, kill_group, post, run_command, shown_target
+from rota.server.scheduler_view import SchedulerView
 from rota.server.store.failures import StoreError
 from rota.server.store.rows import REAL, EventRow, NodeRow, Step
 from rota.server.store.store import Store
-from rota.wire.views import AutoscaleView
+from rota.wire.scaling import AutoscaleView
 from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, works
 
 log = logging.getLogger(__name__)
@@ -127,18 +128,18 @@ class Scaler:
         autoscale: Autoscale,
         cluster: str,
         store: Store,
-        nodes: Callable[[], Sequence[NodeRow] | None],
+        shown: SchedulerView,
         clock: Clock,
         home: Path,
         news: threading.Event | None = None,
     ) -> None:
-        """`nodes` are those that the scheduler knows of, None before it has begun.
+        """`shown` has the nodes that the scheduler knows of, once it has looked at them.
 
         `news` is set when nodes, or what is wanted, are different on record.
         """
         self.autoscale = autoscale
         self.trouble = ""
-        self._cluster, self._store, self._nodes, self._clock = cluster, store, nodes, clock
+        self._cluster, self._store, self._shown, self._clock = cluster, store, shown, clock
         self._running = home / RUNNING
         self._told: Wish | None = None
         self._told_s = 0.0
@@ -207,6 +208,10 @@ class Scaler:
             return False
         self._take(wish, now, is_again=is_old and wish == self._told)
         return True
+
+    def _nodes(self) -> list[NodeRow] | None:
+        """The machines that have joined; None before the scheduler has looked at them."""
+        return None if self._shown.policy is None else list(self._shown.nodes.copy().values())
 
     def _take(self, wish: Wish, now: float, *, is_again: bool) -> None:
         """The hook has been told."""

@@ -88,8 +88,9 @@ class Stepping:
             self._thin(writing, row)
         self._insert(writing, t.costs, COST, step.costs)
         self._insert(writing, t.shadow, SHADOW, step.shadow)
-        for key, value in step.facts.items():
-            writing.run("facts", self._facts, {"key": key, "value": to_text(value)})
+        if step.facts:
+            facts = [{"key": key, "value": to_text(value)} for key, value in step.facts.items()]
+            writing.run("facts", self._facts, facts)
 
     def _insert(self, writing: Writing, table: Table, form: RowForm[Any], rows: Sequence[Any]) -> None:
         if not rows:
