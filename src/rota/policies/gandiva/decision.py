@@ -316,13 +316,9 @@ class GandivaDecision:
             and len(home["nodes"]) == 1
             and not home["pairs"]
             and key not in self.moved
-            and not (self._may_grow and self._has_elastic(home))
+            and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
             and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
         )
-
-    def _has_elastic(self, home: ServerGroup) -> bool:
-        stretches = self.grounds.stretches
-        return any(stretches[row] for row in home["circle"])
 
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""

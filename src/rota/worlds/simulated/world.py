@@ -322,7 +322,8 @@ class SimulatedWorld:
         """A job that left without a checkpoint starts over."""
         if change.leave is Leave.ABANDON:
             self.progress.base[change.row] = 0.0
-        self._suspended.pop(change.row, None)
+        if self._suspended:
+            self._suspended.pop(change.row, None)
         if change.stays and change.leave is Leave.IN_MEMORY and change.old and not self._costs_nothing:
             self._suspended[change.row] = self._kept(change.row, change.old)
 
