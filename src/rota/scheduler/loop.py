@@ -382,8 +382,8 @@ class Loop:
         self._noted = len(state.log)
         if begin == self._noted or not state.waiting.n:
             return
-        starts, waiting = state.starts, state.waiting
-        fresh = [row for row in state.log[begin:] if not starts.item(row) and row in waiting]
+        waiting = state.waiting
+        fresh = [row for row in state.log[begin:] if not state.has_started(row) and row in waiting]
         started = {grant.job for grant in decision.grants} if fresh else ()
         for row in fresh:
             if row not in started:

@@ -316,6 +316,11 @@ class State:
         self._since_of[row] = self.now
         self._rate_of[row] = len(grant.devices) * grant.share
 
+    def has_started(self, row: int) -> bool:
+        """True if `row` has run, if only for a moment."""
+        starts: int = self._starts_of[row]
+        return starts > 0
+
     def held_since_s(self, row: int) -> float:
         """Moment from which the running `row` has held exactly what it holds."""
         since: float = self._since_of[row]
