@@ -84,6 +84,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
-    "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
+    "Simulation": ("simulate", "advise", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }
 """Section -> commands, in the order of the help."""
