@@ -19,6 +19,7 @@ from rota.server.api.forms import (
     Question,
     Submission,
     Submitted,
+    TenantsMove,
     UserToken,
     Verb,
 )
@@ -28,11 +29,13 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
+from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -44,6 +47,9 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
+    TenantsMoved,
+    TenantsView,
+    TenantView,
     UserView,
     WhatIf,
     Why,
@@ -186,6 +192,10 @@ class MemoryController:
         points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
         return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
 
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        view, _ = self._owned(who, id)
+        return [StretchView(doing=Doing.WAITING, from_s=view.submit_s)]
+
     def why(self, id: str) -> Why:
         view, _ = self._find(id)
         reason = ReasonView(code="Resources", sentence="no device is free", requested=1, provided=0)
@@ -229,6 +239,13 @@ class MemoryController:
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         self._policy = _known(policy)
         return self.policy()
+
+    def tenants(self) -> TenantsView:
+        return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
+        parse_tenants(move.tenants)
+        return TenantsMoved(applied=not move.dry_run, changes=[])
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         self._shadow = "" if policy is None else _known(policy)

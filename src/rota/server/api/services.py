@@ -21,6 +21,7 @@ from rota.server.api.forms import (
     Question,
     Submission,
     Submitted,
+    TenantsMove,
     UserToken,
     Verb,
 )
@@ -31,6 +32,7 @@ from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
@@ -41,6 +43,8 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
+    TenantsMoved,
+    TenantsView,
     UserView,
     WhatIf,
     Why,
@@ -65,8 +69,8 @@ class Submissions(Protocol):
 class Jobs(Protocol):
     """Jobs that are on record; `id` is `17` or `17_3`.
 
-    Any person may list them and ask why; `detail`, `curves`, `logs` and `wait` take an owner (`Caller.owns`)
-    and raise Forbidden otherwise.
+    Any person may list them and ask why; `detail`, `curves`, `timeline`, `logs` and `wait` take an owner
+    (`Caller.owns`) and raise Forbidden otherwise.
     """
 
     def jobs(self, which: JobFilter) -> list[JobView]:
@@ -79,6 +83,10 @@ class Jobs(Protocol):
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
         """What it has said over time; only points with something said after `since_s`, a Unix time."""
+        ...
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        """When it waited, ran and stood still."""
         ...
 
     def why(self, id: str) -> Why:
@@ -186,6 +194,21 @@ class Policies(Protocol):
         ...
 
 
+class Tenants(Protocol):
+    """Who is entitled to what, and has what."""
+
+    def tenants(self) -> TenantsView:
+        """All that are configured, and all that have jobs."""
+        ...
+
+    def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
+        """Other quotas, weights and cells; InputError if the nodes cannot hold the cells.
+
+        Conflict if jobs would be worse off and `move.yes` does not say that this is known.
+        """
+        ...
+
+
 class Users(Protocol):
     """People and their tokens."""
 
@@ -252,6 +275,7 @@ class Services:
     history: History
     cluster: Cluster
     policies: Policies
+    tenants: Tenants
     users: Users
     agents: Agents
     terminals: Terminals
