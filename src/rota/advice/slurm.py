@@ -1,8 +1,8 @@
 """What comes nearest to a policy in Slurm: configuration lines, and what no line can say.
 
-Lines are as slurm.conf(5) and sacctmgr(1) of Slurm 22.05 describe them; a controller of that
-version starts with them.  QOS and fair-share need slurmdbd.  Whatever else a site has
-configured stays.
+Lines are as slurm.conf(5) and sacctmgr(1) of Slurm 22.05 describe them.  Controller and database of that version
+took all of them; on a node of two slots the three of `fifo` behaved as the policies do (docs/advise.md).  QOS and
+fair-share need slurmdbd.  Whatever else a site has configured stays.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ _DATABASE = (
     "AccountingStorageEnforce=associations,limits,qos",
     "PriorityType=priority/multifactor",
 )
+_GPUS = "AccountingStorageTRES=gres/gpu"
 _LIMITS = "Backfill believes time limits: without them every job could run for ever and nobody passes."
 _CLASSES = "Slurm has no order by run time: classes of time limits stand in for it, and users choose theirs."
 _UNCHANGED = "A job keeps its class while it runs, however much it has received or has left."
@@ -133,6 +134,7 @@ def _fair(spec: PolicySpec, trace: Trace) -> Near:
     weights = "PriorityFlags=MAX_TRES" if spec.name == "drf" else ""
     conf = (
         *_DATABASE,
+        _GPUS,
         "PriorityWeightFairshare=100000",
         "PriorityDecayHalfLife=7-0",
         *filter(None, [weights]),
@@ -170,7 +172,7 @@ def _deadlines(spec: PolicySpec, trace: Trace) -> Near:
 def _quotas(spec: PolicySpec, trace: Trace) -> Near:
     return Near(
         "A quota for each account, in GPUs.",
-        _DATABASE[:2],
+        (*_DATABASE[:2], _GPUS),
         ("sacctmgr modify account ACCOUNT set GrpTRES=gres/gpu=64",),
         ("Such a quota is a ceiling: what others leave idle is not lent.",),
     )
