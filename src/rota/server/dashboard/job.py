@@ -54,7 +54,7 @@ class JobPage:
     @property
     def asked(self) -> list[tuple[str, str]]:
         """What it asks for, where that differs from the defaults."""
-        words = f"{count(self.detail.spec.gpus)} asked for"
+        words = count(self.detail.spec.gpus)
         return [pair for pair in asked(self.detail.spec, words, utc) if pair[1]]
 
     @property
@@ -107,8 +107,14 @@ def show(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
 
 @router.get("/jobs/{id}/now")
 def now(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
-    """What changes of it."""
+    """What changes of it, as far as it is looked at first: state, reasons, life."""
     return fragment(request, "job_now.html", shown=job_page(jobs, who, id))
+
+
+@router.get("/jobs/{id}/more")
+def more(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
+    """What changes of it further down: what it asks for and can do, its attempts and events."""
+    return fragment(request, "job_more.html", shown=job_page(jobs, who, id))
 
 
 @router.get("/jobs/{id}/log")

@@ -32,7 +32,8 @@
   // Columns for uPlot: a point without values stands in each long silence, so that no line crosses it.
   function columns(answer, name) {
     const { mean, low, high } = answer.curves[name];
-    const data = [[], [], [], []];
+    const data = [[], [], [], []], size = answer.at_s.length;
+    if (size) push(data, answer.at_s[0] - 0.5, null, null, null);  // all curves share their time
     let last = null;
     answer.at_s.forEach((at, i) => {
       const until = answer.until_s[i];
@@ -40,6 +41,7 @@
       if (mean[i] !== null) push(data, (at + until) / 2, mean[i], low[i], high[i]);
       last = until;
     });
+    if (size) push(data, answer.until_s[size - 1] + 0.5, null, null, null);
     return data;
   }
 
@@ -59,18 +61,26 @@
       width, height: HEIGHT, legend: { show: false }, padding: [8, 10, 0, 0],
       cursor: { sync: { key: sync.key }, y: false, drag: { x: true, y: false } },
       scales: { x: { time: true }, y: isLog ? { distr: 3 } : { range: (_, low, high) => around(low, high, unit) } },
-      axes: [{ ...axis, size: 28 }, { ...axis, size: 54, values: (_, ticks) => ticks.map((one) => (one === null ? "" : unit === "part" ? `${Math.round(100 * one)} %` : short(one))) }],
+      axes: [{ ...axis, size: 26, space: 64, values: (_, ticks, __, ___, step) => ticks.map((one) => clock(one, step)) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((one) => (one === null ? "" : unit === "part" ? `${Math.round(100 * one)} %` : short(one))) }],
       series: [{}, { stroke: line, width: 1.6, points: { size: 4, fill: line } }, band, band],
       bands: [{ series: [3, 2], fill: `${line}33` }],
       hooks: { setCursor: [(plot) => tell(name, plot.cursor.idx)] },
     };
   }
 
+  function clock(unix, step) {
+    const at = new Date(1000 * unix), two = (number) => String(number).padStart(2, "0");
+    if (step >= 86400) return at.toLocaleDateString("en", { month: "short", day: "numeric" });
+    const minutes = `${two(at.getHours())}:${two(at.getMinutes())}`;
+    return step < 60 ? `${minutes}:${two(at.getSeconds())}` : minutes;
+  }
+
   function around(low, high, unit) {
     if (low === null || high === null) return [0, 1];
     if (unit === "part") return [0, Math.max(1, high)];
-    const room = high > low ? 0.06 * (high - low) : Math.abs(high) * 0.1 || 1;
-    const floor = low >= 0 && (low < 0.4 * high || low === high) ? 0 : low - room;
+    const isFlat = high - low <= 0.02 * Math.abs(high);
+    const room = isFlat ? Math.abs(high) * 0.1 || 1 : 0.06 * (high - low);
+    const floor = low >= 0 && (low < 0.4 * high || isFlat) ? 0 : low - room;
     return [floor, high + room];
   }
 

@@ -87,8 +87,9 @@
       asked.set("offset", place);
       asked.set("limit", PIECE);
       const answer = await fetch(`${section.dataset.logs}?${asked}`, { headers: { accept: "application/json" } });
+      const told = await answer.json();
       if (mine !== run) return;
-      next = answer.ok ? read(await answer.json()) : refused(await answer.json());
+      next = answer.ok ? read(told) : refused(told);
     } catch (_) { next = SLOW_MS; }
     if (mine === run && next !== null) setTimeout(() => ask(mine), next);
   }
