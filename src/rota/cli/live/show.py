@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli.live.connect import JobArgument, live
+from rota.cli.live.curves import curves_text
 from rota.cli.live.listing import gpus
 from rota.cli.live.submit import estimate
 from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text, wrapped
@@ -24,23 +25,34 @@ EVENTS = 10
 
 
 @live
-def show(client: Client, job: JobArgument, as_json: JsonFlag = False) -> None:
+def show(
+    client: Client,
+    job: JobArgument,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="What it has said over time: loss, step time, use of devices.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Show all that is known of a job.
 
     \b
     Examples:
       rota show 17
+      rota show 17 --curves
       rota show 17 --json | jq .attempts
 
     What it asked for, what it has now, each attempt with its end, what its program can do, how fast it is on
     how many GPUs (measured where it ran, predicted elsewhere), and what happened to it last.
     """
     from rota.client import route
+    from rota.wire.curves import CurvesView
     from rota.wire.views import JobDetail
 
-    answer = client.call("GET", route("v1", "jobs", job))
+    answer = client.call("GET", route("v1", "jobs", job, *(["curves"] if curves else [])))
     if as_json:
         print_json(answer)
+    elif curves:
+        typer.echo(curves_text(CurvesView.model_validate(answer)), nl=False)
     else:
         typer.echo(detail_text(JobDetail.model_validate(answer)), nl=False)
 

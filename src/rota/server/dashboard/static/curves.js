@@ -58,7 +58,7 @@
     const axis = { stroke: soft, grid, ticks: { ...grid, size: 4 }, font: "11px system-ui, sans-serif" };
     const band = { stroke: "transparent", width: 0, points: { show: false } };
     return {
-      width, height: HEIGHT, legend: { show: false }, padding: [8, 10, 0, 0],
+      width, height: HEIGHT, legend: { show: false }, padding: [8, 26, 0, 0],
       cursor: { sync: { key: sync.key }, y: false, drag: { x: true, y: false } },
       scales: { x: { time: true }, y: isLog ? { distr: 3 } : { range: (_, low, high) => around(low, high, unit) } },
       axes: [{ ...axis, size: 26, space: 64, values: (_, ticks, __, ___, step) => ticks.map((one) => clock(one, step)) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((one) => (one === null ? "" : unit === "part" ? `${Math.round(100 * one)} %` : short(one))) }],
