@@ -13,13 +13,14 @@ import pytest
 from dashboard_play import signed_in, url_of
 from live_cluster import LiveCluster
 
+from browser import PALE
 from rota.client import route
 
 pytestmark = pytest.mark.slow
 TALKING = str(Path(__file__).parents[1] / "server" / "talking_job.py")
 
 
-def until(page: Any, look: Callable[[], bool], most_s: float = 30.0) -> None:
+def until(page: Any, look: Callable[[], bool], most_s: float = 60.0) -> None:
     """Look until it is so, while the page goes on: its policy lets nobody evaluate conditions in it."""
     end_s = time.monotonic() + most_s
     while not look():
@@ -68,6 +69,10 @@ def test_a_running_job(chromium: Any, live: LiveCluster, talking: str) -> None:
         assert len(re.findall("rank 1 of 2 begins", text)) == 1, "no line is shown twice"
         assert page.title() == f"Job {talking} resnet · Rota"
         assert page.locator("#job-more script").count() == 0
+        page.click("#d-life summary")
+        steps = page.locator("#h-attempts ~ div tbody tr").first.inner_text()
+        until(page, lambda: page.locator("#h-attempts ~ div tbody tr").first.inner_text() != steps)
+        assert page.locator("#d-life").evaluate("one => one.open"), "what is unfolded stays so"
         page.click("[data-follow]")
         held = len(log_of(page))
         page.wait_for_timeout(1500)
@@ -88,8 +93,8 @@ def test_cancelled_from_the_page(chromium: Any, live: LiveCluster) -> None:
         assert live.job(job)["state"] == "RUNNING"
         page.click("text=Cancel")
         page.click("#confirm button[value=yes]")
-        page.wait_for_selector(".s-cancelled")
-        page.wait_for_selector("button.act", state="detached")
+        page.wait_for_selector(".s-cancelled", timeout=60_000)
+        page.wait_for_selector("button.act", state="detached", timeout=60_000)
     assert live.wait(job)["state"] == "CANCELLED"
 
 
@@ -129,6 +134,7 @@ def test_it_fits(chromium: Any, live: LiveCluster, talking: str, width: int, sch
                 page.goto(url_of(live) + path)
                 assert page.locator("#submit").evaluate("one => one.open")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            assert page.evaluate(PALE) == [], path
             page.close()
 
 

@@ -29,16 +29,10 @@ PIECE_BYTES = 1 << 19
 
 
 @dataclass(frozen=True)
-class JobPage:
-    """What the page shows."""
+class JobRecord:
+    """What is on record of it, and what may be said of that: the lower part of the page."""
 
     detail: JobDetail
-    why: Why
-    strip: Strip
-    stretches: Sequence[StretchView]
-    """The newest, newest first."""
-    verbs: Sequence[Verb]
-    """What the caller may do to it now."""
     now_s: float
 
     @property
@@ -72,21 +66,41 @@ class JobPage:
     @property
     def ranks(self) -> int:
         """Processes of its newest attempt, as far as known: each has a log."""
-        attempts = self.detail.attempts
-        return max(len(attempts[-1].devices), 1) if attempts else 1
+        attempts, spec = self.detail.attempts, self.detail.spec
+        if not attempts:
+            return 1
+        return max(len(attempts[-1].nodes if spec.ranks_by == "node" else attempts[-1].devices), 1)
+
+
+@dataclass(frozen=True)
+class JobPage(JobRecord):
+    """All that the page shows."""
+
+    why: Why
+    strip: Strip
+    stretches: Sequence[StretchView]
+    """The newest, newest first."""
+    verbs: Sequence[Verb]
+    """What the caller may do to it now."""
+
+
+def job_record(jobs: Jobs, who: Caller, id: str) -> JobRecord:
+    """As it is now; Forbidden for those whose job it is not."""
+    detail = jobs.detail(who, id)
+    detail.events = detail.events[-MOST_EVENTS:]
+    return JobRecord(detail, time.time())
 
 
 def job_page(jobs: Jobs, who: Caller, id: str) -> JobPage:
-    """As it is now; Forbidden for those whose job it is not."""
-    detail, life, now_s = jobs.detail(who, id), jobs.timeline(who, id), time.time()
-    detail.events = detail.events[-MOST_EVENTS:]
+    """Likewise, with its life, and why it waits or runs."""
+    record, life = job_record(jobs, who, id), jobs.timeline(who, id)
     return JobPage(
-        detail=detail,
+        detail=record.detail,
+        now_s=record.now_s,
         why=jobs.why(id),
-        strip=strip(life, now_s),
+        strip=strip(life, record.now_s),
         stretches=life[: -MOST_ROWS - 1 : -1],
-        verbs=offered(who, detail.job),
-        now_s=now_s,
+        verbs=offered(who, record.job),
     )
 
 
@@ -114,7 +128,7 @@ def now(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
 @router.get("/jobs/{id}/more")
 def more(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """What changes of it further down: what it asks for and can do, its attempts and events."""
-    return fragment(request, "job_more.html", shown=job_page(jobs, who, id))
+    return fragment(request, "job_more.html", shown=job_record(jobs, who, id))
 
 
 @router.get("/jobs/{id}/log")
