@@ -148,12 +148,53 @@
     });
   }
 
+  // Only what is new is asked for.  The last point is: it may stand for what is not on record yet.
+  function known() {
+    return shown && shown.at_s.length > 1 ? cut(shown, shown.at_s.length - 1) : null;
+  }
+
+  function cut(answer, size) {
+    const part = { ...answer, curves: {} };
+    for (const list of ["at_s", "until_s", "attempt"]) part[list] = answer[list].slice(0, size);
+    for (const [name, curve] of Object.entries(answer.curves)) {
+      part.curves[name] = { unit: curve.unit, ...mapped((list) => curve[list].slice(0, size)) };
+    }
+    return part;
+  }
+
+  function joined(before, after) {
+    const both = { ...before, curves: {} };
+    for (const list of ["at_s", "until_s", "attempt"]) both[list] = before[list].concat(after[list]);
+    for (const name of new Set([...Object.keys(before.curves), ...Object.keys(after.curves)])) {
+      const [one, two] = [before.curves[name], after.curves[name]];
+      const lists = mapped((list) => filled(one, list, before.at_s.length).concat(filled(two, list, after.at_s.length)));
+      both.curves[name] = { unit: (one || two).unit, ...lists };
+    }
+    return both;
+  }
+
+  function mapped(made) {
+    return { mean: made("mean"), low: made("low"), high: made("high") };
+  }
+
+  function filled(curve, list, size) {
+    return curve ? curve[list] : Array(size).fill(null);
+  }
+
   async function fetched() {
     timer = null;
     asked = Date.now();
+    const before = known();
+    const since = before ? `?since=${before.until_s.at(-1) + 0.001}` : "";
     try {
-      const answer = await fetch(section.dataset.curves, { headers: { accept: "application/json" } });
-      if (answer.ok) draw(await answer.json());
+      const told = await fetch(section.dataset.curves + since, { headers: { accept: "application/json" } });
+      if (!told.ok) return;
+      const answer = await told.json();
+      if (!before) draw(answer);
+      else if (answer.at_s.length && answer.spacing_s !== shown.spacing_s) {
+        shown = null;  // points have become fewer
+        soon();
+      } else if (answer.at_s.length) draw(joined(before, answer));
     } catch (_) { /* the banner says that nobody answers */ }
   }
 
