@@ -255,6 +255,8 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         back_off=configuration.back_off_of(config),
         rules=configuration.rules_of(config),
         trial_s=config.trial,
+        idle_after_s=config.idle_after,
+        suspend_idle=config.idle_action == "suspend",
         log_limit=lambda tenant: caps.of(tenant).log_mib << 20,
     )
     return SchedulerSettings(

@@ -44,6 +44,8 @@ class TurnChanges:
     """A reason for each job that had to give up devices."""
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
+    idle: Sequence[tuple[int, str]] = ()
+    """Rows of jobs that do nothing, with what is to be said of it."""
     at_s: float = 0.0
     lost: int = 0
     """Attempts that ended by the infrastructure's fault."""
@@ -170,6 +172,7 @@ def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> 
         jobs=changed,
         done=[(done.seq, done.outcome) for done in step.done],
         started=unsaved.started,
+        idle=unsaved.idle,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),

@@ -73,6 +73,8 @@ class JobView(BaseModel):
     """One sentence about how it ended, or about the last attempt."""
     group: str = ""
     workload: str = ""
+    idle_since_s: float | None = None
+    """Since when it has held devices and done nothing, once that is too long; None while it works."""
 
 
 class AttemptView(BaseModel):
