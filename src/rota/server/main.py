@@ -28,6 +28,7 @@ from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
+from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
@@ -358,6 +359,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 def _leave(home: Path, running: Running) -> None:
     """From now on nobody takes this for the controller of its home."""
+    tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()
 
@@ -365,6 +367,7 @@ def _leave(home: Path, running: Running) -> None:
 def _tell_when_ready(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
     running.serving.ready.wait()
     note(home, running, flags)
+    tell_manager(READY)
 
 
 if __name__ == "__main__":
