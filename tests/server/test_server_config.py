@@ -22,9 +22,9 @@ from rota.server.config import (
     choose,
     keep_of,
     knowledge_of,
-    rules_of,
     tenants_of,
 )
+from rota.server.failure_rules import rules_of
 from rota.wire.sync import Exit
 from rota.worlds.live.endings import RULES, Cause, judge
 
@@ -248,7 +248,7 @@ def test_own_rules_of_the_classifier_come_first(tmp_path: Path) -> None:
     own = [{"name": "filer", "cause": "infrastructure", "log": "ImportError: lib"}]
     own += [{"name": "mine", "cause": "oom", "codes": [17], "signals": []}]
     write(tmp_path, failures=own)
-    rules = rules_of(choose(tmp_path, {}, {}).config)
+    rules = rules_of(choose(tmp_path, {}, {}).config.failures)
     assert rules[2:] == RULES
     assert (
         judge(Exit(ended_s=0, code=1, tail="ImportError: lib"), "", 85, rules).cause is Cause.INFRASTRUCTURE

@@ -376,7 +376,7 @@ def _flags_of_running(where: Path) -> dict[str, Any]:
 
 def _show_rules(chosen: Config, as_json: bool) -> None:
     """The failure classifier, in the order in which its rules are tried."""
-    from rota.server.config import rules_of
+    from rota.server.failure_rules import rules_of
 
     rows = [
         {
@@ -386,7 +386,7 @@ def _show_rules(chosen: Config, as_json: bool) -> None:
             "signals": [signal.Signals(number).name for number in sorted(rule.signals)],
             "log": rule.log,
         }
-        for rule in rules_of(chosen)
+        for rule in rules_of(chosen.failures)
     ]
     if as_json:
         print_json(rows)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -22,10 +21,11 @@ from rota.model.tenants import Tenant, Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
 from rota.server.cells import cells_of
+from rota.server.failure_rules import rules_of
 from rota.server.keeping import Keep
 from rota.server.notifying import targets_of
 from rota.wire.job import check_tenant
-from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
+from rota.worlds.live.endings import BackOff
 
 DAY_S = 86400.0
 
@@ -262,7 +262,7 @@ def _check(config: Config) -> None:
     tenants_of(config)
     caps_of(config.caps)
     targets_of(config.notify)
-    rules_of(config)
+    rules_of(config.failures)
     knowledge_of(config)
 
 
@@ -349,43 +349,6 @@ def _amount(said: Any) -> float:
     if math.isnan(amount) or amount < 0 or isinstance(said, bool):
         raise ValueError(f"{said!r} is no amount")
     return amount
-
-
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """The failure classifier: the rules of the file, then the built-in ones."""
-    own = []
-    for number, said in enumerate(config.failures if isinstance(config.failures, list) else [None], start=1):
-        where = f"failures: rule {number}"
-        if not isinstance(said, dict) or not _HEAD < set(said) <= _HEAD | _FITS:
-            raise InputError(f"{where}: expected name, cause, and some of codes, signals, log")
-        try:
-            re.compile(said.get("log", ""))
-            own.append(
-                Rule(
-                    str(said["name"]),
-                    _CAUSES[str(said["cause"])],
-                    _numbers(said.get("codes", [])),
-                    _numbers(said.get("signals", [])),
-                    str(said.get("log", "")),
-                )
-            )
-        except (KeyError, ValueError, TypeError, re.error) as error:
-            problem = f"there is no cause {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError(
-                f"{where}: {problem}; expected cause user, oom or infrastructure, lists of numbers, a regex"
-            ) from None
-    return (*own, *RULES)
-
-
-_HEAD, _FITS = {"name", "cause"}, {"codes", "signals", "log"}
-_CAUSES = {cause.value: cause for cause in (Cause.USER, Cause.OOM, Cause.INFRASTRUCTURE)}
-"""No rule makes a success of a failure."""
-
-
-def _numbers(said: Any) -> frozenset[int]:
-    if not isinstance(said, list):
-        raise TypeError(f"{said!r} is no list")
-    return frozenset(int(one) for one in said)
 
 
 def knowledge_of(config: Config) -> dict[str, str]:

@@ -43,6 +43,13 @@ class RequestForm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class TableFormat(StrEnum):
+    """How a table is written."""
+
+    JSON = "json"
+    CSV = "csv"
+
+
 class Verb(StrEnum):
     """What can be done to a job."""
 
