@@ -1,4 +1,4 @@
-"""The setting `failures`: rules of the operator's by which ends of jobs are judged before the built-in ones."""
+"""The setting `failures`: the operator's rules, by which ends of jobs are judged before the built-in ones."""
 
 from __future__ import annotations
 
