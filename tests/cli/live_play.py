@@ -20,6 +20,7 @@ from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, ProgressReport, Usage
 from rota.wire.views import (
     AttemptView,
+    CellView,
     ClusterStatus,
     DeviceView,
     EventView,
@@ -30,6 +31,10 @@ from rota.wire.views import (
     PolicyView,
     ReasonView,
     SizeView,
+    TenantLoss,
+    TenantsMoved,
+    TenantsView,
+    TenantView,
     WhatIf,
     Why,
 )
@@ -340,6 +345,50 @@ POLICY = PolicyView(
     late=1,
     shadow="srtf",
     shadow_would=["start job 17 on gpu-1", "preempt job 15"],
+)
+TENANTS = TenantsView(
+    tenants=[
+        TenantView(
+            path="speech",
+            cells=[
+                CellView(level="node", count=2, gpu_type="V100", gpus=16),
+                CellView(level="node", count=1, gpu_type="V100", at="gpu-7", gpus=8),
+            ],
+            entitled=24,
+            own=16,
+            held=20,
+            held_by_type={"V100": 20},
+            running=3,
+            gpu_hours=1234.5,
+        ),
+        TenantView(path="students", configured=False, waiting=12, waiting_gpus=14.5),
+        TenantView(
+            path="vision",
+            quota=32,
+            hard=True,
+            weight=2,
+            quota_by_type={"A100": 4},
+            entitled=32,
+            own=8,
+            held=8,
+            running=1,
+            waiting=1,
+            waiting_gpus=1,
+            gpu_hours=56.78,
+        ),
+    ],
+    policy="hived",
+    since_s=NOW_S - 3600,
+    by="alice",
+    notes=["guarantees are at risk while gpu-7 is gone: a cell of tenant speech is at gpu-7"],
+)
+MOVED = TenantsMoved(
+    applied=False,
+    changes=["speech: cells 2 nodes of V100 to 1 node of V100"],
+    losses=[
+        TenantLoss(job="17", tenant="speech", what="preempted", sentence="would be preempted by hived"),
+    ],
+    notes=["vision: those below it have quotas of 40 in all, and it has 32 GPUs"],
 )
 WHATIF = WhatIf(
     rows=[

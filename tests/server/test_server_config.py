@@ -234,7 +234,6 @@ def test_every_flag_of_up_is_a_key_of_the_file() -> None:
         {"vision": {"weight": 0}},
         {"vision": {"cells": [{"level": "rack", "count": 1}]}},
         {"vision": {"cells": [{"level": "node", "count": 0}]}},
-        {"vision": {"cells": [{"level": "node"}]}},
         {"vision": {"cells": "node"}},
         {"": {"quota": 1}},
     ],

@@ -64,6 +64,8 @@ from rota.server.serving import Address, Serving
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
+from rota.server.tenants import in_force
+from rota.server.tenants.accounts import TenantAccounts
 from rota.server.terminals import Terminals
 from rota.server.tidying import Tidier
 from rota.server.users import Users
@@ -123,6 +125,7 @@ def start(home: Path, config: Config) -> Running:
     roster = StoredRoster(store)
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
+    in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed = Feed(notifier)
@@ -220,8 +223,10 @@ def services_of(
         lost_after_s,
     )
 
+    tenants = TenantAccounts(store, scheduler, commands, answers)
+
     def silent() -> list[str]:
-        return [*agents.silent(), *notices.troubles()]
+        return [*agents.silent(), *tenants.troubles(), *notices.troubles()]
 
     return Services(
         submissions=Submissions(store, inbox, clock, answers, caps),
@@ -231,6 +236,7 @@ def services_of(
         history=History(store, records, clock),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes),
         policies=Policies(commands, answers),
+        tenants=tenants,
         users=Users(shared.roster),
         agents=agents,
         terminals=terminals,

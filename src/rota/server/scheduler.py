@@ -17,7 +17,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from rota.crash import crash_point
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
@@ -40,6 +40,7 @@ from rota.server.store.rows import (
     Step,
 )
 from rota.server.store.store import Store
+from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
@@ -165,7 +166,7 @@ class Scheduler:
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
         everything = self.store.load()
-        built = rebuild(everything, self.settings.tenants, self.accounts(), self.clock())
+        built = rebuild(everything, self._tenants(everything), self.accounts(), self.clock())
         self.view.policy = everything.policies[REAL]
         self.view.nodes = {node.name: node for node in everything.nodes}
         for name in self.view.nodes:
@@ -202,6 +203,16 @@ class Scheduler:
         self._show(Step(), world.live)
         self._prepend(everything, built.unseen)
         self.directives.publish()
+
+    def _tenants(self, everything: Everything) -> Tenants:
+        """Those on record, which `view` shows; those of the settings if none are, or they cannot be read."""
+        plain = TenantsInForce(self.settings.tenants, self.settings.tenants)
+        try:
+            self.view.tenants = on_record(everything.facts) or plain
+        except InputError as error:
+            everything.problems.append(str(error))
+            self.view.tenants = plain
+        return self.view.tenants.tenants
 
     def _set_aside(self, everything: Everything, world: LiveWorld) -> None:
         """Say what of the record cannot be read: once in the log, and as long as it is so in the status."""
@@ -332,7 +343,9 @@ class Scheduler:
     def _carry_out(self, asked: CommandAsked) -> bool:
         """One transaction for one command; True if the loop has to be built anew."""
         policy = self.view.policy
-        change = change_of(asked, ChangeContext(self.store, self.clock, policy.spec if policy else ""))
+        cluster = None if self.world is None else self.world.cluster
+        context = ChangeContext(self.store, self.clock, policy.spec if policy else "", cluster)
+        change = change_of(asked, context)
         self.store.commit(change.step)
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
@@ -355,6 +368,10 @@ class Scheduler:
     def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
+
+    def guaranteed(self) -> frozenset[int] | None:
+        """Rows that run on what their tenants can always have; None without such guarantees; raises Busy."""
+        return self._ask(lambda host: host.standing())
 
     def freeze(self) -> bytes:
         """The present moment, as `rota.scheduler.moments.frozen.load` reads it; raises Busy."""

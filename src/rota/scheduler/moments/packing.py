@@ -139,7 +139,7 @@ def unpack_cluster(packed: Packed) -> Cluster:
 
 
 def _pack_tenant(tenant: Tenant) -> list[Any]:
-    cells = [[cell.level, cell.count, cell.gpu_type] for cell in tenant.cells]
+    cells = [[cell.level, cell.count, cell.gpu_type, cell.gpus, cell.at] for cell in tenant.cells]
     quotas = [float(tenant.quota_gpus), tenant.hard, float(tenant.weight), dict(tenant.quota_by_type)]
     return [tenant.path, *quotas, cells]
 

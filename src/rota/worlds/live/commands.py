@@ -18,7 +18,7 @@ from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.resizing import DEVICES, resize
 
-_FOR_CONTROLLER = {"policy", "shadow", "update", "accept"}
+_FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
