@@ -24,9 +24,9 @@ from rota.server.config import (
     knowledge_of,
     tenants_of,
 )
-from rota.server.failure_rules import rules_of
 from rota.wire.sync import Exit
 from rota.worlds.live.endings import RULES, Cause, judge
+from rota.worlds.live.own_rules import rules_of
 
 KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     # setting, flag, environment, file: as people write them; then what each becomes
@@ -192,7 +192,7 @@ def test_what_is_kept_for_ever(tmp_path: Path) -> None:
 
 
 def test_tenants(tmp_path: Path) -> None:
-    assert {"tenants", "caps", "notify", "failures"} == ONLY_IN_FILE
+    assert {"tenants", "caps", "notify", "autoscale", "failures"} == ONLY_IN_FILE
     write(
         tmp_path,
         tenants={

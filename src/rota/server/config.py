@@ -20,11 +20,12 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
-from rota.server.failure_rules import rules_of
+from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
-from rota.server.notifying import targets_of
 from rota.server.tenants.settings import parse_tenants
 from rota.worlds.live.endings import BackOff
+from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
 
@@ -89,6 +90,8 @@ class Config:
     """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
+    autoscale: Any = field(default_factory=dict)
+    """Who brings nodes and takes them away: {command: […], min: 1, max: 16}; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
@@ -97,7 +100,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"idle_after", "deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER, NEVER = "forever", "never"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -267,6 +270,7 @@ def _check(config: Config, file: Path) -> None:
     tenants_of(config, f"{file}: tenants")
     caps_of(config.caps)
     targets_of(config.notify)
+    autoscale_of(config.autoscale)
     rules_of(config.failures)
     knowledge_of(config)
 

@@ -1,4 +1,4 @@
-"""The setting `failures`: the operator's rules, by which ends of jobs are judged before the built-in ones."""
+"""The rules of the failure classifier that an operator has written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.worlds.live.endings import RULES, Cause, Rule
 
 
 def rules_of(failures: Any) -> tuple[Rule, ...]:
-    """The failure classifier: the rules of the file, then the built-in ones."""
+    """The failure classifier: the rules of the setting `failures`, then the built-in ones."""
     own = []
     for number, said in enumerate(failures if isinstance(failures, list) else [None], start=1):
         where = f"failures: rule {number}"
