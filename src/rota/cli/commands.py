@@ -93,17 +93,12 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Cluster": ("nodes", "drain", "tenants", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": (
-        "up",
-        "down",
-        "status",
-        "doctor",
-        "config",
-        "controller",
-        "agent",
-        "completion",
-        "man",
-        "demo",
+        *("up", "down", "status", "doctor", "config", "controller", "agent", "completion"),
+        *("man", "demo"),
     ),
-    "Simulation": ("simulate", "analyze", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
+    "Simulation": (
+        *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "promise", "systems"),
+        "fidelity",
+    ),
 }
 """Section -> commands, in the order of the help."""
