@@ -112,6 +112,8 @@ def _relinked(text: str, origin: str, path: str, placed: dict[str, str]) -> str:
         led = target(match[2])
         return match[1] if led is None else f"![{match[1]}]({led})"
 
+    # A fence may say more than its language, which MkDocs would not take for a fence.
+    text = re.sub(r"^(```[\w-]+) .*$", r"\1", text, flags=re.MULTILINE)
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(
         part if part.startswith("```") else _plain_brackets(IMAGE.sub(image, LINK.sub(link, part)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import ipaddress
 import json
 import logging
 import os
@@ -60,7 +59,7 @@ from rota.server.policy.remote import Limits
 from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
-from rota.server.serving import Address, Serving
+from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
@@ -293,20 +292,6 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
         autoscale=None if scale is None else scale.limits,
-    )
-
-
-def in_the_clear(host: str) -> str:
-    """What is to be said of an address that others than this machine reach; nothing of loopback."""
-    try:
-        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_own = False
-    if is_own:
-        return ""
-    return (
-        f"the API listens at {host} without TLS: tokens and logs cross the network as they are; put a proxy "
-        "with TLS before it (docs/live.md), or trust that network"
     )
 
 

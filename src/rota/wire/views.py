@@ -33,8 +33,7 @@ class JobView(BaseModel):
     user: str
     tenant: str
     state: str
-    """Slurm's words: PENDING OFFERED RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT
-    NODE_FAIL OUT_OF_MEMORY REQUEUED."""
+    """Slurm's words, such as PENDING or OUT_OF_MEMORY, with OFFERED, SUSPENDED, COMPLETING (docs/jobs.md)."""
     reason: str = ""
     """Code of the dominant reason, or the cause of its end."""
     gpus: int
