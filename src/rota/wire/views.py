@@ -155,6 +155,24 @@ class CostView(BaseModel):
     """Median, of those that moved any."""
 
 
+class PlannedSlotView(BaseModel):
+    """A stretch of a plan in which a job has the same number of GPUs; Unix times."""
+
+    from_s: float
+    to_s: float
+    gpus: int
+
+
+class PlanView(BaseModel):
+    """How the policy in force means to keep a deadline, as of its last decision."""
+
+    due_s: float
+    slots: list[PlannedSlotView]
+    """In order; empty if nothing is planned."""
+    slack_s: float | None = None
+    """From the planned end to the deadline, below 0 if it is missed; None if nothing is planned."""
+
+
 class Why(BaseModel):
     """`rota why`."""
 
@@ -169,6 +187,8 @@ class Why(BaseModel):
     """Range of the estimate where durations are sampled."""
     basis: str = ""
     """Where the estimate comes from, or why there is none."""
+    plan: PlanView | None = None
+    """Of a job with a deadline, where its policy plans ahead."""
     policy: str = ""
 
 
