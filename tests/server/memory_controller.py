@@ -35,6 +35,7 @@ from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -190,6 +191,10 @@ class MemoryController:
         self._owned(who, id)
         points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
         return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        view, _ = self._owned(who, id)
+        return [StretchView(doing=Doing.WAITING, from_s=view.submit_s)]
 
     def why(self, id: str) -> Why:
         view, _ = self._find(id)

@@ -35,6 +35,7 @@ from rota.wire.curves import CurvesView
 from rota.wire.numbers import Unix
 from rota.wire.sync import Piece
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import StretchView
 from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
 
 INT64 = 2**63 - 1
@@ -149,6 +150,15 @@ def curves(
     if format is TableFormat.CSV:
         return Response(curves_csv(view), media_type="text/csv")
     return answer(view)
+
+
+@router.get("/{id}/timeline", response_model=list[StretchView], responses=ONE_JOB)
+def timeline(id: JobId, jobs: AskedJobs, who: Person) -> Response:
+    """Show when a job waited, ran and stood still, on which nodes, and why each of these ended.
+
+    The last 1,000 stretches of running, with what lies between.
+    """
+    return answer(jobs.timeline(who, id))
 
 
 @router.get("/{id}/logs", response_model=Piece, responses=ONE_JOB)

@@ -32,6 +32,7 @@ from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
@@ -68,8 +69,8 @@ class Submissions(Protocol):
 class Jobs(Protocol):
     """Jobs that are on record; `id` is `17` or `17_3`.
 
-    Any person may list them and ask why; `detail`, `curves`, `logs` and `wait` take an owner (`Caller.owns`)
-    and raise Forbidden otherwise.
+    Any person may list them and ask why; `detail`, `curves`, `timeline`, `logs` and `wait` take an owner
+    (`Caller.owns`) and raise Forbidden otherwise.
     """
 
     def jobs(self, which: JobFilter) -> list[JobView]:
@@ -82,6 +83,10 @@ class Jobs(Protocol):
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
         """What it has said over time; only points with something said after `since_s`, a Unix time."""
+        ...
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        """When it waited, ran and stood still."""
         ...
 
     def why(self, id: str) -> Why:

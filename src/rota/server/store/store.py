@@ -289,10 +289,10 @@ class Store:
             own = t.attempts.c.row == bounded(row)
             return reading.listed(connection, t.attempts, ATTEMPT, own, order="number")
 
-    def intervals(self, row: int) -> list[IntervalRow]:
-        """Oldest first."""
+    def intervals(self, row: int, limit: int = 10_000) -> list[IntervalRow]:
+        """Oldest first, the newest `limit` of them."""
         with self._db.reading() as connection:
-            return reading.listed(connection, t.intervals, INTERVAL, t.intervals.c.row == bounded(row))
+            return reading.newest(connection, t.intervals, INTERVAL, limit, t.intervals.c.row == bounded(row))
 
     def events(self, *, since_seq: int = 0, job: str | None = None, limit: int = 1000) -> list[EventRow]:
         """Events after number `since_seq`, the oldest `limit` of them."""
@@ -302,6 +302,11 @@ class Store:
                 statement = statement.where(t.events.c.job == clean(job))
             rows = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
             return [EVENT.row(values) for values in rows]
+
+    def events_of(self, job: str, limit: int) -> list[EventRow]:
+        """Oldest first, the newest `limit` that are about this job."""
+        with self._db.reading() as connection:
+            return reading.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
 
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
         """Jobs that were submitted before `until_s` and not over before `since_s`."""
