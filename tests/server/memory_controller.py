@@ -39,6 +39,7 @@ from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     ForecastRow,
@@ -47,6 +48,7 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
+    TenantsHistory,
     TenantsMoved,
     TenantsView,
     TenantView,
@@ -242,6 +244,12 @@ class MemoryController:
 
     def tenants(self) -> TenantsView:
         return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        return TenantsHistory(times=[1.0, 2.0], held={"t": [0.0, 1.0]})
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        return [DecisionView(at_s=1.0, policy=self._policy, took_ms=2.5)]
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
         parse_tenants(move.tenants)

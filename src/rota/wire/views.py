@@ -249,6 +249,19 @@ class PolicyView(BaseModel):
     """Of a policy that was just set: what of the waiting jobs has no effect under it, as sentences."""
 
 
+class DecisionView(BaseModel):
+    """One decision of the policy in force."""
+
+    at_s: float
+    policy: str
+    took_ms: float
+    started: int = 0
+    preempted: int = 0
+    late: bool = False
+    """It did not come in time, or failed: everything kept what it had."""
+    note: str = ""
+
+
 class ForecastRow(BaseModel):
     """One job under one policy: times are Unix seconds; low and high where durations were sampled."""
 
@@ -331,6 +344,9 @@ class TenantView(BaseModel):
     """That its waiting jobs ask for."""
     gpu_hours: float = 0.0
     """That its jobs held in the last `TenantsView.days`."""
+    rho: float | None = None
+    """Finish-time fairness of its jobs that completed in that time: how long they took, to how long they
+    would have taken alone on an equal part of the cluster; None if there are none."""
 
     @property
     def free(self) -> float | None:
@@ -356,6 +372,15 @@ class TenantsView(BaseModel):
     days: float = 7.0
     notes: list[str] = []
     """What a reader should know, as sentences: cells that cannot be had, or that the policy does not heed."""
+
+
+class TenantsHistory(BaseModel):
+    """GPUs that tenants held over time, those below them included."""
+
+    times: list[float]
+    """Unix times of the ends of equal stretches."""
+    held: dict[str, list[float]]
+    """By tenant, mean GPUs in each stretch; those with the most GPU-hours first."""
 
 
 class TenantLoss(BaseModel):

@@ -37,12 +37,14 @@ from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     JobDetail,
     JobView,
     NodeView,
     PolicyView,
+    TenantsHistory,
     TenantsMoved,
     TenantsView,
     UserView,
@@ -181,6 +183,10 @@ class Policies(Protocol):
         """The one that decides."""
         ...
 
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        ...
+
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another one from now on."""
         ...
@@ -199,6 +205,10 @@ class Tenants(Protocol):
 
     def tenants(self) -> TenantsView:
         """All that are configured, and all that have jobs."""
+        ...
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        """What each held in the last `days`, as means over so many stretches."""
         ...
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
