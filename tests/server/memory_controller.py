@@ -34,6 +34,7 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView, TenantView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
@@ -48,10 +49,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    TenantsHistory,
-    TenantsMoved,
-    TenantsView,
-    TenantView,
     UserView,
     WhatIf,
     Why,

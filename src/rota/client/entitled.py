@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.model.units import plural
 from rota.model.words import count
-from rota.wire.views import CellView, TenantView
+from rota.wire.tenants import CellView, TenantView
 
 
 def entitled_to(tenant: TenantView) -> str:

@@ -23,7 +23,8 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
-from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, TenantLoss, WhatIf, Why
+from rota.wire.tenants import TenantLoss
+from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})

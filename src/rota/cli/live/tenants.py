@@ -16,7 +16,7 @@ from rota.model.words import ahead, count
 
 if TYPE_CHECKING:
     from rota.client import Client
-    from rota.wire.views import TenantsMoved, TenantsView, TenantView
+    from rota.wire.tenants import TenantsMoved, TenantsView, TenantView
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -46,7 +46,7 @@ def tenants(
 
 @live
 def _tenants(client: Client, as_json: bool) -> None:
-    from rota.wire.views import TenantsView
+    from rota.wire.tenants import TenantsView
 
     answer = client.call("GET", "/v1/tenants")
     if as_json:
@@ -79,7 +79,7 @@ def apply(
     jobs or leave them without a guarantee.  It holds over restarts, until the tenants of the configuration
     are written anew.  Admins only.
     """
-    from rota.wire.views import TenantsMoved
+    from rota.wire.tenants import TenantsMoved
 
     said = said_in(file or home() / "config.yaml")
     answer = client.call("PUT", "/v1/tenants", {"tenants": said, "dry_run": dry_run, "yes": yes})

@@ -31,6 +31,7 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import StretchView
 from rota.wire.views import (
@@ -44,9 +45,6 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
-    TenantsHistory,
-    TenantsMoved,
-    TenantsView,
     UserView,
     WhatIf,
     Why,

@@ -11,7 +11,28 @@ from rota.wire.views import ForecastRow, JobView, WhatIf
 ROWS = 40
 """Jobs in a chart; the others begin later, and are counted."""
 WIDTH, LEFT, TOP, ROW = 600.0, 64.0, 6.0, 13.0
-TICKS = 4
+STEPS_S = (
+    *(
+        1.0,
+        5.0,
+        15.0,
+        30.0,
+        60.0,
+        120.0,
+        300.0,
+        600.0,
+        900.0,
+        1800.0,
+        3600.0,
+        7200.0,
+        10800.0,
+        21600.0,
+        43200.0,
+    ),
+    *(86400.0 * days for days in (1, 2, 7, 14, 30, 90, 365)),
+)
+"""From one mark of the time to the next: the first with no more than `TICKS` of them."""
+TICKS = 5
 
 
 @dataclass(frozen=True)
@@ -54,7 +75,8 @@ def charts(answer: WhatIf, jobs: Mapping[str, JobView], now_s: float) -> list[Ch
     first = of_policy[policies[0]]
     order = sorted(first, key=lambda job: _turn(first[job]))
     shown = order[:ROWS]
-    ticks = tuple(_tick(at * span_s / TICKS, span_s) for at in range(TICKS + 1))
+    step_s = next((step_s for step_s in STEPS_S if span_s / step_s <= TICKS), span_s / TICKS)
+    ticks = tuple(_tick(at * step_s, span_s) for at in range(int(span_s / step_s) + 1))
     return [
         Chart(
             policy,

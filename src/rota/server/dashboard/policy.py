@@ -59,7 +59,16 @@ def policy_page(policies: Policies) -> PolicyPage:
     view = policies.policy()
     spec = parse_policy(view.policy)
     entry = system(spec.name)
+    view.shadow_would = once(view.shadow_would)
     return PolicyPage(view, entry.summary, entry.paper, parameters_of(spec), time.time())
+
+
+def once(sentences: Sequence[str]) -> list[str]:
+    """`30s ago: would start 8`, each act with the moment at which it was meant last."""
+    newest: dict[str, str] = {}
+    for sentence in sentences:
+        newest.setdefault(sentence.partition(": ")[2], sentence)
+    return list(newest.values())
 
 
 def parameters_of(spec: PolicySpec) -> list[tuple[ParameterTold, str]]:
@@ -123,9 +132,8 @@ def times(policies: Policies) -> dict[str, Any]:
     """How long decisions took: what `series.js` draws."""
     found = policies.decisions(DECISIONS)
     late = [one.took_ms if one.late else None for one in found]
-    series: list[dict[str, Any]] = [
-        {"name": "time of a decision", "values": [round(one.took_ms, 3) for one in found]}
-    ]
+    took = [round(one.took_ms, 3) for one in found]
+    series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took}]
     if any(value is not None for value in late):
         series.append({"name": "late or failed", "values": late, "dots": True})
     return {"times": [one.at_s for one in found], "series": series, "unit": "ms"}

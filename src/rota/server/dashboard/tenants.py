@@ -17,7 +17,7 @@ from rota.server.api.calling import AskedTenants, Person
 from rota.server.api.services import Tenants
 from rota.server.callers import Caller
 from rota.server.dashboard.rendering import HEADERS, fragment, page
-from rota.wire.views import TenantsView, TenantView
+from rota.wire.tenants import TenantsView, TenantView
 
 router = APIRouter(include_in_schema=False)
 DAYS = (1, 7, 30)

@@ -23,7 +23,7 @@ from rota.server.scheduler import Scheduler
 from rota.server.store.rows import AttemptRow, Done, Held, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
-from rota.wire.views import CellView, TenantsHistory, TenantsMoved, TenantsView, TenantView
+from rota.wire.tenants import CellView, TenantsHistory, TenantsMoved, TenantsView, TenantView
 
 DAYS = 7.0
 HOUR_S = 3600.0

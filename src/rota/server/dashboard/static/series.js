@@ -12,15 +12,21 @@
     if (!times.length || !series.length) return say(figure, "Nothing to draw yet.");
     const soft = colour("--soft"), line = colour("--line");
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
+    const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+    const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const second = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+    const span = times[times.length - 1] - times[0];
+    const clock = span > 3 * 86400 ? day : span > 900 ? hour : second;
+    const whole = (seconds) => `${day.format(seconds * 1000)} ${second.format(seconds * 1000)}`;
     const number = (value) => (value === null || value === undefined ? "–" : +value.toPrecision(3));
     const options = {
       width: figure.clientWidth,
       height: 250,
       cursor: { points: { size: 6 } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1e-3)] } },
-      axes: [axis, { ...axis, label: unit, labelSize: 18, size: 54 }],
+      axes: [{ ...axis, space: 80, values: (_, splits) => splits.map((at) => clock.format(at * 1000)) }, { ...axis, label: unit, labelSize: 18, size: 54 }],
       series: [
-        {},
+        { label: "time", value: (_, at) => (at === null ? "–" : whole(at)) },
         ...series.map((one, at) => ({
           label: one.name,
           stroke: one.dashed ? soft : colour(`--c${at % 8}`),
