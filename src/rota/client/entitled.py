@@ -15,6 +15,8 @@ def entitled_to(tenant: TenantView) -> str:
     if tenant.quota is not None:
         said.append(f"quota {count(tenant.quota)}{' (cap)' if tenant.hard else ''}")
     said += [f"{count(gpus)} of {kind} at most" for kind, gpus in sorted(tenant.quota_by_type.items())]
+    if tenant.weight != 1.0:
+        said.append(f"weight {tenant.weight:g}")
     return ", ".join(said) or "its share by weight"
 
 

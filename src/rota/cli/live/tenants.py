@@ -37,7 +37,7 @@ def tenants(
       rota tenants apply
 
     OWN is what a tenant can always have: the GPUs of its cells, or its quota; FREE what is left of that,
-    BORROWED what it has beyond it.  RHO is how long its jobs took to those of a cluster of 1/N that each of N
+    BORROWED what it has beyond it, WAITING its jobs that wait with the GPUs they ask for.  RHO is how long its jobs took to those of a cluster of 1/N that each of N
     tenants has to itself (docs/metrics.md).  A tenant's numbers hold those of the tenants below it.
     """
     if context.invoked_subcommand is None:
@@ -110,7 +110,7 @@ def tenants_text(view: TenantsView) -> str:
     if not view.tenants:
         return "no tenants are configured, and nobody has jobs; `rota tenants apply` takes some\n"
     rows = [_row(tenant) for tenant in view.tenants]
-    heads = "TENANT >OWN >HELD >FREE >BORROWED >RUNNING >WAITING >GPU_HOURS ?>RHO ?>WEIGHT ~ENTITLED_TO"
+    heads = "TENANT >OWN >HELD >FREE >BORROWED >WAITING >GPU_HOURS ?>RHO ~ENTITLED_TO"
     text = table_text(heads, rows)
     lines = [f"GPU-hours are those of the last {plural(view.days, 'day')}."]
     if view.by and view.since_s is not None:
@@ -129,11 +129,9 @@ def _row(tenant: TenantView) -> tuple[str, ...]:
         count(tenant.held),
         _gpus(tenant.free),
         _gpus(tenant.borrowed),
-        str(tenant.running),
-        f"{tenant.waiting} ({plural(tenant.waiting_gpus, 'GPU')})" if tenant.waiting else "0",
+        f"{tenant.waiting} ({count(tenant.waiting_gpus)})" if tenant.waiting else "0",
         f"{tenant.gpu_hours:,.1f}",
         "-" if tenant.rho is None else f"{tenant.rho:.2f}",
-        count(tenant.weight),
         entitled_to(tenant),
     )
 
