@@ -77,7 +77,7 @@ def _groups(history: History, least: int) -> list[_Group]:
     for row, array in arrays.items():
         rows_of.setdefault(("array", array), []).append(row)
     if jobs.group_names:
-        columns = zip(jobs.tenant.tolist(), jobs.group.tolist(), jobs.submit_s.tolist(), strict=True)
+        columns = zip(history.user.code.tolist(), jobs.group.tolist(), jobs.submit_s.tolist(), strict=True)
         for row, (user, group, submit_s) in enumerate(columns):
             if row not in arrays and group >= 0:
                 rows_of.setdefault((f"user {user}", jobs.group_names[group]), []).append(row)

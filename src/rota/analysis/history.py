@@ -6,6 +6,7 @@ where it was submitted, and `starts` is False: then nothing is said of waiting o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,7 @@ class History:
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
         tops = Names.of([path.partition("/")[0] for path in paths])
+        people = Names.of(_people(paths, trace.format))
         utilisation, note = _utilisation(trace)
         return cls(
             trace=trace,
@@ -102,7 +104,7 @@ class History:
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
             size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
             tenant=Names(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
-            user=Names(np.maximum(jobs.tenant, 0), paths),
+            user=Names(people.code[np.maximum(jobs.tenant, 0)], people.names),
             outcome=trace.truth.outcome,
             utilisation=utilisation,
             utilisation_note=note,
@@ -124,6 +126,15 @@ class History:
     def wide(self) -> Bools:
         """More than one GPU."""
         return np.asarray(self.trace.jobs.gpus > 1)
+
+
+def _people(paths: Sequence[str], format: str) -> list[str]:
+    """Name of the user behind each path; in Slurm one user may have several accounts."""
+    if format != "sacct":
+        return list(paths)
+    users = [path.rpartition("/")[2] for path in paths]
+    accounts = Counter(users)
+    return [user if accounts[user] > 1 else path for user, path in zip(users, paths, strict=True)]
 
 
 def _used(trace: Trace) -> Mapping[str, Mapping[str, float]]:

@@ -76,15 +76,18 @@ def _everybodys(
     """Partitions most of whose users waited so: how load lies, no user's mistake; taken from `found`."""
     findings = []
     for label, other in sorted({key[1:] for key in found}):
-        users = [key for key in found if key[1:] == (label, other)]
-        there = len(set(history.user.code[_of(history, label)].tolist()))
-        rows = np.array(sorted(row for key in users for row in found[key]), dtype=np.int64)
-        total_h = float(waited_s[rows].sum()) / HOUR_S
+        inside = _of(history, label)
+        users = [
+            key
+            for key, rows in found.items()
+            if key[1:] == (label, other)
+            and len(rows) < thresholds.wrong_own_part * int((inside & (history.user.code == key[0])).sum())
+        ]
+        there = len(set(history.user.code[inside].tolist()))
         if len(users) < max(MANY, there / 2):
             continue
-        for key in users:
-            del found[key]
-        if len(rows) >= thresholds.wrong_jobs * MANY and total_h >= thresholds.wrong_hours_alone:
+        rows = np.array(sorted(row for key in users for row in found.pop(key)), dtype=np.int64)
+        if float(waited_s[rows].sum()) / HOUR_S >= thresholds.wrong_hours_alone:
             findings.append(_crowded(history, waited_s, label, other, rows, len(users)))
     return findings
 
@@ -103,9 +106,13 @@ def _crowded(history: History, waited_s: Floats, label: str, other: str, rows: I
     ]
     return Finding(
         *("crowded_partition", STUDY, sentence, total_s / HOUR_S, "hours"),
-        fault=True,
-        subject=label,
-        numbers={"better": other, "jobs": len(rows), "users": users, "waited_h": total_s / HOUR_S},
+        numbers={
+            "partition": label,
+            "better": other,
+            "jobs": len(rows),
+            "users": users,
+            "waited_h": total_s / HOUR_S,
+        },
         figure=bars(
             "Mean wait once eligible",
             "All jobs.",

@@ -35,7 +35,7 @@ class Thresholds:
     """A job may have been sent to the wrong partition if it waited so long ..."""
     wrong_part: float = 0.8
     """... and for this part of that time its partition had no room and the other one had ..."""
-    wrong_full: float = 0.8
+    wrong_full: float = 0.6
     """... full being this part of the most that was ever held there ..."""
     wrong_free: float = 0.5
     """... and room being this part of the other one's GPUs."""
@@ -47,6 +47,8 @@ class Thresholds:
     """... and are this part of the user's jobs in that partition, or ..."""
     wrong_hours_alone: float = 48.0
     """... waited so long together, however many other jobs there are."""
+    wrong_own_part: float = 0.5
+    """With less than this part of their jobs there, half of a partition's users together are a crowd."""
     limit_used: float = 0.1
     """A user over-asks if nearly all (95 %) of the jobs use no larger part of their time limits ..."""
     limit_jobs: float = 10.0

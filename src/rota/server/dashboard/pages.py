@@ -12,9 +12,9 @@ PAGES = (
     Page("Cluster", "/", "c", "cluster"),
     Page("Queue", key="q"),
     Page("Job", key="j"),
-    Page("Policy", key="p"),
-    Page("Tenants", key="t"),
-    Page("History", key="h"),
+    Page("Policy", "/policy", "p", "policy"),
+    Page("Tenants", "/tenants", "t", "tenants"),
+    Page("History", "/history", "h", "history"),
     Page("API", key="a"),
 )
 """In the order of the navigation; those without a path are listed without a link."""
