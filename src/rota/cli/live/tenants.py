@@ -37,8 +37,9 @@ def tenants(
       rota tenants apply
 
     OWN is what a tenant can always have: the GPUs of its cells, or its quota; FREE what is left of that,
-    BORROWED what it has beyond it, WAITING its jobs that wait with the GPUs they ask for.  RHO is how long its jobs took to those of a cluster of 1/N that each of N
-    tenants has to itself (docs/metrics.md).  A tenant's numbers hold those of the tenants below it.
+    BORROWED what it has beyond it, WAITING its jobs that wait with the GPUs they ask for.  RHO is how long
+    its jobs took, to how long they would have taken alone on an equal part of the cluster (docs/metrics.md).
+    A tenant's numbers hold those of the tenants below it.
     """
     if context.invoked_subcommand is None:
         _tenants(url=url, token_file=token_file, as_json=as_json)
