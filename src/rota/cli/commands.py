@@ -44,7 +44,7 @@ LIVE: dict[str, Lazy] = {
         "rota.cli.service:down",
         "Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`.",
     ),
-    "status": Lazy("rota.cli.service:status", "Show what runs here, and what an operator should know."),
+    "status": Lazy("rota.cli.status:status", "Show what runs here, and what an operator should know."),
     "doctor": Lazy(
         "rota.cli.doctor.command:doctor",
         "Say what this machine can do: devices, driver, clocks, disk, limits, controller, with advice.",
@@ -85,6 +85,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Cluster": ("nodes", "drain", "tenants", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
-    "Simulation": ("simulate", "analyze", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
+    "Simulation": (
+        *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "promise", "systems"),
+        "fidelity",
+    ),
 }
 """Section -> commands, in the order of the help."""

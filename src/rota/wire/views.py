@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
+from rota.wire.scaling import AutoscaleView
 from rota.wire.sync import Capability, DeviceInfo, ProgressReport, Usage
 
 
@@ -301,6 +302,7 @@ class ClusterStatus(BaseModel):
     suspended: int
     finished: int
     store: str
+    autoscale: AutoscaleView | None = None
     troubles: list[str] = []
     """What an operator should know now, as sentences: database away, node lost, policy late."""
 

@@ -215,6 +215,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     state = State(jobs, cluster, progress)
     for name in (*COLUMNS, *_STATE_SCALARS):
         setattr(state, name, stored[name])
+    state.bind()
     for rows, kept in ((stored["waiting"], state.waiting), (stored["running"], state.running)):
         _refill(kept, rows.tolist())
     state.held, state.refused = stored["held"], stored["refused"]
