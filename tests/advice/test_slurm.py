@@ -12,7 +12,8 @@ from rota.advice.slurm import nearest
 from rota.scheduler.policy import parse_policy, systems
 
 KNOWN = {
-    "AccountingStorageEnforce", "AccountingStorageTRES", "AccountingStorageType", "JobRequeue", "PreemptExemptTime", "PreemptMode",
+    "AccountingStorageEnforce", "AccountingStorageTRES", "AccountingStorageType", "JobRequeue",
+    "PreemptExemptTime", "PreemptMode",
     "PreemptType", "PriorityDecayHalfLife", "PriorityFlags", "PriorityType", "PriorityWeightAge",
     "PriorityWeightFairshare", "PriorityWeightQOS", "SchedulerParameters", "SchedulerType",
 }  # fmt: skip
