@@ -48,6 +48,8 @@ API: dict[str, tuple[str, ...]] = {
     "errors": ("rota.errors",),
 }
 """Pages of the reference, each with the modules that it shows."""
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""What the theme lets pages load that are read from a folder."""
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 
@@ -168,6 +170,19 @@ def navigation(source: Path) -> list[object]:
     return [*nav, {"More": sorted(left)}] if left else nav
 
 
+def at_home(site: Path) -> None:
+    """Nothing is loaded from elsewhere: what the theme would fetch there is a file here."""
+    shutil.copy(HERE / "frame-worker.js", site / "assets" / "frame-worker.js")
+    for page in site.rglob("*.html"):
+        here = posixpath.relpath("assets/frame-worker.js", page.parent.relative_to(site).as_posix())
+        text = page.read_text(encoding="utf-8")
+        page.write_text(
+            text.replace(SHIM, "/assets/frame-worker.js" if page.name == "404.html" else here), "utf-8"
+        )
+    for source_map in site.rglob("*.map"):
+        source_map.unlink()
+
+
 def _under(paths: set[str], folder: str) -> Iterator[str]:
     return iter(sorted(path for path in paths if path.startswith(f"{folder}/")))
 
@@ -189,6 +204,7 @@ def build(out: Path) -> Path:
     )
     config.mdx_configs["toc"]["slugify"] = slug
     make(config)
+    at_home(site)
     return site / "index.html"
 
 
