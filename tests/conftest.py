@@ -16,6 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from browser import chromium
+
+__all__ = ["chromium"]
+
 settings.register_profile("soak", derandomize=True, deadline=None, database=None)
 settings.register_profile("rota", settings.get_profile("soak"), max_examples=30)
 settings.load_profile("rota")

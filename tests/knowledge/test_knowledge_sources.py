@@ -73,7 +73,7 @@ WRONG = [
     # chosen                      where            message
     ("weather=user",              Where.SIMULATED, "nobody provides 'weather' in a simulated world"),
     ("skew=measured",             Where.LIVE,      "nobody provides 'skew' in a live world"),
-    ("duration=magic",            Where.SIMULATED, "expected oracle, predicted or user"),
+    ("duration=magic",            Where.SIMULATED, "expected oracle, predicted, user or noisy"),
     ("duration=oracle",           Where.LIVE,      "'oracle' is no source of it; expected user or predicted"),
     ("duration",                  Where.LIVE,      "'duration' names no source"),
     ("duration=user,duration=user", Where.LIVE,    "sets 'duration' twice"),
@@ -96,7 +96,7 @@ def test_what_does_not_stand_says_what_it_needs() -> None:
 
 def test_help_names_the_choices() -> None:
     assert help_text(Where.SIMULATED) == KNOWLEDGE_HELP
-    assert "duration=oracle (default), predicted or user" in KNOWLEDGE_HELP
+    assert "duration=oracle (default), predicted, user or noisy" in KNOWLEDGE_HELP
     assert help_text(Where.LIVE) == LIVE_KNOWLEDGE_HELP
     assert LIVE_KNOWLEDGE_HELP.startswith("duration=user (default) or predicted")
 
@@ -143,3 +143,19 @@ def test_installed_packages_add_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path
     points = [EntryPoint("half", "half_used", "rota.knowledge")]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     assert parse_sources("skew=user", Where.LIVE) == {"skew": "user"}
+
+
+def test_noise_is_drawn_once_for_a_job_and_by_the_seed() -> None:
+    trace = trace_of(" ".join(f"J{i} 1x{10 + i}@{i}" for i in range(400)))
+    setups = [Setup(trace.jobs, CLUSTER, trace.truth, seed=seed) for seed in (1, 1, 2)]
+    told = [make_provider(Knowledge.DURATION, setup, Where.SIMULATED, "noisy:0.3") for setup in setups]
+    first, again, other = (np.log(one.known() / trace.truth.duration_s) for one in told)
+    assert first.std() == pytest.approx(0.3, rel=0.1)
+    assert abs(np.median(first)) < 0.05
+    assert (first == again).all()
+    assert not (first == other).any()
+    assert play("srtf", trace, "1x4", make_setting(knowledge="duration=noisy")).provenance["knowledge"] == {
+        "duration": "noisy"
+    }
+    with pytest.raises(InputError, match="duration=noisy:wide has no spread; expected 0 or more"):
+        make_provider(Knowledge.DURATION, SIMULATED, Where.SIMULATED, "noisy:wide")

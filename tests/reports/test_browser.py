@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +10,15 @@ from typing import Any
 import pytest
 from report_toys import Row, queue_by_count, toy_trace
 
+from browser import PALE
 from rota.reports.html import Notes, write_report
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = os.environ.get("ROTA_CHROMIUM") or next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 NODES = (4,) * 6
 TYPES = ["V100"] * 4 + ["P100"] * 2
 TENANTS = ("lab/ann", "lab/bob", "ops/cron", "solo")
 WIDTHS = (390, 820, 1440)
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright: drives a browser")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on the path, and ROTA_CHROMIUM names none")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +88,6 @@ def test_nothing_sticks_out_or_fades(open_page: Any, width: int, scheme: str) ->
     assert page.evaluate(PALE) == []
 
 
-PALE = (Path(__file__).parent / "pale.js").read_text(encoding="utf-8")
 ORDER = "[...document.querySelector('table.headline').tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
 
 

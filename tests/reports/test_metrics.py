@@ -135,6 +135,17 @@ def test_groups_hold_the_same_definitions() -> None:
     assert "utilisation" not in summary.tenants["a"], "a cluster's metric says nothing of a tenant"
 
 
+def test_worst_tenant() -> None:
+    """Ten jobs each of two tenants on 8 GPUs; nine of a third, treated worse, are too few to count."""
+    jobs = [
+        {"submit_s": 0.0, "finish_s": jct_s, "start_s": 0.0, "duration_s": 10.0, "gpus": 1, "tenant": tenant}
+        for tenant, jct_s, count in (("a", 20.0, 10), ("b", 30.0, 10), ("c", 90.0, 9))
+        for _ in range(count)
+    ]
+    assert summarise(record(jobs))["worst_tenant_rho"] == pytest.approx(3.0)
+    assert summarise(record(jobs[:10]))["worst_tenant_rho"] is None, "of one tenant nobody is the worst"
+
+
 SHARED = [
     # intervals as (start, end, devices, share, role)                                     GPU-s  why
     ([(0, 10, [0], 0.5, "packed"), (0, 10, [0], 0.5, "packed")], 10.0, "two halves are one GPU"),

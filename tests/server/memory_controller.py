@@ -25,12 +25,15 @@ from rota.server.api.forms import (
 from rota.server.api.services import Services
 from rota.server.auth import Roster, mint
 from rota.server.callers import Caller
+from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
+from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -46,6 +49,7 @@ from rota.wire.views import (
     WhatIf,
     Why,
 )
+from rota.worlds.live.curves import Point
 
 POLICIES = tuple(policy_names())
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
@@ -177,6 +181,15 @@ class MemoryController:
                 EventView(seq=len(self._events) + 1, at_s=time.time(), who=who.user, kind=verb, job=id)
             )
         return self._find(id)[0]
+
+    def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
+        self._owned(who, id)
+        points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
+        return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        view, _ = self._owned(who, id)
+        return [StretchView(doing=Doing.WAITING, from_s=view.submit_s)]
 
     def why(self, id: str) -> Why:
         view, _ = self._find(id)
@@ -334,6 +347,9 @@ class MemoryController:
 
     def health(self) -> bool:
         return self.well
+
+    def now_s(self) -> float:
+        return time.time()
 
     def gauges(self) -> Gauges:
         pending: dict[str, int] = {}

@@ -47,7 +47,7 @@ def test_needs_a_token(stage: Stage, method: str, path: str) -> None:
     """All but /health."""
     with Client(stage.serving.url) as stranger:
         if path == "/health":
-            assert list(stranger.call("GET", path)) == ["ok", "version"]
+            assert list(stranger.call("GET", path)) == ["ok", "version", "protocol", "now_s"]
             return
         with pytest.raises(Refused, match="needs a token") as caught:
             stranger.call(method, filled(path), {})
@@ -135,7 +135,13 @@ def test_secret_of_another_token(stage: Stage) -> None:
 def test_life_of_a_user(stage: Stage) -> None:
     admin = stage.client("admin")
     made = admin.call("POST", "/v1/users", {"name": "carol", "account": "carol"})
-    assert made["user"] == {"name": "carol", "admin": False, "tenant": "carol", "account": "carol"}
+    assert made["user"] == {
+        "name": "carol",
+        "admin": False,
+        "tenant": "carol",
+        "account": "carol",
+        "viewer": False,
+    }
     carol = Client(stage.serving.url, made["token"])
     assert carol.call("GET", "/v1/whoami") == made["user"]
     with pytest.raises(Refused) as caught:

@@ -44,6 +44,7 @@ def test_owner_of_the_socket_is_admin(stage: Stage) -> None:
         "admin": True,
         "tenant": own,
         "account": "",
+        "viewer": False,
     }
     assert Client(f"unix:{stage.socket}", stage.tokens["bob"]).call("GET", "/v1/whoami")["name"] == "bob"
 
@@ -85,7 +86,7 @@ def test_accounts_at_the_socket(open_folder: Path) -> None:
         assert said.startswith(f"403 no user of this cluster has the account 'nobody' (uid {nobody.pw_uid})")
         own.controller.add("ned", "outside", account="nobody")
         assert call(nobody.pw_uid) == str(
-            {"name": "ned", "admin": False, "tenant": "outside", "account": "nobody"}
+            {"name": "ned", "admin": False, "tenant": "outside", "account": "nobody", "viewer": False}
         )
         assert "'bob'" in call(nobody.pw_uid, own.tokens["bob"])
         assert call(54321).startswith("403 no user of this cluster has the account 'uid:54321'")

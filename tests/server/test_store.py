@@ -25,7 +25,6 @@ from rota.server.store.rows import (
     JobState,
     NewJob,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     Step,
     TokenRow,
@@ -35,6 +34,7 @@ from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability
+from rota.worlds.live.curves import Point
 
 DONE = JobState(state="COMPLETED", phase=int(Phase.COMPLETED), finish_s=9.0, run_s=4.0)
 RUNNING = JobState(state="RUNNING", phase=int(Phase.RUNNING), starts=1, attempt=1, first_start_s=2.0)
@@ -150,7 +150,7 @@ def whole_step(memory: bytes) -> Step:
         decision=DecisionRow(9.0, "tiresias", 0.01, grants=1, is_late=True, note="late"),
         policies=[policy, replace(policy, name="shadow", spec="fifo")],
         events=[EventRow(9.0, "rota", "start", "1", "on n0:0")],
-        samples=[SampleRow(0, 1, 9.0, 0.9, 1.5, None, 2.5)],
+        points=[Point(0, 1, 9.0, 9.5, 2.0, {"loss": [0.5, 0.4, 0.6, 3.0]})],
         costs=[CostRow("bert", "vision", "suspend", 0.4, 1e8, 9.0)],
         shadow=[ShadowRow(9.0, "would start 3")],
         done=[CommandDone(1, 9.0, {"ok": True})],
@@ -175,8 +175,8 @@ def test_a_whole_step(store: Store) -> None:
     assert store.policies() == {row.name: row for row in step.policies}
     assert store.policies()["real"].memory == memory
     assert [replace(row, seq=0) for row in store.events(job="1")][1:] == list(step.events)
-    assert store.samples(0) == list(step.samples)
-    assert store.samples(0, 2) == []
+    assert store.points(0) == list(step.points)
+    assert store.points(0, since_s=9.5) == []
     assert store.costs() == store.costs(workload="bert") == list(step.costs)
     assert [replace(row, seq=0) for row in store.shadow()] == list(step.shadow)
     assert store.open_commands() == []
@@ -236,7 +236,7 @@ def test_questions_without_an_answer(store: Store) -> None:
     store.add_jobs("ann", "vision", jobs_of(1), 1.0)
     for number in (-1, 1, 2**63, -(2**70)):
         assert store.job(number) is store.spec(number) is store.command(number) is None
-        assert store.attempts(number) == store.intervals(number) == store.samples(number) == []
+        assert store.attempts(number) == store.intervals(number) == store.points(number) == []
     for text in ("nobody", "a\0b", "\udc80", "'; DROP TABLE jobs; --"):
         assert store.user(text) is store.token(text) is store.job_of_id(text) is None
         for which in (

@@ -14,10 +14,11 @@ from test_store import DONE, RUNNING, attempt
 from rota.model.tenants import Tenants
 from rota.server.rebuilding import rebuild
 from rota.server.store import pruning
-from rota.server.store.rows import CommandDone, EventRow, IntervalRow, JobState, NewJob, SampleRow, Step
+from rota.server.store.rows import CommandDone, EventRow, IntervalRow, JobState, NewJob, Step
 from rota.server.store.store import Store
 from rota.table.state import Phase
 from rota.wire.job import After, JobSpec
+from rota.worlds.live.curves import Point
 
 LATER_S = 1000.0
 CANCELLED = JobState(state="CANCELLED", phase=int(Phase.CANCELLED), finish_s=9.0)
@@ -35,7 +36,7 @@ def ended(store: Store, *rows: int, at_s: float = 9.0) -> None:
             jobs={row: replace(DONE, finish_s=at_s) for row in rows},
             attempts=[attempt(row, end_s=at_s, how="finished") for row in rows],
             intervals=[IntervalRow(row, 1, 1.0, at_s, (0,), (0,), 1.0, "alone", "finished") for row in rows],
-            samples=[SampleRow(row, 1, 5.0) for row in rows],
+            points=[Point(row, 1, 5.0, 5.0, 2.0, {}) for row in rows],
             events=[EventRow(at_s, "rota", "end", str(row + 1)) for row in rows],
         )
     )
@@ -60,7 +61,7 @@ def test_a_job_goes_with_all_that_belongs_to_it(store: Store) -> None:
         store.add_jobs("ann", "vision", [NewJob(spec)], 1.0)
     ended(store, 0, 1, 2)
     assert drop(store) == 1
-    for table in ("jobs", "attempts", "intervals", "samples"):
+    for table in ("jobs", "attempts", "intervals", "points"):
         assert rows_in(store, table) == {2}, table
     assert [line["text"] for line in contents(store)["specs"]] == [SPEC.model_dump_json()]
     assert store.job(0) is store.job_of_id("2") is None
@@ -165,10 +166,10 @@ def test_much_goes_in_small_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
     """A job with many lines is emptied first, and goes last."""
     store.add_jobs("ann", "vision", jobs_of(2), 1.0)
     ended(store, 0)
-    store.commit(Step(samples=[SampleRow(0, 1, 5.0)] * (2 * pruning.MOST_LINES)))
+    store.commit(Step(points=[Point(0, 1, 5.0, 5.0, 2.0, {})] * (2 * pruning.MOST_LINES)))
     seen = []
     while store.drop_old_jobs(LATER_S, LATER_S):
-        seen.append((len(contents(store)["samples"]), len(store.jobs())))
+        seen.append((len(contents(store)["points"]), len(store.jobs())))
     assert seen == [(pruning.MOST_LINES + 1, 2), (1, 2), (0, 1)]
 
 

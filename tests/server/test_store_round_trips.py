@@ -20,13 +20,13 @@ from rota.server.store.rows import (
     IntervalRow,
     JobState,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     Step,
     UserRow,
 )
 from rota.server.store.store import Store
 from rota.table.state import Phase
+from rota.worlds.live.curves import Point
 from tiers import examples
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -69,7 +69,9 @@ STEPS = st.builds(
     decision=rows(DecisionRow, seq=0),
     policies=rows(PolicyRow, name="real").map(lambda row: [row]),
     events=rows(EventRow, seq=0).map(lambda row: [row]),
-    samples=rows(SampleRow, row=0).map(lambda row: [row]),
+    points=rows(Point, row=0, curves=st.dictionaries(ANY_TEXT, st.lists(REAL, min_size=4, max_size=4))).map(
+        lambda row: [row]
+    ),
     costs=rows(CostRow).map(lambda row: [row]),
     shadow=rows(ShadowRow, seq=0).map(lambda row: [row]),
 )
@@ -96,7 +98,7 @@ def test_steps(store: Store, step: Step) -> None:
     assert dataclasses.replace(store.decisions(1)[-1], seq=0) == step.decision
     assert store.policies()["real"] == store.load().policies["real"] == step.policies[0]
     assert dataclasses.replace(store.events(limit=10_000)[-1], seq=0) == step.events[0]
-    assert store.samples(0)[-1] == step.samples[0]
+    assert store.points(0)[-1] == step.points[0]
     assert store.costs(limit=1) == step.costs
     assert dataclasses.replace(store.shadow(1)[-1], seq=0) == step.shadow[0]
 

@@ -44,6 +44,10 @@ LIVE: dict[str, Lazy] = {
         "Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`.",
     ),
     "status": Lazy("rota.cli.service:status", "Show what runs here, and what an operator should know."),
+    "doctor": Lazy(
+        "rota.cli.doctor.command:doctor",
+        "Say what this machine can do: devices, driver, clocks, disk, limits, controller, with advice.",
+    ),
     "config": Lazy(
         "rota.cli.service:config",
         "Show every setting, its value and where that comes from: flag, environment, file or default.",
@@ -79,7 +83,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("resume", "requeue", "accept", "update"),
     ),
     "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "usage", "events", "user"),
-    "Service": ("up", "down", "status", "config", "agent", "demo"),
+    "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
     "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }
 """Section -> commands, in the order of the help."""

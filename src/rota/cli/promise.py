@@ -198,7 +198,8 @@ _MOMENTS = ("due_s", "before_s", "after_s")
 
 def outlook_text(outlook: Outlook, size: str) -> str:
     """A line for each deadline, the one to choose, and who would be delayed by it."""
-    from rota.cli.live.tables import NONE, table_text
+    from rota.cli.live.tables import table_text
+    from rota.model.words import NONE
 
     now, pick = outlook.now_s, outlook.pick
     rows = []
@@ -238,7 +239,8 @@ def _choice(outlook: Outlook) -> str:
 
 def _others(pick: Promise, now: float) -> str:
     """Who ends at another time because of the job."""
-    from rota.cli.live.tables import NONE, table_text
+    from rota.cli.live.tables import table_text
+    from rota.model.words import NONE
 
     if not pick.others:
         return "it delays nobody who is there now\n"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 KNOWLEDGE_HELP = (
-    "duration=oracle (default), predicted or user; service history=predicted (default) or measured[:FILE]; "
+    "duration=oracle (default), predicted, user or noisy[:SPREAD]; "
+    "service history=predicted (default) or measured[:FILE]; "
     "throughput=oracle (default), assumed or measured; "
     "scaling=oracle (default), assumed, predicted or measured; "
     "goodput=oracle (default) or measured; convergence=oracle (default) or predicted; "

@@ -1,13 +1,16 @@
-"""Providers of job durations: the simulator's truth, the user's limit, the past of the group."""
+"""Providers of job durations: the simulator's truth, with or without error, the user's limit, the past."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given, Provides
-from rota.knowledge.needs import Knowledge, Provenance, Provider
+from rota.knowledge.needs import Knowledge, Observation, Provenance, Provider, Table
 from rota.knowledge.registry import Past, Setup, Where, provides
+from rota.model.columns import Array, Floats
 from rota.model.jobs import JobTable
 from rota.table.state import State
 
@@ -26,6 +29,60 @@ def oracle_duration(setup: Setup) -> Provider | None:
     if Knowledge.DURATION in setup.offered:
         return setup.offered[Knowledge.DURATION]
     return None if setup.truth is None else Given(Knowledge.DURATION, setup.truth.duration_s)
+
+
+SPREAD = 0.5
+"""Standard deviation of the logarithm of a noisy duration: two of three are within a factor of 1.6."""
+
+
+class Misjudged(Provides):
+    """What `truth` tells, each job's times a factor of its own; the factor does not change."""
+
+    def __init__(self, truth: Provider, factors: Floats) -> None:
+        super().__init__(truth.kind, Provenance.NOISY, factors)
+        self.truth, self.factors = truth, factors
+        self.learns, self.listens = truth.learns, truth.listens
+
+    def attach(self, state: State) -> None:
+        self.truth.attach(state)
+
+    def known(self) -> Array:
+        values = self.truth.known()
+        assert not isinstance(values, Table), "durations are a column"
+        return values * self.factors
+
+    def submitted(self, row: int) -> None:
+        self.truth.submitted(row)
+
+    def ended(self, row: int, ran_s: float) -> None:
+        self.truth.ended(row, ran_s)
+
+    def observed(self, seen: Sequence[Observation]) -> None:
+        self.truth.observed(seen)
+
+
+@provides(
+    Knowledge.DURATION,
+    Provenance.NOISY,
+    "the truth times a drawn factor: log-normal, median 1, of this spread of its logarithm; 0.5 if not said",
+    where={Where.SIMULATED},
+    argument="SPREAD",
+)
+def noisy_duration(setup: Setup, argument: str) -> Provider | None:
+    """For asking how much a result depends on estimates that are right; the seed of the run draws."""
+    truth = oracle_duration(setup)
+    if truth is None:
+        return None
+    try:
+        spread = float(argument or SPREAD)
+        if not 0.0 <= spread < np.inf:
+            raise ValueError
+    except ValueError:
+        raise InputError.at(
+            f"duration=noisy:{argument} has no spread", field="--knowledge", expected="0 or more, such as 0.5"
+        ) from None
+    drawn = np.random.default_rng(setup.seed).standard_normal(len(setup.jobs))
+    return Misjudged(truth, np.exp(spread * drawn))
 
 
 class ExpectedDuration(Provides):

@@ -73,6 +73,7 @@ class Provenance(StrEnum):
     MEASURED = "measured"
     PREDICTED = "predicted"
     ASSUMED = "assumed"  # nobody knows better
+    NOISY = "noisy"  # the truth, wrong by a drawn factor
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ class Where(StrEnum):
 BOTH = frozenset(Where)
 ORDER: Mapping[Where, tuple[Provenance, ...]] = {
     Where.SIMULATED: (
-        Provenance.ORACLE, Provenance.ASSUMED, Provenance.PREDICTED, Provenance.MEASURED, Provenance.USER
+        Provenance.ORACLE, Provenance.ASSUMED, Provenance.PREDICTED, Provenance.MEASURED, Provenance.USER,
+        Provenance.NOISY
     ),
     Where.LIVE: (Provenance.USER, Provenance.MEASURED, Provenance.PREDICTED, Provenance.ASSUMED),
 }  # fmt: skip
@@ -54,6 +55,8 @@ class Setup:
     """What completed before."""
     origin: str = ""
     """Where the jobs come from, for messages."""
+    seed: int = 0
+    """Of whatever a provider draws."""
 
 
 Make = Callable[..., Provider | None]

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import polars as pl
 
-from rota.model.columns import Bools, Floats
+from rota.model.columns import Floats
 from rota.reports.deadlines_kept import Promises
+from rota.reports.fairness import alone_on_share_s, rho_present, rho_static, worst_share
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
 from rota.reports.sample import Sample
@@ -109,13 +109,8 @@ def rho(sample: Sample) -> Floats:
     `rho_tenants`).  A job that asked for more than its 1/N of the GPUs is taken to run slower in
     proportion there.  Only finished GPU jobs whose duration is known count.
     """
-    duration_s, gpus = sample.column("duration_s"), sample.column("gpus")
-    asked = gpus * np.nan_to_num(sample.column("gpu_share"), nan=1.0)
-    stretch = np.maximum(asked * sample.tenants / max(sample.gpus_of_cluster, 1), 1.0)
-    known: Bools = (duration_s > 0) & (gpus > 0)
-    ratio: Floats = np.divide(
-        sample.jct_s, duration_s * stretch, out=np.full(len(sample), np.nan), where=known
-    )
+    alone_s = alone_on_share_s(sample)
+    ratio: Floats = np.divide(sample.jct_s, alone_s, out=np.full(len(sample), np.nan), where=alone_s > 0)
     return ratio
 
 
@@ -124,6 +119,16 @@ def max_rho(sample: Sample) -> Value:
     """The largest ρ of any job: how unfair it was to the one treated worst."""
     values = rho(sample)
     return None if np.isnan(values).all() else float(np.nanmax(values))
+
+
+@metric("worst tenant's ρ", "times", "lower", "cluster")
+def worst_tenant_rho(sample: Sample) -> Value:
+    """The largest finish-time fairness of a tenant: sum of its jobs' JCT / sum of their JCT alone on 1/N.
+
+    As for ρ only finished GPU jobs of known duration count, and only tenants with at least ten of them;
+    None if these are fewer than two tenants.
+    """
+    return worst_share(sample.jct_s, alone_on_share_s(sample), sample.tenant_codes)
 
 
 @metric("N of ρ", "count")
@@ -139,13 +144,13 @@ def max_rho_static(sample: Sample) -> Value:
     The cluster is divided among all jobs of the window, and durations are those at the request, through all
     changes of the batch size (Shockwave, NSDI 2023, its artifact's static ρ).
     """
-    return _largest(_rho_static(sample))
+    return _largest(rho_static(sample))
 
 
 @metric("unfair by all jobs", "share", "lower")
 def unfair_static(sample: Sample) -> Value:
     """Share of the finished jobs of known duration whose ρ by all jobs (`max_rho_static`) exceeds 1."""
-    return _part_above_one(_rho_static(sample))
+    return _part_above_one(rho_static(sample))
 
 
 @metric("max ρ by jobs present", "times", "lower")
@@ -155,30 +160,13 @@ def max_rho_present(sample: Sample) -> Value:
     Every job of the trace that was submitted and had not ended counts, also those outside the window (Themis'
     ρ in Shockwave's artifact).
     """
-    return _largest(_rho_present(sample))
+    return _largest(rho_present(sample))
 
 
 @metric("unfair by jobs present", "share", "lower")
 def unfair_present(sample: Sample) -> Value:
     """Share of the finished jobs of known duration whose ρ by jobs present (`max_rho_present`) exceeds 1."""
-    return _part_above_one(_rho_present(sample))
-
-
-def _rho_static(sample: Sample) -> Floats:
-    return sample.once("rho_static", lambda: _rho_among(sample, np.full(len(sample), float(sample.jobs))))
-
-
-def _rho_present(sample: Sample) -> Floats:
-    return sample.once("rho_present", lambda: _rho_among(sample, present(sample)))
-
-
-def _rho_among(sample: Sample, jobs: Floats) -> Floats:
-    """JCT over that on an equal part of the cluster among so many `jobs`; NaN where it is not known."""
-    duration_s = sample.column("duration_s")
-    alone_s = duration_s * np.maximum(jobs / max(sample.gpus_of_cluster, 1), 1.0)
-    known: Bools = (duration_s > 0) & (sample.column("gpus") > 0)
-    ratio: Floats = np.divide(sample.jct_s, alone_s, out=np.full(len(sample), np.nan), where=known)
-    return ratio
+    return _part_above_one(rho_present(sample))
 
 
 def _largest(ratios: Floats) -> Value:
@@ -188,30 +176,6 @@ def _largest(ratios: Floats) -> Value:
 def _part_above_one(ratios: Floats) -> Value:
     known = ratios[~np.isnan(ratios)]
     return float((known > 1.0).mean()) if len(known) else None
-
-
-def present(sample: Sample) -> Floats:
-    """Mean number of jobs present, over all of the record, during the life of each job; NaN if it lives."""
-    jobs = sample.record.jobs
-    submit_s = jobs["submit_s"].to_numpy()
-    finish_s = jobs["finish_s"].cast(pl.Float64).fill_null(np.inf).to_numpy()
-    moments = np.concatenate((submit_s, finish_s[np.isfinite(finish_s)]))
-    steps = np.concatenate((np.ones(len(submit_s)), -np.ones(len(moments) - len(submit_s))))
-    order = np.argsort(moments, kind="stable")
-    moments, there = moments[order], np.cumsum(steps[order])
-    passed = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(moments))))
-
-    def integral(at: Floats) -> Floats:
-        place = np.searchsorted(moments, at, side="right") - 1
-        upto: Floats = passed[place] + there[place] * (at - moments[place])
-        return upto
-
-    begin, end = sample.column("submit_s"), sample.column("submit_s") + np.nan_to_num(sample.jct_s, nan=0.0)
-    life_s = sample.jct_s
-    mean: Floats = np.divide(
-        integral(end) - integral(begin), life_s, out=np.full(len(sample), np.nan), where=life_s > 0.0
-    )
-    return mean
 
 
 @metric("makespan", "s", "lower", "cluster")

@@ -89,6 +89,13 @@ class Sample:
         return self._columns["state"][self.rows]
 
     @cached_property
+    def tenant_codes(self) -> Ints:
+        """A number for each tenant, in the order of their names."""
+        names = self.record.jobs["tenant"][self.rows].fill_null("").to_numpy()
+        codes: Ints = np.unique(names.astype(str), return_inverse=True)[1]
+        return codes
+
+    @cached_property
     def finished(self) -> Bools:
         """Ran, and ended in whatever way."""
         ended: Bools = ~np.isnan(self.column("start_s")) & ~np.isnan(self.column("finish_s"))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from rota.server.dashboard.feed import Feed
 from rota.server.metrics import Metrics
 from rota.server.notifying import Notices
 from rota.server.turning import TurnChanges
-from rota.server.waiting import CommandOutcomes, Notifier
+from rota.server.waiting import CommandOutcomes
 
 
 class Announcer:
     """Called by the scheduler's thread after each turn, once it is on record."""
 
-    def __init__(
-        self, notifier: Notifier, outcomes: CommandOutcomes, metrics: Metrics, notices: Notices
-    ) -> None:
-        self._notifier, self._outcomes, self._metrics = notifier, outcomes, metrics
-        self._notices = notices
+    def __init__(self, feed: Feed, outcomes: CommandOutcomes, metrics: Metrics, notices: Notices) -> None:
+        self._feed, self._notifier = feed, feed.notifier
+        self._outcomes, self._metrics, self._notices = outcomes, metrics, notices
 
     def __call__(self, turn: TurnChanges) -> None:
         """Wake who waits, count what happened."""
@@ -27,6 +26,7 @@ class Announcer:
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)
+        self._feed.tell(topics_of(turn), [*(job.id for job in turn.jobs.values()), *turn.watched])
         metrics = self._metrics
         for submitted_s, started_s in turn.started:
             metrics.submit_to_start_seconds.observe(max(0.0, started_s - submitted_s))
@@ -36,3 +36,15 @@ class Announcer:
         if turn.decided_s is not None:
             metrics.decision_seconds.observe(turn.decided_s)
             metrics.decisions.labels(turn.outcome).inc()
+
+
+def topics_of(turn: TurnChanges) -> list[str]:
+    """What a turn has changed, in the words of `rota.server.dashboard.feed`."""
+    is_so = {
+        "jobs": bool(turn.jobs),
+        "nodes": bool(turn.nodes),
+        "usage": bool(turn.watched),
+        "policy": turn.is_about_policy,
+        "decision": turn.decided_s is not None,
+    }
+    return [topic for topic, holds in is_so.items() if holds]

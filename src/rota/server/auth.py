@@ -13,7 +13,7 @@ import os
 import secrets
 import time
 from asyncio import to_thread
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pwd import getpwuid
 from typing import Literal, NoReturn, Protocol
@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import RotaError
 from rota.server.callers import Caller
+from rota.server.dashboard.browsers import check_origin, session_of
 from rota.server.refusals import Forbidden
 from rota.wire.views import UserView
 
@@ -31,11 +32,22 @@ SECRET_BYTES = 32
 ID_BYTES = 9
 SALT_BYTES = 16
 ROOT = 0
-Kind = Literal["user", "agent", "join"]
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+QUESTIONS = frozenset({"/v1/whatif", "/sign-out"})
+"""Calls of other methods that change nothing for anybody else."""
+Kind = Literal["user", "agent", "join", "session"]
+SESSION: Literal["session"] = "session"
+OWN_KINDS: dict[str, tuple[str, ...]] = {"user": ("user", SESSION)}
+"""What goes with the tokens of a kind when they are revoked: a user's sessions."""
 
 
 class Unauthorized(RotaError):  # noqa: N818
     """No token, or one that is worth nothing here (401)."""
+
+
+Refused = Callable[[Scope, "Unauthorized | Forbidden"], Response]
+"""Writes what a caller hears who may not come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class TokenRecord:
     id: str
     kind: Kind
     name: str
-    """The user, or the node whose agent this is; empty for a join token."""
+    """The user (of a session too), or the node whose agent this is; empty for a join token."""
     salt: bytes
     digest: bytes
     created_s: float
@@ -110,9 +122,17 @@ class Roster:
 
     def revoke(self, kind: Kind, name: str) -> None:
         """Forget the tokens of a user or of a node's agent."""
-        for token in list(self._tokens.values()):
-            if (token.kind, token.name) == (kind, name):
-                del self._tokens[token.id]
+        for token in self.tokens_of(kind, name):
+            del self._tokens[token.id]
+
+    def tokens_of(self, kind: Kind, name: str) -> list[TokenRecord]:
+        """The tokens of a user, with the sessions that were begun by them, or of a node's agent."""
+        kinds = OWN_KINDS.get(kind, (kind,))
+        return [one for one in list(self._tokens.values()) if one.kind in kinds and one.name == name]
+
+    def forget_token(self, token: TokenRecord) -> None:
+        """Revoke one; nothing happens if it is not there."""
+        self._tokens.pop(token.id, None)
 
     def remove_user(self, name: str) -> None:
         """Forget a user and the tokens; nothing happens if there is none."""
@@ -129,8 +149,8 @@ def mint(kind: Kind, name: str = "", lifetime_s: float | None = None) -> tuple[s
     return f"{id}.{secret}", record
 
 
-def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
-    """Whom a token stands for.  Raises Unauthorized; never says which part of it was wrong."""
+def record_of(directory: Directory, token: str, now_s: float) -> TokenRecord:
+    """The record of a token that counts.  Raises Unauthorized; never says which part of it was wrong."""
     id, _, secret = token.partition(".")
     record = directory.token(id)
     if record is None or not hmac.compare_digest(_digest(record.salt, secret), record.digest):
@@ -139,6 +159,26 @@ def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
         raise Unauthorized(
             f"the token expired {now_s - record.expires_s:.0f} s ago; ask an admin for a new one"
         )
+    return record
+
+
+def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
+    """Whom a token stands for.  Raises Unauthorized, for a session too: those are for cookies."""
+    record = record_of(directory, token, now_s)
+    if record.kind == SESSION:
+        raise Unauthorized("this is a session of a browser, no token; ask an admin for a token")
+    return _caller_of(directory, record)
+
+
+def identify_session(directory: Directory, session: str, now_s: float) -> Caller:
+    """Whom the session in a browser's cookie stands for.  Raises Unauthorized."""
+    record = record_of(directory, session, now_s)
+    if record.kind != SESSION:
+        raise Unauthorized("the cookie holds no session; sign in")
+    return _caller_of(directory, record)
+
+
+def _caller_of(directory: Directory, record: TokenRecord) -> Caller:
     if record.kind == "join":
         return Caller(joining=True)
     if record.kind == "agent":
@@ -169,37 +209,54 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
 class AuthenticationGate:
     """ASGI middleware: finds out who calls and puts it into `scope["identity"]`, or answers 401 or 403.
 
-    A token comes first, also on the UNIX socket; without one the kernel's word on the peer counts.
-    `open_paths` need neither.
+    A token comes first, also on the UNIX socket; then a browser's session, with which only pages of this
+    controller may change anything; without either the kernel's word on the peer counts.  `open_paths` need
+    none of them; one that ends in `/` stands for all below it.  `refused` writes the answers.
     """
 
     def __init__(
-        self, app: ASGIApp, directory: Directory, open_paths: Iterable[str], owner_uid: int | None = None
+        self,
+        app: ASGIApp,
+        directory: Directory,
+        open_paths: Iterable[str],
+        owner_uid: int | None = None,
+        refused: Refused | None = None,
     ) -> None:
         self._app = app
         self._directory = directory
         self._open = frozenset(open_paths)
+        self._open_folders = tuple(path for path in self._open if path.endswith("/") and path != "/")
+        self._refused = refused or refusal_of
         self._owner_uid = os.geteuid() if owner_uid is None else owner_uid
         self._accounts: dict[int, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on, or answer it."""
-        if scope["type"] == "http" and scope["path"] not in self._open:
+        if scope["type"] == "http" and not self._is_open(scope["path"]):
             try:
                 scope["identity"] = await self._identify(scope)
+                check_viewer(scope)
             except (Unauthorized, Forbidden) as error:
-                await refusal(error)(scope, receive, send)
+                await self._refused(scope, error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
+    def _is_open(self, path: str) -> bool:
+        return path in self._open or path.startswith(self._open_folders)
+
     async def _identify(self, scope: Scope) -> Caller:
-        header = Headers(scope=scope).get("authorization")
+        headers = Headers(scope=scope)
+        header, session = headers.get("authorization"), session_of(headers)
         peer: Peer | None = scope.get("state", {}).get("peer")
         if header is not None:
             scheme, _, token = header.partition(" ")
             if scheme.lower() != "bearer":
                 _no_token()
             return identify_token(self._directory, token.strip(), time.time())
+        if session:
+            who = identify_session(self._directory, session, time.time())
+            check_origin(scope["method"], headers)
+            return who
         if peer is None:
             _no_token()
         account = self._accounts.get(peer.uid)
@@ -208,12 +265,25 @@ class AuthenticationGate:
         return identify_peer(self._directory, peer.uid, account, self._owner_uid)
 
 
+def refusal_of(_: Scope, error: Unauthorized | Forbidden) -> Response:
+    """What the gate answers where nothing else is said."""
+    return refusal(error)
+
+
 def refusal(error: Unauthorized | Forbidden) -> Response:
     """The answer to a caller who is not known, or known and not welcome."""
     unknown = isinstance(error, Unauthorized)
     headers = {"WWW-Authenticate": 'Bearer realm="rota"'} if unknown else {}
     body = json.dumps({"error": str(error)})
     return Response(body, 401 if unknown else 403, headers, "application/json")
+
+
+def check_viewer(scope: Scope) -> None:
+    """Raises Forbidden for a call by which somebody who may only look would change something."""
+    who: Caller = scope["identity"]
+    if not who.viewer or scope["method"] in READING or scope["path"] in QUESTIONS:
+        return
+    raise Forbidden(f"{who.user!r} may look and change nothing; an admin can add a user who may do more")
 
 
 def account_of(uid: int) -> str:
@@ -225,7 +295,8 @@ def account_of(uid: int) -> str:
 
 
 def _person(user: UserView, admin: bool) -> Caller:
-    return Caller(user=user.name, tenant=user.tenant, admin=admin, account=user.account)
+    viewer = user.viewer and not admin
+    return Caller(user=user.name, tenant=user.tenant, admin=admin, viewer=viewer, account=user.account)
 
 
 def _digest(salt: bytes, secret: str) -> bytes:

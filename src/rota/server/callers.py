@@ -13,6 +13,8 @@ class Caller:
     """Name of a person; empty for machines."""
     tenant: str = ""
     admin: bool = False
+    viewer: bool = False
+    """May look at what it owns and at what all people see, and change nothing."""
     account: str = ""
     """The machine's account that the person's commands run as; empty for the daemon's own."""
     node: str = ""

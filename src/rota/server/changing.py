@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.units import format_duration
+from rota.model.words import utc
 from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
 from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
 from rota.server.store.store import Store
-from rota.server.views import utc
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
 from rota.worlds.live.dependencies import begins

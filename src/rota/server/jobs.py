@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from rota.server.answers import Answers
 from rota.server.api.forms import JobFilter, LogRequest
 from rota.server.callers import Caller
 from rota.server.clocks import Clock
+from rota.server.curves import curves_view, newest_point
 from rota.server.logs import Logs
 from rota.server.records import JobRecords
-from rota.server.store.rows import JobQuery
+from rota.server.store.rows import EventRow, JobQuery
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
+from rota.server.timeline import Timeline
 from rota.server.views import attempt_view, event_view, is_over, size_views
 from rota.server.waiting import Notifier
-from rota.wire.sync import Capability, Piece
+from rota.wire.curves import CurvesView
+from rota.wire.sync import Capability, PartStatus, Piece
+from rota.wire.timeline import StretchView
 from rota.wire.views import JobDetail, JobView, Why
+
+MOST_INTERVALS, MOST_EVENTS = 1000, 1000
+"""The newest, of a job that was moved more often, or of which more has been said."""
 
 
 class Jobs:
@@ -34,7 +42,7 @@ class Jobs:
     ) -> None:
         self._store, self._records, self._answers = store, records, answers
         self._tidier, self._logs, self._notifier = tidier, logs, notifier
-        self._epoch_s = clock.epoch_unix_s
+        self._clock, self._epoch_s = clock, clock.epoch_unix_s
 
     def jobs(self, which: JobFilter) -> list[JobView]:
         """Newest last."""
@@ -62,10 +70,40 @@ class Jobs:
             spec=spec,
             attempts=[attempt_view(attempt, self._epoch_s) for attempt in self._store.attempts(row.row)],
             capability=None if capability is None else Capability(**capability),
-            events=[event_view(event, self._epoch_s) for event in self._store.events(job=id)],
+            events=[event_view(event, self._epoch_s) for event in self._events(id)],
             sizes=size_views(spec, row.now.measured or {}, self._store.nodes()),
             gone=self._tidier.gone(row),
         )
+
+    def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
+        """What it has said over time."""
+        row = self._records.own(who, id)
+        since = -math.inf if since_s is None else since_s - self._epoch_s
+        points = self._store.points(row.row, since)
+        attempts = self._store.attempts(row.row)
+        if attempts and attempts[-1].state == PartStatus.RUNNING:
+            last_s, now = max([since, *(point.until_s for point in points)]), self._clock()
+            newest = newest_point(attempts[-1], last_s, now, self._epoch_s)
+            points += [] if newest is None else [newest]
+        return curves_view(id, points, self._epoch_s)
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        """Its life in stretches of time."""
+        row, store = self._records.own(who, id), self._store
+        intervals = store.intervals(row.row, MOST_INTERVALS)
+        life = Timeline(
+            row,
+            store.attempts(row.row),
+            intervals,
+            self._events(id),
+            [node.name for node in store.nodes()],
+            self._epoch_s,
+            is_cut=len(intervals) >= MOST_INTERVALS,
+        )
+        return life.stretches()
+
+    def _events(self, id: str) -> list[EventRow]:
+        return self._store.events_of(id, MOST_EVENTS)
 
     def why(self, id: str) -> Why:
         """Why it waits, or runs as it does."""

@@ -41,6 +41,7 @@ from rota.server.clocks import Clock
 from rota.server.commanding import Commands
 from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
+from rota.server.dashboard.feed import Feed
 from rota.server.history import History
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
@@ -122,6 +123,7 @@ def start(home: Path, config: Config) -> Running:
     first_up(home, store, roster, config, clock())
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
+    feed = Feed(notifier)
     settings = scheduler_settings(config)
     notices = Notices(
         config.name, targets_of(config.notify), partial(told_of, store, clock), clock.epoch_unix_s
@@ -135,13 +137,13 @@ def start(home: Path, config: Config) -> Running:
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(notifier, outcomes, metrics, notices),
+        Announcer(feed, outcomes, metrics, notices),
     )
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
     services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices)
-    app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open))
+    app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open), feed)
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
     thread = threading.Thread(target=scheduler.run, name="scheduler", daemon=True)

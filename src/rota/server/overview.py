@@ -63,6 +63,11 @@ class Overview:
             return False
         return not self._scheduler.trouble
 
+    def now_s(self) -> float:
+        """Unix seconds by the cluster's clock."""
+        clock = self._scheduler.clock
+        return clock.epoch_unix_s + clock()
+
     def _rows(self) -> list[NodeRow]:
         """The nodes as the scheduler knows them; views of ten thousand devices take long."""
         rows = list(self._scheduler.view.nodes.copy().values()) or self._store.nodes()

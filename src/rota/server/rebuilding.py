@@ -123,6 +123,7 @@ def _as_it_lives(everything: Everything, row: int, accounts: Mapping[str, str]) 
         try:
             lives = live_job(job, everything.specs[row], everything.attempts.get(row, ()), accounts)
             lives.holds.pop(RECORD, None)  # it has been mended since
+            lives.curves = everything.curves.get(row, lives.curves)
             if lives.holds:
                 note_of(lives.holds)  # fails if one of them is none
             return lives

@@ -35,9 +35,14 @@ class StoredRoster(Roster):
 
     def revoke(self, kind: str, name: str) -> None:
         """Forget the tokens of a user or of a node's agent."""
-        for token in [t for t in self._tokens.values() if (t.kind, t.name) == (kind, name)]:
+        for token in self.tokens_of(kind, name):  # type: ignore[arg-type]
             self._store.remove_token(token_row(token).hash)
         super().revoke(kind, name)  # type: ignore[arg-type]
+
+    def forget_token(self, token: TokenRecord) -> None:
+        """Revoke one; nothing happens if it is not there."""
+        self._store.remove_token(token_row(token).hash)
+        super().forget_token(token)
 
     def remove_user(self, name: str) -> None:
         """Forget a user and the tokens."""

@@ -293,7 +293,7 @@ class Scheduler:
         self.host.note()
         self._memory = loop.memory.get("sealed", b"")
         self.directives.publish()
-        self.told(changes_of(step, changed, unsaved))
+        self.told(changes_of(step, changed, unsaved, world.live))
         return self._afterwards(unsaved)
 
     def _show(self, step: Step, changed: Mapping[int, LiveJob]) -> None:
@@ -337,7 +337,7 @@ class Scheduler:
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
         self._done.add(asked.seq)
-        self.told(TurnChanges(done=[(asked.seq, change.outcome)]))
+        self.told(TurnChanges(done=[(asked.seq, change.outcome)], is_about_policy=True))
         return change.rebuilds
 
     # -- what others ask -------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from rota.wire.keeping import Disk, Kept, KeptReply
 log = logging.getLogger(__name__)
 LEAST_REST_S, RESTS = 0.02, 10
 """Pause after each transaction, and how often its own time that is at least."""
+MOST_POINTS = 1_000_000
+"""Of the curves of all jobs, those of live jobs aside: some 250 MB."""
 EXPIRED_S = 86400.0
 """A token that has expired is known for so long, so that whoever uses it is told why it is refused."""
 NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
@@ -37,6 +39,7 @@ class Tidier:
     ) -> None:
         """`clock` tells seconds since the cluster's epoch."""
         self.keep = keep
+        self.most_points = MOST_POINTS
         self.disks: dict[str, Disk] = {}
         """What each node's agent said last of its disk."""
         self._store, self._roster = store, roster
@@ -63,7 +66,20 @@ class Tidier:
         self._all(lambda: store.drop_old_jobs(now - keep.history_s, now - keep.keys_s))
         for name in ("events", "commands"):
             self._all(lambda name=name: store.drop_old_lines(name, now - keep.events_s))  # type: ignore[misc]
+        self._drop_excess_points()
         self._roster.drop_expired(time.time() - EXPIRED_S)
+
+    def _drop_excess_points(self) -> None:
+        """Curves of jobs that are over go, the oldest first, while there are too many points of all."""
+        excess = self._store.count_points() - self.most_points
+
+        def drop_some() -> bool:
+            nonlocal excess
+            dropped = self._store.drop_old_points() if excess > 0 else 0
+            excess -= dropped
+            return dropped > 0
+
+        self._all(drop_some)
 
     def _all(self, drop_some: Callable[[], bool]) -> None:
         """Until nothing is left, or the controller stops."""

@@ -19,7 +19,6 @@ from rota.server.store.rows import (
     IntervalRow,
     NodeRow,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     Step,
 )
@@ -45,6 +44,12 @@ class TurnChanges:
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
     at_s: float = 0.0
+    nodes: Sequence[str] = ()
+    """Names of the nodes whose state or devices changed."""
+    watched: Sequence[str] = ()
+    """Ids of jobs of which agents told how they get on: points of their curves, what they use."""
+    is_about_policy: bool = False
+    """True if another policy decides, or another one runs beside it."""
     lost: int = 0
     """Attempts that ended by the infrastructure's fault."""
     decided_s: float | None = None
@@ -76,18 +81,8 @@ def step_of(
         nodes=[_node_row(view, live, position) for position in sorted(unsaved.nodes)],
         done=[CommandDone(seq, now, outcome) for seq, outcome in unsaved.done],
         events=[EventRow(now, who, kind, job, text) for who, kind, job, text in unsaved.events],
-        samples=[
-            SampleRow(
-                row,
-                attempt,
-                usage.at_s - live.epoch_unix_s,
-                usage.cpu_cores,
-                usage.memory_gib,
-                usage.gpu_utilisation,
-                usage.gpu_memory_gib,
-            )
-            for row, attempt, usage in unsaved.usage
-        ],
+        points=unsaved.points,
+        thinned=sorted(unsaved.thinned),
         costs=[
             CostRow(
                 live.workload(row),
@@ -163,7 +158,13 @@ def _node_row(view: SchedulerView, live: LiveJobs, position: int) -> NodeRow:
     return new
 
 
-def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> TurnChanges:
+def _watched(unsaved: Unsaved) -> list[int]:
+    return sorted({row for row, _ in unsaved.attempts} | {point.row for point in unsaved.points})
+
+
+def changes_of(
+    step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved, live: Mapping[int, LiveJob]
+) -> TurnChanges:
     """What those who wait are told of a step that is on record."""
     ended = [attempt for attempt in step.attempts if attempt.end_s is not None]
     return TurnChanges(
@@ -173,6 +174,8 @@ def changes_of(step: Step, changed: Mapping[int, LiveJob], unsaved: Unsaved) -> 
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),
+        nodes=[node.name for node in step.nodes],
+        watched=[live[row].id for row in _watched(unsaved) if row in live],
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rota.knowledge.seen import JobObservations
@@ -20,11 +19,6 @@ OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "O
 """States of jobs that will not run again."""
 MOST_SIZES = 8
 """That are predicted: powers of two and the ends of the range, where there are more."""
-
-
-def utc(unix_s: float) -> str:
-    """`2026-11-22 14:05:10 UTC`."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def is_over(state: str) -> bool:

@@ -304,6 +304,8 @@ class UserView(BaseModel):
     tenant: str
     account: str = ""
     """The machine's account that the user's commands run as; empty for the daemon's own."""
+    viewer: bool = False
+    """May look, and change nothing."""
 
 
 JobDetail.model_rebuild()

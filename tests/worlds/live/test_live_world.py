@@ -1000,7 +1000,7 @@ def test_progress_usage_and_costs_change_nobodys_plans() -> None:
     assert attempt.progress is not None
     assert (attempt.progress.steps, attempt.costs) == (5, {"start": 0.25})
     assert sum(len(news.costs) for news in stage.news) == 1
-    assert sum(len(news.usage) for news in stage.news) == 1
+    assert sum(len(news.points) for news in stage.news) == 1
     assert all(seen.cause == Cause.TIMER for seen in stage.policy.seen[asked:])
 
 

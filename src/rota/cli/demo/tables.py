@@ -7,7 +7,8 @@ from statistics import mean
 
 from rota.cli.demo.incidents import WhatIfAnswer
 from rota.cli.demo.watch import Round
-from rota.cli.live.tables import NONE, table_text
+from rota.cli.live.tables import table_text
+from rota.model.words import NONE
 
 
 def forecast_text(forecast: WhatIfAnswer, played: Round) -> str:

@@ -10,8 +10,9 @@ import typer
 
 from rota.cli.live.connect import live
 from rota.cli.live.listing import gpus
-from rota.cli.live.tables import duration, ended_by, moment, table_text
+from rota.cli.live.tables import ended_by, moment, table_text
 from rota.cli.shell import JsonFlag, print_json
+from rota.model.words import duration
 
 if TYPE_CHECKING:
     from rota.client import Client

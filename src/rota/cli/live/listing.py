@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.cli.live.tables import count, duration, signal_name, table_text
+from rota.cli.live.tables import signal_name, table_text
+from rota.model.words import count, duration
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than the table takes
 if TYPE_CHECKING:

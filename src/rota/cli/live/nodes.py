@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import ahead, count, gib, now_s, share, table_text
+from rota.cli.live.tables import now_s, table_text
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural
+from rota.model.words import ahead, count, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import TokenFileOption, UrlOption, live
-from rota.cli.live.tables import ahead, moment, now_s, pairs_text, warn
+from rota.cli.live.tables import moment, now_s, pairs_text, warn
 from rota.cli.shell import JsonFlag, complete_system, print_json
+from rota.model.words import ahead
 
 if TYPE_CHECKING:
     from rota.client import Client

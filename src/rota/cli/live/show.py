@@ -10,20 +10,10 @@ import typer
 from rota.cli.live.connect import JobArgument, live
 from rota.cli.live.listing import gpus
 from rota.cli.live.submit import estimate, spare
-from rota.cli.live.tables import (
-    count,
-    duration,
-    ended_by,
-    gib,
-    moment,
-    now_s,
-    pairs_text,
-    share,
-    table_text,
-    wrapped,
-)
+from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text, wrapped
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural
+from rota.model.words import count, duration, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client

@@ -11,10 +11,11 @@ import typer
 from rota.cli.live.caller import here
 from rota.cli.live.connect import live
 from rota.cli.live.request import Request, describes_job, make_job
-from rota.cli.live.tables import ahead, duration, moment, now_s, warn, wrapped
+from rota.cli.live.tables import moment, now_s, warn, wrapped
 from rota.cli.quick import submitted
 from rota.cli.shell import JsonFlag, print_json
 from rota.errors import InputError
+from rota.model.words import ahead, duration
 
 if TYPE_CHECKING:
     from rota.client import Client

@@ -12,12 +12,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 
 from rota.cli.terminal import WIDTH, width
-from rota.model.units import format_duration
+from rota.model.words import NONE
 
 GAP = 2
 NARROWEST = 6
 """Columns that a column keeps when the table is too wide."""
-NONE = "-"
 CLOCK: Callable[[], float] = time.time
 
 
@@ -110,41 +109,11 @@ def wrapped(text: str, indent: str = "", further: str = "") -> str:
     )
 
 
-def duration(seconds: float | None) -> str:
-    """`1h 5m`, or `-`."""
-    return NONE if seconds is None else format_duration(seconds)
-
-
 def moment(unix_s: float | None) -> str:
     """`2026-11-22T10:00:00` in local time, or `-`."""
     if unix_s is None:
         return NONE
     return datetime.fromtimestamp(unix_s).isoformat(timespec="seconds")
-
-
-def ahead(unix_s: float | None, now_s: float) -> str:
-    """`in 5m`, `now`, `5m ago`, or `-`."""
-    if unix_s is None:
-        return NONE
-    left_s = unix_s - now_s
-    if abs(left_s) < 1:
-        return "now"
-    return f"in {format_duration(left_s)}" if left_s > 0 else f"{format_duration(-left_s)} ago"
-
-
-def gib(value: float | None) -> str:
-    """`12.5`, or `-` for what is unknown."""
-    return NONE if value is None else f"{value:.1f}"
-
-
-def count(number: float) -> str:
-    """`2`, `0.5`: no more digits than needed."""
-    return f"{number:.2f}".rstrip("0").rstrip(".")
-
-
-def share(value: float | None) -> str:
-    """`93%`, or `-`."""
-    return NONE if value is None else f"{value:.0%}"
 
 
 def signal_name(number: int) -> str:

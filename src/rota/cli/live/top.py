@@ -9,9 +9,10 @@ import typer
 from rota.cli.live.connect import live
 from rota.cli.live.listing import LIVE_STATES, jobs_text
 from rota.cli.live.nodes import devices_text, suspended_text
-from rota.cli.live.tables import count, now_s, show_frames, wrapped
+from rota.cli.live.tables import now_s, show_frames, wrapped
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import format_duration, parse_duration, plural
+from rota.model.words import count
 
 if TYPE_CHECKING:
     from rota.client import Client

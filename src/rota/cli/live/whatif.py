@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.live.connect import live
-from rota.cli.live.tables import NONE, count, duration, now_s, table_text
+from rota.cli.live.tables import now_s, table_text
 from rota.cli.shell import JsonFlag, complete_policy, print_json
 from rota.errors import InputError
 from rota.model.units import format_duration, plural
+from rota.model.words import NONE, count, duration
 
 if TYPE_CHECKING:
     from rota.client import Client

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.errors import RotaError
 from rota.model.reasons import Code, Constraint
+from rota.model.words import utc
 from rota.server.answering import priorities
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
@@ -15,7 +16,6 @@ from rota.server.answering.reasons import Words, from_reply, hold_views
 from rota.server.answering.why import late
 from rota.server.rebuilding import asked_job
 from rota.server.store.rows import JobRow
-from rota.server.views import utc
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.views import DryRun, ReasonView
 from rota.worlds.live.dependencies import is_met, lacks

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.reasons import Code, Constraint, listed
 from rota.model.units import format_duration, plural
+from rota.model.words import utc
 from rota.server.store.rows import JobRow
-from rota.server.views import utc
 from rota.table.state import Phase
 from rota.wire.job import After
 from rota.wire.views import ReasonView

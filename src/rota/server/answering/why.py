@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from rota.errors import RotaError
 from rota.model.reasons import Code, Constraint, names_of
 from rota.model.units import format_duration
+from rota.model.words import utc
 from rota.server.answering.estimator import Estimator
 from rota.server.answering.gathering import gather
 from rota.server.answering.questions import AskStart, Looking
 from rota.server.answering.reasons import Words, hold_views
 from rota.server.store.rows import AttemptRow, JobRow
-from rota.server.views import is_over, utc
+from rota.server.views import is_over
 from rota.wire.sync import PartStatus, ProgressReport
 from rota.wire.views import ReasonView, Why
 from rota.worlds.live.resizing import RESIZED_BY

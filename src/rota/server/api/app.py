@@ -23,12 +23,18 @@ from rota.server.api.calling import Waiting
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
 from rota.server.api.talking import StraightCalls
-from rota.server.auth import AuthenticationGate, Directory
+from rota.server.auth import AuthenticationGate, Roster
+from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate
+from rota.server.dashboard.feed import Feed
+from rota.server.dashboard.pages import routers
+from rota.server.dashboard.statics import FOLDER
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
 
 ROOMS = (jobs, cluster, policy, users, agents, service)
 OPEN_PATHS = ("/health",)
+OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
+"""Of the dashboard, what strangers may see."""
 log = logging.getLogger(__name__)
 
 
@@ -49,11 +55,15 @@ class ApiSettings:
 
 def create_app(
     services: Services,
-    directory: Directory,
+    roster: Roster,
     metrics: Metrics | None = None,
     settings: ApiSettings | None = None,
+    feed: Feed | None = None,
 ) -> FastAPI:
-    """The API over `services` for those whom `directory` knows, as an ASGI application."""
+    """API and dashboard over `services` for those whom `roster` knows, as an ASGI application.
+
+    What is told to `feed` is heard by the browsers that look on.
+    """
     chosen, kept = settings or ApiSettings(), metrics or Metrics()
     open_paths = (*OPEN_PATHS, "/metrics") if chosen.metrics_open else OPEN_PATHS
 
@@ -75,16 +85,25 @@ def create_app(
         generate_unique_id_function=_operation,
         middleware=[
             Middleware(CallWatch, metrics=kept),
-            Middleware(AuthenticationGate, directory=directory, open_paths=open_paths),
+            Middleware(ErrorPages),
+            Middleware(
+                AuthenticationGate,
+                directory=roster,
+                open_paths=(*open_paths, *OPEN_PAGES),
+                refused=refused_at_gate,
+            ),
             Middleware(RateLimit, per_s=chosen.calls_per_s, burst=chosen.burst_calls),
             Middleware(BodyLimit, most_bytes=chosen.most_body_bytes),
             Middleware(StraightCalls),
         ],
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
+    app.state.roster, app.state.feed = roster, feed or Feed()
     handle_errors(app)
     for room in ROOMS:
         app.include_router(room.router)
+    for router in routers():
+        app.include_router(router)
     _describe(app, open_paths)
     return app
 

@@ -114,6 +114,22 @@ class Waiting:
             if not work.cancelled():
                 work.exception()  # seen, also if nobody is there any more to be told
 
+    async def until_closed(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Result of `waiting`, which whoever calls is cancelled with; Busy on `close`."""
+        if self._closed:
+            waiting.close()
+            raise _stopping()
+        work = asyncio.ensure_future(waiting)
+        self._tasks.add(work)
+        try:
+            await asyncio.wait({work})
+            if work.cancelled():
+                raise _stopping()
+            return work.result()
+        finally:
+            self._tasks.discard(work)
+            work.cancel()
+
     def close(self) -> None:
         """Answer all that wait, and all that want to, that the controller is stopping."""
         self._closed = True

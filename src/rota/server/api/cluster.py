@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from rota.server.api.calling import Admin, AskedCluster, AskedHistory, AskedNodes, NodeName, Person, answer
-from rota.server.api.forms import Reason
+from rota.server.api.forms import Reason, TableFormat
 from rota.server.api.problems import refusals
 from rota.wire.numbers import Unix
 from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeView
@@ -25,13 +25,6 @@ class NodeVerb(StrEnum):
     DRAIN = "drain"
     UNDRAIN = "undrain"
     FORGET = "forget"
-
-
-class HistoryFormat(StrEnum):
-    """How the history is written."""
-
-    JSON = "json"
-    CSV = "csv"
 
 
 @router.get("/nodes", response_model=list[NodeView])
@@ -66,10 +59,10 @@ def history(
     who: Person,
     since: Annotated[Unix | None, Query(description="ended at this Unix time or later")] = None,
     until: Annotated[Unix | None, Query(description="ended before this Unix time")] = None,
-    format: HistoryFormat = HistoryFormat.JSON,
+    format: TableFormat = TableFormat.JSON,
 ) -> Response:
     """List the jobs that ended in a time, oldest first; as CSV, a trace that `rota simulate` reads."""
-    if format is HistoryFormat.CSV:
+    if format is TableFormat.CSV:
         return Response(history.history_csv(since, until), media_type="text/csv")
     return answer(history.history(since, until))
 

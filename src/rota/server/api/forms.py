@@ -43,6 +43,13 @@ class RequestForm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class TableFormat(StrEnum):
+    """How a table is written."""
+
+    JSON = "json"
+    CSV = "csv"
+
+
 class Verb(StrEnum):
     """What can be done to a job."""
 
@@ -180,6 +187,10 @@ class Health(BaseModel):
 
     ok: bool
     version: str
+    protocol: int
+    """Of what agents say to this controller, and it to them."""
+    now_s: float
+    """Unix seconds by the cluster's clock."""
 
 
 class Problem(BaseModel):

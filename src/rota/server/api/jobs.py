@@ -19,11 +19,23 @@ from rota.server.api.calling import (
     patience_s,
     wait_for,
 )
-from rota.server.api.forms import Act, JobChange, JobFilter, LogRequest, Submission, Submitted, Verb
+from rota.server.api.forms import (
+    Act,
+    JobChange,
+    JobFilter,
+    LogRequest,
+    Submission,
+    Submitted,
+    TableFormat,
+    Verb,
+)
 from rota.server.api.problems import refusals
+from rota.server.curves import curves_csv
+from rota.wire.curves import CurvesView
 from rota.wire.numbers import Unix
 from rota.wire.sync import Piece
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import StretchView
 from rota.wire.views import ArrayDone, DryRun, JobDetail, JobView, Updated, Why
 
 INT64 = 2**63 - 1
@@ -113,6 +125,40 @@ def update(id: JobId, change: ChangeBody, commands: AskedCommands, who: Person) 
 def why(id: JobId, jobs: AskedJobs, who: Person) -> Response:
     """Say why a job waits: all binding reasons of the last decision, dominant first."""
     return answer(jobs.why(id))
+
+
+@router.get(
+    "/{id}/curves",
+    response_model=CurvesView,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **ONE_JOB},
+)
+def curves(
+    id: JobId,
+    jobs: AskedJobs,
+    who: Person,
+    since: Annotated[
+        Unix | None, Query(description="only points with something said after this Unix time")
+    ] = None,
+    format: TableFormat = TableFormat.JSON,
+) -> Response:
+    """Show what a job's programs and agents have said over time: loss, step time, batch, use of devices.
+
+    At most 512 points, and one more for what was said last; where many values became one point, their mean,
+    least and most.
+    """
+    view = jobs.curves(who, id, since)
+    if format is TableFormat.CSV:
+        return Response(curves_csv(view), media_type="text/csv")
+    return answer(view)
+
+
+@router.get("/{id}/timeline", response_model=list[StretchView], responses=ONE_JOB)
+def timeline(id: JobId, jobs: AskedJobs, who: Person) -> Response:
+    """Show when a job waited, ran and stood still, on which nodes, and why each of these ended.
+
+    The last 1,000 stretches of running, with what lies between.
+    """
+    return answer(jobs.timeline(who, id))
 
 
 @router.get("/{id}/logs", response_model=Piece, responses=ONE_JOB)

@@ -12,6 +12,7 @@ from rota.server.api.problems import refusals
 from rota.server.callers import Caller
 from rota.server.metrics import CONTENT_TYPE, Metrics
 from rota.server.refusals import Forbidden
+from rota.wire.sync import PROTOCOL
 
 router = APIRouter(tags=["service"])
 
@@ -20,7 +21,8 @@ router = APIRouter(tags=["service"])
 def health(cluster: AskedCluster) -> Response:
     """Say whether the controller works, to anybody."""
     well = cluster.health()
-    return answer(Health(ok=well, version=__version__), 200 if well else 503)
+    said = Health(ok=well, version=__version__, protocol=PROTOCOL, now_s=cluster.now_s())
+    return answer(said, 200 if well else 503)
 
 
 @router.get(

@@ -26,10 +26,12 @@ from rota.server.api.forms import (
 )
 from rota.server.callers import Caller
 from rota.server.metrics import Gauges
+from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.terminal import TerminalReply, TerminalTalk
+from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
@@ -64,8 +66,8 @@ class Submissions(Protocol):
 class Jobs(Protocol):
     """Jobs that are on record; `id` is `17` or `17_3`.
 
-    Any person may list them and ask why; `detail`, `logs` and `wait` take an owner (`Caller.owns`) and raise
-    Forbidden otherwise.
+    Any person may list them and ask why; `detail`, `curves`, `timeline`, `logs` and `wait` take an owner
+    (`Caller.owns`) and raise Forbidden otherwise.
     """
 
     def jobs(self, which: JobFilter) -> list[JobView]:
@@ -74,6 +76,14 @@ class Jobs(Protocol):
 
     def detail(self, who: Caller, id: str) -> JobDetail:
         """All that is known of a job."""
+        ...
+
+    def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
+        """What it has said over time; only points with something said after `since_s`, a Unix time."""
+        ...
+
+    def timeline(self, who: Caller, id: str) -> list[StretchView]:
+        """When it waited, ran and stood still."""
         ...
 
     def why(self, id: str) -> Why:
@@ -150,6 +160,10 @@ class Cluster(Protocol):
 
     def health(self) -> bool:
         """Whether the store answers and the scheduler is alive; asked without authentication, so quick."""
+        ...
+
+    def now_s(self) -> float:
+        """Unix seconds by the cluster's clock."""
         ...
 
     def gauges(self) -> Gauges:

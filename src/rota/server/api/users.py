@@ -21,7 +21,9 @@ Named = Annotated[str, Path(max_length=64, description="name of a user", example
 @router.get("/whoami", response_model=UserView)
 def whoami(who: Person) -> Response:
     """Say whom the controller takes the caller for."""
-    return answer(UserView(name=who.user, admin=who.admin, tenant=who.tenant, account=who.account))
+    return answer(
+        UserView(name=who.user, admin=who.admin, tenant=who.tenant, account=who.account, viewer=who.viewer)
+    )
 
 
 @router.get("/users", response_model=list[UserView])

@@ -85,6 +85,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bytes": (bytes, bytes),
     "Json": (_json_out, _json_back),
     "NodeInfo": (_info_out, info_of),
+    "Numbers": (to_text, json.loads),
 }
 
 

@@ -28,6 +28,7 @@ from rota.server.store.stored import (
 )
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
+from rota.worlds.live.curves import Curves
 
 _FLOATS = (
     "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
@@ -59,6 +60,11 @@ _ATTEMPTS = (
     .where(t.attempts.c.row.in_(_OF_LIVE))
     .order_by(t.attempts.c.row, t.attempts.c.number)
 )
+_CURVES = (
+    select(t.points.c.row, func.count(), func.max(t.points.c.spacing_s))
+    .where(t.points.c.row.in_(_OF_LIVE))
+    .group_by(t.points.c.row)
+)
 _NODES = selected(t.nodes, NODE).order_by(t.nodes.c.position)
 _POLICIES = selected(t.policies, POLICY)
 OPEN_COMMANDS = selected(t.commands, COMMAND).where(text(t.UNDONE)).order_by(t.commands.c.seq)
@@ -85,6 +91,7 @@ def load(connection: Connection) -> Everything:
         policies={row.name: row for row, _ in policies},
         commands=[row for row, several in commands if not several],
         decisions=connection.execute(_LAST_DECISION).scalar_one(),
+        curves={row: Curves(count, most_s) for row, count, most_s in connection.execute(_CURVES)},
         aside=aside,
         problems=problems,
     )

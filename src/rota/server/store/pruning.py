@@ -99,9 +99,16 @@ def _some(table: Table, condition: Any) -> Any:
     )
 
 
-_OF_JOBS = {
-    table.name: _some(table, table.c.row.in_(_ROWS)) for table in (t.samples, t.intervals, t.attempts)
-}
+_OF_JOBS = {table.name: _some(table, table.c.row.in_(_ROWS)) for table in (t.points, t.intervals, t.attempts)}
+_OLD_POINTS = t.points.delete().where(
+    t.points.c.seq.in_(
+        select(t.points.c.seq)
+        .join_from(t.points, t.jobs)
+        .where(t.jobs.c.phase > int(Phase.RUNNING))
+        .order_by(t.points.c.seq)
+        .limit(MOST_LINES)
+    )
+)
 _KEYS = _some(t.submissions, t.submissions.c.first_row <= bindparam("row"))
 
 
@@ -160,6 +167,17 @@ def drop_keys(writing: Writing, before_s: float) -> int:
     """Forget some keys of submissions before that moment."""
     row = writing.run("last", _SUBMITTED_BEFORE, {"before_s": before_s}).scalar()
     return 0 if row is None else writing.run("old keys", _KEYS, {"row": row}).rowcount
+
+
+def count_points(connection: Connection) -> int:
+    """Of the curves of all jobs."""
+    count: int = connection.execute(select(func.count()).select_from(t.points)).scalar_one()
+    return count
+
+
+def drop_points(writing: Writing) -> int:
+    """Delete some of the oldest points of curves whose jobs are over; how many."""
+    return writing.run("old points", _OLD_POINTS).rowcount
 
 
 def ended(

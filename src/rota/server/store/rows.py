@@ -15,6 +15,7 @@ from rota.model.columns import Array, Bools
 from rota.model.job_columns import Deadline
 from rota.wire.job import JobSpec
 from rota.wire.sync import NodeInfo
+from rota.worlds.live.curves import Curves, Point
 
 Json = Any
 REAL, SHADOW = "real", "shadow"
@@ -271,19 +272,6 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleRow:
-    """What an attempt used at one moment."""
-
-    row: int
-    attempt: int
-    at_s: float
-    cpu_cores: float = 0.0
-    memory_gib: float = 0.0
-    gpu_utilisation: float | None = None
-    gpu_memory_gib: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CostRow:
     """A measured duration of something done to a job of this workload."""
 
@@ -348,7 +336,9 @@ class Step:
     """Known nodes whose info, state, reason or `drained_by` changed; `Store.join` adds them."""
     done: Sequence[CommandDone] = ()
     events: Sequence[EventRow] = ()
-    samples: Sequence[SampleRow] = ()
+    points: Sequence[Point] = ()
+    thinned: Sequence[int] = ()
+    """Rows of which neighbouring points become one, those above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
 
@@ -411,6 +401,8 @@ class Everything:
     """Not done yet, oldest first."""
     decisions: int
     """Number of the newest decision."""
+    curves: Mapping[int, Curves] = field(default_factory=dict)
+    """Of live jobs that have points: how many, how far apart."""
     aside: dict[int, str] = field(default_factory=dict)
     """Rows of live jobs whose records cannot be read, with the reason; whoever reads on adds to it."""
     problems: list[str] = field(default_factory=list)

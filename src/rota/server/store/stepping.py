@@ -22,14 +22,16 @@ from rota.server.store.stored import (
     INTERVAL,
     NODE,
     NOW,
+    POINT,
     POLICY,
-    SAMPLE,
     SHADOW,
+    selected,
     update,
     upsert,
 )
+from rota.worlds.live.curves import thinned
 
-KEEP = {"decisions": 10_000, "samples": 200_000, "costs": 50_000, "shadow": 10_000}
+KEEP = {"decisions": 10_000, "costs": 50_000, "shadow": 10_000}
 """Newest rows that stay; older ones go, some hundreds at a time."""
 _SLACK = 500
 
@@ -39,6 +41,9 @@ _DONE = update(t.commands, "seq")
 _OWNER = select(t.jobs.c.user, t.jobs.c.tenant).where(t.jobs.c.row == bindparam("r"))
 _LAST_SPEC = select(func.coalesce(func.max(t.specs.c.number), -1))
 _GONE = t.policies.delete().where(t.policies.c.name == bindparam("n"))
+_OF_ROW = t.points.c.row == bindparam("r")
+_POINTS = selected(t.points, POINT).where(_OF_ROW).order_by(t.points.c.seq)
+_NO_POINTS = t.points.delete().where(_OF_ROW)
 _OLD = {
     name: (table := t.metadata.tables[name]).delete().where(
         table.c.seq <= select(func.max(table.c.seq)).scalar_subquery() - keep
@@ -77,7 +82,9 @@ class Stepping:
             outcomes = [{"at": d.seq, "done_s": d.done_s, "outcome": to_text(d.outcome)} for d in step.done]
             _changed(writing, t.commands, _DONE, outcomes)
         self._insert(writing, t.events, EVENT, step.events)
-        self._insert(writing, t.samples, SAMPLE, step.samples)
+        self._insert(writing, t.points, POINT, step.points)
+        for row in step.thinned:
+            self._thin(writing, row)
         self._insert(writing, t.costs, COST, step.costs)
         self._insert(writing, t.shadow, SHADOW, step.shadow)
 
@@ -90,6 +97,12 @@ class Stepping:
         writing.run(table.name, INSERT[table.name], params)
         if table.name in KEEP:
             self._trim(writing, table.name, len(rows))
+
+    def _thin(self, writing: Writing, row: int) -> None:
+        """Neighbouring points of a job become one."""
+        old = [POINT.row(values) for values in writing.run("points", _POINTS, {"r": row})]
+        writing.run("points", _NO_POINTS, {"r": row})
+        self._insert(writing, t.points, POINT, thinned(old))
 
     def _trim(self, writing: Writing, name: str, added: int) -> None:
         """Take away what is too old, now and then: a look at each step would cost as much as the step."""

@@ -17,6 +17,7 @@ stored       rows ⇄ tables         people       users, tokens, nodes that join
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +46,6 @@ from rota.server.store.rows import (
     NewJob,
     NodeRow,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     Step,
     TokenRow,
@@ -60,8 +60,8 @@ from rota.server.store.stored import (
     EVENT,
     INTERVAL,
     NODE,
+    POINT,
     POLICY,
-    SAMPLE,
     SHADOW,
     TOKEN,
     USER,
@@ -70,6 +70,7 @@ from rota.server.store.stored import (
 )
 from rota.wire.job import JobSpec
 from rota.wire.sync import NodeInfo
+from rota.worlds.live.curves import Point
 
 
 class Store:
@@ -220,6 +221,16 @@ class Store:
         with self._db.writing() as writing:
             return pruning.drop_keys(writing, before_s) > 0
 
+    def count_points(self) -> int:
+        """Of the curves of all jobs."""
+        with self._db.reading() as connection:
+            return pruning.count_points(connection)
+
+    def drop_old_points(self) -> int:
+        """Drop some, of jobs that are over, the oldest first; how many."""
+        with self._db.writing() as writing:
+            return pruning.drop_points(writing)
+
     def ended(
         self, rows: Sequence[int], submit_s: Mapping[int, float] | None = None, within_s: float = 0.001
     ) -> dict[int, float]:
@@ -277,10 +288,10 @@ class Store:
             own = t.attempts.c.row == bounded(row)
             return reading.listed(connection, t.attempts, ATTEMPT, own, order="number")
 
-    def intervals(self, row: int) -> list[IntervalRow]:
-        """Oldest first."""
+    def intervals(self, row: int, limit: int = 10_000) -> list[IntervalRow]:
+        """Oldest first, the newest `limit` of them."""
         with self._db.reading() as connection:
-            return reading.listed(connection, t.intervals, INTERVAL, t.intervals.c.row == bounded(row))
+            return reading.newest(connection, t.intervals, INTERVAL, limit, t.intervals.c.row == bounded(row))
 
     def events(self, *, since_seq: int = 0, job: str | None = None, limit: int = 1000) -> list[EventRow]:
         """Events after number `since_seq`, the oldest `limit` of them."""
@@ -291,16 +302,21 @@ class Store:
             rows = connection.execute(statement.order_by(t.events.c.seq).limit(bounded(limit)))
             return [EVENT.row(values) for values in rows]
 
+    def events_of(self, job: str, limit: int) -> list[EventRow]:
+        """Oldest first, the newest `limit` that are about this job."""
+        with self._db.reading() as connection:
+            return reading.newest(connection, t.events, EVENT, limit, t.events.c.job == clean(job))
+
     def history(self, since_s: float, until_s: float) -> HistoryWindow:
         """Jobs that were submitted before `until_s` and not over before `since_s`."""
         with self._db.reading(one_moment=True) as connection:
             return reading.history(connection, since_s, until_s)
 
-    def samples(self, row: int, attempt: int | None = None) -> list[SampleRow]:
-        """What a job (or one attempt of it) used, oldest first, as far as it is kept."""
+    def points(self, row: int, since_s: float = -math.inf) -> list[Point]:
+        """Of a job's curves, oldest first: those with something said after `since_s`."""
         with self._db.reading() as connection:
-            own = [t.samples.c.row == bounded(row)] + [t.samples.c.attempt == attempt] * (attempt is not None)
-            return reading.listed(connection, t.samples, SAMPLE, *own)
+            own = t.points.c.row == bounded(row), t.points.c.until_s > since_s
+            return reading.listed(connection, t.points, POINT, *own)
 
     def past(self, limit: int = 100_000) -> dict[tuple[str, str], Floats]:
         """Seconds that completed jobs ran, by tenant and group, oldest first, of the newest `limit` jobs."""

@@ -23,11 +23,11 @@ from rota.server.store.rows import (
     JobState,
     NodeRow,
     PolicyRow,
-    SampleRow,
     ShadowRow,
     TokenRow,
     UserRow,
 )
+from rota.worlds.live.curves import Point
 
 WHO = RowForm(JobRow, without=("asked", "now"))
 ASKED = RowForm(JobAsked)
@@ -38,7 +38,7 @@ ATTEMPT, INTERVAL, NODE, POLICY = (
     RowForm(NodeRow),
     RowForm(PolicyRow),
 )
-COMMAND, SAMPLE, COST = RowForm(CommandRow), RowForm(SampleRow), RowForm(CostRow)
+COMMAND, POINT, COST = RowForm(CommandRow), RowForm(Point), RowForm(CostRow)
 USER, TOKEN = RowForm(UserRow), RowForm(TokenRow)
 DECISION, EVENT, SHADOW = RowForm(DecisionRow), RowForm(EventRow), RowForm(ShadowRow)
 

@@ -164,12 +164,12 @@ events = Table(
     "events", metadata, _number(), _float("at_s"), _text("who"), _text("kind"), _text("job"), _text("text")
 )
 Index("events_job", events.c.job, events.c.seq)
-samples = Table(
-    "samples", metadata,
-    _number(), _job(), _int("attempt"), _float("at_s"), _float("cpu_cores"), _float("memory_gib"),
-    _maybe_float("gpu_utilisation"), _maybe_float("gpu_memory_gib"),
+points = Table(
+    "points", metadata,
+    _number(), _job(), _int("attempt"), _float("at_s"), _float("until_s"), _float("spacing_s"),
+    _text("curves"),
 )  # fmt: skip
-Index("samples_row", samples.c.row)
+Index("points_row", points.c.row, points.c.spacing_s)
 costs = Table(
     "costs", metadata,
     _number(), _text("workload"), _text("tenant"), _text("kind"), _float("seconds"), _float("bytes"),

@@ -11,6 +11,7 @@ from rota.model.promises import Promise
 from rota.scheduler.world import How
 from rota.wire.job import JobSpec
 from rota.wire.sync import Capability, Exit, Notice, PartStatus, ProgressReport, Rank, Usage, Wanted
+from rota.worlds.live.curves import Curves
 from rota.worlds.live.holds import Hold
 
 WITHDRAWN = "withdrawn"
@@ -149,6 +150,7 @@ class LiveJob:
     user_failures: int = 0
     passed_trial: bool = False
     observed: JobObservations = field(default_factory=JobObservations)
+    curves: Curves = field(default_factory=Curves)
     state: str = "PENDING"
     """Slurm's word once it is over or on its way; the table says the rest."""
     cause: str = ""

@@ -11,6 +11,7 @@ from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.endings import Cause, Verdict, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.observing import draw_end
 
 _NEVER_BEGAN = "was withdrawn before it began"
 _STATE_OF = {Cause.OOM: "OUT_OF_MEMORY", Cause.INFRASTRUCTURE: "NODE_FAIL"}
@@ -24,6 +25,7 @@ def end_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuil
     if end is None and not attempt.has_begun:
         lost = _NEVER_BEGAN
     _measure_step(live, job, attempt)
+    draw_end(live, job)
     verdict = judge(end, lost, job.spec.requeue_code, live.settings.rules)
     attempt.end_s, attempt.exit, attempt.cause = attempt.gone_s(batch.now), end, verdict.sentence
     live.unsaved.job(job)

@@ -59,6 +59,8 @@ def _vacate(live: LiveJobs, job: LiveJob, change: Change, how: How, heirs: str) 
         lifecycle.send_away(live, job, attempt, how, "cancelled", "ended by the policy")
         return
     text = f"preempted for {'job ' + heirs if heirs else 'others'}"
+    if attempt.has_begun:
+        live.unsaved.event("preempt", job.id, text)
     wanted = way_out(job, change.leave, stays=change.stays)
     lifecycle.send_away(live, job, attempt, how, "preempted", text, wanted, for_others=True)
 

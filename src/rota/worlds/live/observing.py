@@ -7,18 +7,22 @@ against that.  What is seen is kept with the job, and told to whoever listens.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from rota.knowledge.needs import Observation
 from rota.knowledge.seen import NEWS, Shape, at_any_batch, by_size, is_alone, shape_of
 from rota.model.grants import Grant
 from rota.wire.sync import ProgressReport, Usage
 from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.curves import Point, said_by_agent, said_by_program
 from rota.worlds.live.jobs import LiveJobs
 
 EVERY_S = 5.0
 """Agents look so often."""
 SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
+MOST_THINNED = 8
+"""Jobs whose points are thinned in one step: it shall not take long.  The others wait for the next one."""
 
 
 def seen_before(live: LiveJobs) -> list[Observation]:
@@ -54,6 +58,7 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
     place = next(place for place in attempt.places if place.name == node)
     place.looked_s = usage.at_s - live.epoch_unix_s
     place.busy = _busy(live, place.node, len(place.devices), usage)
+    _draw(live, job, attempt, said_by_agent(usage, place.busy))
     now = _busy_now(attempt)
     if place is not first or now is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
         return
@@ -65,6 +70,30 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
             seconds = EVERY_S
     if seconds > 0.0:
         _look(live, job, attempt, now, place.looked_s, seconds)
+
+
+def draw_progress(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport) -> None:
+    """The program of `attempt` has said something new: its curves go on."""
+    _draw(live, job, attempt, said_by_program(said))
+
+
+def draw_end(live: LiveJobs, job: LiveJob) -> None:
+    """The newest attempt of `job` has ended: its curves come to their end with the last that was said."""
+    _take_point(live, job, job.curves.close())
+
+
+def _draw(live: LiveJobs, job: LiveJob, attempt: Attempt, values: Mapping[str, float | None]) -> None:
+    values = {**values, "gpus": float(len(attempt.grant.devices))}
+    _take_point(live, job, job.curves.see(job.row, attempt.number, live.now, values))
+
+
+def _take_point(live: LiveJobs, job: LiveJob, point: Point | None) -> None:
+    unsaved = live.unsaved
+    if point is not None:
+        unsaved.points.append(point)
+    if job.curves.is_full and len(unsaved.thinned) < MOST_THINNED:
+        job.curves.thin()
+        unsaved.thinned.add(job.row)
 
 
 def settle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:

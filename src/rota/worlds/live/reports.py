@@ -11,7 +11,7 @@ from rota.worlds.live.departures import end_attempt, take_cost
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.observing import note_speed, note_usage
+from rota.worlds.live.observing import draw_progress, note_speed, note_usage
 from rota.worlds.live.parts import can_resume
 
 SAME_LOOK_S = 0.5
@@ -146,12 +146,13 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
         _note_capability(live, job, attempt, report.capability)
         attempt.mechanism = report.capability.suspend or attempt.mechanism
     if report.progress is not None:
-        attempt.progress = report.progress
+        is_news, attempt.progress = report.progress != attempt.progress, report.progress
+        if is_news:
+            draw_progress(live, job, attempt, report.progress)
         live.note_program(job)
         note_speed(live, job, attempt)
     if report.usage is not None and _is_news(live, attempt, node, report.usage):
         attempt.usage = report.usage
-        live.unsaved.usage.append((job.row, attempt.number, report.usage))
         note_usage(live, job, attempt, node, report.usage)
     for cost in report.costs:
         if attempt.costs.get(cost.kind) != cost.seconds:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rota.wire.sync import Cost, Usage
+from rota.wire.sync import Cost
 from rota.worlds.live.attempts import Attempt, LiveJob
+from rota.worlds.live.curves import Point
 from rota.worlds.live.inbox import CommandAsked
 
 
@@ -20,7 +21,10 @@ class Unsaved:
     """Commands, with what became of each."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Who, kind, job, text."""
-    usage: list[tuple[int, int, Usage]] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    """Of the curves of jobs."""
+    thinned: set[int] = field(default_factory=set)
+    """Rows of jobs of which neighbouring points become one, after those above are on record."""
     costs: list[tuple[int, Cost]] = field(default_factory=list)
     asked: list[CommandAsked] = field(default_factory=list)
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""

@@ -17,6 +17,7 @@ def make_providers(
     trace: Trace,
     cluster: Cluster,
     speed: SpeedModel | None,
+    seed: int = 0,
 ) -> dict[Knowledge, Provider]:
     """Providers of `needs` that a simulation has; kinds nobody can provide are left out.
 
@@ -25,6 +26,6 @@ def make_providers(
     one, durations are fixed.
     """
     offered = getattr(speed or FixedDuration(trace.jobs, cluster), "knowledge", {})
-    setup = Setup(trace.jobs, cluster, trace.truth, offered, origin=trace.source)
+    setup = Setup(trace.jobs, cluster, trace.truth, offered, origin=trace.source, seed=seed)
     made = {kind: make_provider(kind, setup, Where.SIMULATED, knowledge.get(kind, "")) for kind in needs}
     return {kind: provider for kind, provider in made.items() if provider is not None}

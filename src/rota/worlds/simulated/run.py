@@ -117,7 +117,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
     providers = {p.kind: p for p in setting.providers}
     for kind in policy.needs:
         if kind not in providers:
-            providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed))
+            providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed))
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
 
 

@@ -1,0 +1,1 @@
+"""`rota doctor`: what this machine can do, each with a line of advice."""

@@ -1,0 +1,102 @@
+"""`rota doctor`: all looks, one after another, and what to print of them."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import socket
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from rota.cli.doctor import clocks, controller, devices, disk, machine, network, software
+from rota.cli.doctor.finding import Finding, Look, Machine, State, looked
+from rota.cli.shell import print_json
+
+SECTIONS: Mapping[str, Sequence[Look]] = {
+    "Installation": (software.kernel, software.engine, software.packages),
+    "Devices": (devices.gpus, devices.cores),
+    "Machine": (machine.memory, machine.control_groups, machine.limits, machine.user),
+    "Clocks": (clocks.wall_clock, clocks.sleep),
+    "Disk": (disk.home_folder,),
+    "Network": (network.ports, network.address, network.node_name),
+    "Cluster": (controller.settings, controller.controller),
+}
+"""In the order of the report."""
+_COLOURS = {State.ADVICE: "yellow", State.UNKNOWN: "yellow", State.BROKEN: "red", State.OK: "green"}
+_WIDEST = 110
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Say what this machine can do: devices, driver, clocks, disk, limits, controller, with advice.
+
+    \b
+    Examples:
+      rota doctor
+      rota doctor --json | jq '.findings[] | select(.state != "ok")'
+
+    Needs no controller, and changes nothing.  Exit code: 1 if something is broken, else 0.
+    """
+    from rota.cli.live.connect import home
+
+    found = examined(Machine(home()))
+    broken = sum(one.state is State.BROKEN for findings in found.values() for one in findings)
+    if as_json:
+        rows = [{"section": section, **asdict(one)} for section, ones in found.items() for one in ones]
+        print_json({"ok": not broken, "machine": _machine(), "findings": rows})
+    else:
+        _show(found)
+    raise typer.Exit(1 if broken else 0)
+
+
+def examined(where: Machine) -> dict[str, list[Finding]]:
+    """What is found, by section."""
+    return {
+        section: [one for look in looks for one in looked(look, where)] for section, looks in SECTIONS.items()
+    }
+
+
+def _machine() -> dict[str, str]:
+    from rota import __version__
+
+    return {"host": socket.gethostname(), "rota": __version__, "python": platform.python_version()}
+
+
+def _show(found: Mapping[str, Sequence[Finding]]) -> None:
+    said = _machine()
+    typer.echo(f"rota {said['rota']} on {said['host']}, Python {said['python']}")
+    width = max(len(one.subject) for ones in found.values() for one in ones)
+    columns = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+    for section, ones in found.items():
+        typer.echo(f"\n{section}")
+        for one in ones:
+            _show_finding(one, width, columns)
+    typer.echo(f"\n{summary(found)}")
+
+
+def _show_finding(one: Finding, width: int, columns: int) -> None:
+    """The state, the subject and what is there; the advice beneath it."""
+    lead = " " * (2 + 8 + width + 2)
+    typer.secho(f"  {one.state:<8}", fg=_COLOURS[one.state], nl=False)
+    lines = textwrap.wrap(one.says, columns - len(lead), break_on_hyphens=False) or [""]
+    typer.echo(f"{one.subject:<{width}}  {lines[0]}")
+    for line in lines[1:]:
+        typer.echo(lead + line)
+    for number, line in enumerate(textwrap.wrap(one.advice, columns - len(lead) - 2, break_on_hyphens=False)):
+        typer.secho(f"{lead}{'→ ' if not number else '  '}{line}", dim=True)
+
+
+def summary(found: Mapping[str, Sequence[Finding]]) -> str:
+    """The last line: what to look at first."""
+    counts = Counter(one.state for ones in found.values() for one in ones)
+    broken = [one.subject for ones in found.values() for one in ones if one.state is State.BROKEN]
+    if broken:
+        return f"Broken: {', '.join(broken)}."
+    rest = [f"{counts[state]} marked `{state}`" for state in (State.ADVICE, State.UNKNOWN) if counts[state]]
+    return "Nothing is broken" + (f"; {' and '.join(rest)}." if rest else ".")

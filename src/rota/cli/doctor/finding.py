@@ -1,0 +1,70 @@
+"""What is found out about a machine, one thing at a time; a look that fails is a finding too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class State(StrEnum):
+    """How a thing stands."""
+
+    OK = "ok"
+    ADVICE = "advice"
+    """It works; the advice says what would be better."""
+    UNKNOWN = "unknown"
+    """It cannot be told on this machine."""
+    BROKEN = "broken"
+    """Rota, or jobs under it, will fail until it is put right."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing of this machine."""
+
+    subject: str
+    state: State
+    says: str
+    """What is there, as the end of a sentence."""
+    advice: str = ""
+    """What to do about it, or with it."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The numbers behind it, for `--json`."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where to look: other places for tests, and for machines whose folders lie elsewhere."""
+
+    home: Path
+    """ROTA_HOME, which need not exist."""
+    proc: Path = Path("/proc")
+    dev: Path = Path("/dev")
+    sys: Path = Path("/sys")
+
+
+Look = Callable[[Machine], Iterable[Finding]]
+"""Finds out something; its name, without underscores, is the subject if it fails."""
+
+
+def looked(look: Look, machine: Machine) -> list[Finding]:
+    """What `look` finds.  An odd machine may fail it in any way: that is said, and the others go on."""
+    try:
+        return list(look(machine))
+    except Exception as error:
+        subject = look.__name__.replace("_", " ")
+        what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        said = f"cannot be told: {type(error).__name__}: {what}"
+        return [Finding(subject, State.UNKNOWN, said, "what needs it may fail here; please report it")]
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file of the kernel; empty if there is no such file here."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,77 @@
+"""Ports, the way to other machines, and the name that this one would have as a node."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+from rota.agent.ports import LOWEST, free_port
+from rota.cli.doctor.finding import Finding, Machine, State, first_line
+from rota.errors import RotaError
+from rota.wire.sync import check_node
+
+FAR = ("192.0.2.1", 9)
+"""An address for documentation: the kernel says by which way it would go, and nothing is sent."""
+FEW_PORTS = 1000
+
+
+def ports(machine: Machine) -> Iterator[Finding]:
+    """Whether something can be listened on and reached, and what is left for gangs to meet at."""
+    try:
+        _reach(free_port())
+    except OSError as error:
+        why = f"nobody can listen on a port of this machine: {error.strerror or error}"
+        advice = "the controller and the ranks of a gang need ports: look at loopback (`ip link set lo up`)"
+        yield Finding("ports", State.BROKEN, why, advice)
+        return
+    first = first_line(machine.proc / "sys/net/ipv4/ip_local_port_range").split()
+    if len(first) != 2 or not all(map(str.isdecimal, first)):
+        yield Finding("ports", State.OK, "a port can be listened on, and reached")
+        return
+    count = max(0, int(first[0]) - LOWEST)
+    says = f"gangs meet at ports {LOWEST} to {int(first[0]) - 1}"
+    facts = {"first": LOWEST, "count": count}
+    if count < FEW_PORTS:
+        advice = (
+            "raise the first port of net.ipv4.ip_local_port_range: a port that the kernel gives away may "
+        )
+        advice += "be taken when a gang comes to listen on it"
+        says = f"{count} ports are left that the kernel does not give away by itself"
+        yield Finding("ports", State.ADVICE, says, advice, facts)
+        return
+    yield Finding("ports", State.OK, says, "let nodes of one cluster reach each other there", facts)
+
+
+def _reach(port: int) -> None:
+    """Listen on a port of loopback and connect to it; OSError if that cannot be."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(1)
+        with socket.create_connection(("127.0.0.1", port), timeout=2.0):
+            pass
+
+
+def address(machine: Machine) -> Iterator[Finding]:
+    """Where other machines would reach this one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        try:
+            asker.connect(FAR)
+            own = str(asker.getsockname()[0])
+        except OSError:
+            yield Finding(
+                "address", State.OK, "no way to other machines", "a cluster of this machine alone needs none"
+            )
+            return
+    advice = "`rota agent --address` names another where jobs of several nodes meet by a faster network"
+    yield Finding("address", State.OK, own, advice, {"address": own})
+
+
+def node_name(machine: Machine) -> Iterator[Finding]:
+    """The host name, if it can be that of a node."""
+    name = socket.gethostname()
+    try:
+        check_node(name)
+    except RotaError as error:
+        yield Finding("node name", State.BROKEN, str(error), "name this node with --node")
+        return
+    yield Finding("node name", State.OK, name, facts={"name": name})

@@ -1,0 +1,118 @@
+"""The installation: engine, shim, optional packages, and whether the kernel is one that Rota can stand on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import select
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from rota.cli.doctor.finding import Finding, Machine, State, first_line
+
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "server": (
+        ("alembic", "fastapi", "prometheus_client", "psutil", "sqlalchemy", "uvicorn", "h11"),
+        "a controller on this machine",
+    ),
+    "nvidia": (("pynvml",), "NVIDIA GPUs"),
+    "postgres": (("psycopg",), "a controller whose state is in PostgreSQL"),
+    "torch": (("torch",), "training programs that use PyTorch, in this environment"),
+    "browser": (("playwright",), "reports as PNG files"),
+}
+"""Extra of the package -> its modules, and what it is for."""
+
+
+def kernel(machine: Machine) -> Iterator[Finding]:
+    """Linux, with the calls and files by which processes are told apart."""
+    name = f"{platform.system()} {platform.release()} {platform.machine()}"
+    if platform.system() != "Linux":
+        yield Finding(
+            "kernel", State.BROKEN, f"{name}, and jobs run on Linux only", "simulate here, run jobs elsewhere"
+        )
+        return
+    missing = [
+        str(path)
+        for path in (
+            machine.proc / "self/stat",
+            machine.proc / "self/mounts",
+            machine.proc / "sys/kernel/random/boot_id",
+        )
+        if not first_line(path)
+    ]
+    if missing:
+        yield Finding(
+            "kernel", State.BROKEN, f"{name} without {', '.join(missing)}", "mount /proc, whole, at its place"
+        )
+        return
+    lacking = _calls_that_fail()
+    if lacking:
+        advice = "agents need Linux 5.3 or newer, and no sandbox that forbids these calls"
+        yield Finding("kernel", State.BROKEN, f"{name} without {', '.join(lacking)}", advice)
+        return
+    yield Finding("kernel", State.OK, name)
+
+
+def _calls_that_fail() -> list[str]:
+    """System calls without which an agent cannot hold on to its processes."""
+    failed = []
+    try:
+        pidfd = os.pidfd_open(os.getpid())
+        select.select([pidfd], [], [], 0)
+        os.close(pidfd)
+    except (OSError, AttributeError):
+        failed.append("pidfd_open")
+    try:
+        os.close(os.memfd_create("rota-doctor"))
+    except (OSError, AttributeError):
+        failed.append("memfd_create")
+    return failed
+
+
+def engine(machine: Machine) -> Iterator[Finding]:
+    """Compiled or interpreted: the hot modules, and the process that keeps an attempt."""
+    from rota.agent.native import program
+    from rota.table.compiled import is_compiled
+
+    again = "install it with a C compiler at hand"
+    if is_compiled():
+        yield Finding("engine", State.OK, "compiled", facts={"compiled": True})
+    else:
+        yield Finding(
+            "engine",
+            State.ADVICE,
+            "interpreted: simulations take about twice as long",
+            f"{again}; an editable install (`make setup`) stays interpreted, `make fast` compiles beside it",
+            {"compiled": False},
+        )
+    if program() is not None:
+        yield Finding("shim", State.OK, "compiled", facts={"compiled": True})
+    else:
+        yield Finding(
+            "shim",
+            State.ADVICE,
+            "a Python process for each attempt, which takes longer to start",
+            again,
+            {"compiled": False},
+        )
+
+
+def packages(machine: Machine) -> Iterator[Finding]:
+    """Extras that are installed, and what those that are not would be good for."""
+    lacking = {
+        extra: [name for name in modules if find_spec(name) is None] for extra, (modules, _) in EXTRAS.items()
+    }
+    there = [extra for extra, missing in lacking.items() if not missing]
+    yield Finding("extras", State.OK, ", ".join(there) or "none", facts={"installed": there})
+    for extra, missing in lacking.items():
+        if missing:
+            yield _lacking(extra, missing)
+
+
+def _lacking(extra: str, missing: list[str]) -> Finding:
+    """Without a server nothing runs here, but jobs elsewhere do; the rest is for whoever wants it."""
+    get = "pip install torch" if extra == "torch" else f"pip install 'rota[{extra}]'"
+    if extra == "server":
+        says = f"no controller can run here: {', '.join(missing)} missing"
+        return Finding(extra, State.ADVICE, says, get)
+    return Finding(extra, State.OK, "not installed", f"for {EXTRAS[extra][1]}: {get}")

@@ -1,0 +1,77 @@
+"""What each job and tenant would get of a cluster shared evenly: what metrics of fairness stand on."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rota.model.columns import Bools, Floats, Ints
+from rota.reports.sample import Sample
+
+FEWEST_OF_A_TENANT = 10
+"""Jobs that count from which on a tenant is one among whom the worst treated is sought."""
+
+
+def alone_on_share_s(sample: Sample) -> Floats:
+    """JCT of each job alone on 1/N of the cluster (`rho`); NaN where that is not known, and without GPUs."""
+    duration_s, gpus = sample.column("duration_s"), sample.column("gpus")
+    asked = gpus * np.nan_to_num(sample.column("gpu_share"), nan=1.0)
+    stretch = np.maximum(asked * sample.tenants / max(sample.gpus_of_cluster, 1), 1.0)
+    return np.where((duration_s > 0) & (gpus > 0), duration_s * stretch, np.nan)
+
+
+def worst_share(jct_s: Floats, alone_s: Floats, tenants: Ints) -> float | None:
+    """The largest of the tenants' sums of `jct_s` over sums of `alone_s`; a job with a NaN does not count.
+
+    None if fewer than two tenants have enough jobs.
+    """
+    known = ~np.isnan(jct_s) & ~np.isnan(alone_s)
+    counts = np.bincount(tenants[known], minlength=1)
+    of_tenant = [np.bincount(tenants[known], weights=of[known], minlength=1) for of in (jct_s, alone_s)]
+    enough = counts >= FEWEST_OF_A_TENANT
+    if enough.sum() < 2:
+        return None
+    return float((of_tenant[0][enough] / of_tenant[1][enough]).max())
+
+
+def rho_static(sample: Sample) -> Floats:
+    """ρ where all jobs of the window share the cluster."""
+    return sample.once("rho_static", lambda: _rho_among(sample, np.full(len(sample), float(sample.jobs))))
+
+
+def rho_present(sample: Sample) -> Floats:
+    """ρ where those jobs share it that are there."""
+    return sample.once("rho_present", lambda: _rho_among(sample, present(sample)))
+
+
+def _rho_among(sample: Sample, jobs: Floats) -> Floats:
+    """JCT over that on an equal part of the cluster among so many `jobs`; NaN where it is not known."""
+    duration_s = sample.column("duration_s")
+    alone_s = duration_s * np.maximum(jobs / max(sample.gpus_of_cluster, 1), 1.0)
+    known: Bools = (duration_s > 0) & (sample.column("gpus") > 0)
+    ratio: Floats = np.divide(sample.jct_s, alone_s, out=np.full(len(sample), np.nan), where=known)
+    return ratio
+
+
+def present(sample: Sample) -> Floats:
+    """Mean number of jobs present, over all of the record, during the life of each job; NaN if it lives."""
+    jobs = sample.record.jobs
+    submit_s = jobs["submit_s"].to_numpy()
+    finish_s = jobs["finish_s"].cast(pl.Float64).fill_null(np.inf).to_numpy()
+    moments = np.concatenate((submit_s, finish_s[np.isfinite(finish_s)]))
+    steps = np.concatenate((np.ones(len(submit_s)), -np.ones(len(moments) - len(submit_s))))
+    order = np.argsort(moments, kind="stable")
+    moments, there = moments[order], np.cumsum(steps[order])
+    passed = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(moments))))
+
+    def integral(at: Floats) -> Floats:
+        place = np.searchsorted(moments, at, side="right") - 1
+        upto: Floats = passed[place] + there[place] * (at - moments[place])
+        return upto
+
+    begin, end = sample.column("submit_s"), sample.column("submit_s") + np.nan_to_num(sample.jct_s, nan=0.0)
+    life_s = sample.jct_s
+    mean: Floats = np.divide(
+        integral(end) - integral(begin), life_s, out=np.full(len(sample), np.nan), where=life_s > 0.0
+    )
+    return mean

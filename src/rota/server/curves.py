@@ -1,0 +1,68 @@
+"""The curves of a job as people get them: the points on record, and last of all what was said just now."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+
+from rota.server.store.rows import AttemptRow
+from rota.wire.curves import UNITS, CurvesView, CurveView
+from rota.wire.sync import ProgressReport, Usage
+from rota.worlds.live.curves import LEAST_S, Curves, Point, said_by_agent, said_by_program
+
+PARTS = ("mean", "low", "high")
+
+
+def newest_point(attempt: AttemptRow, last_s: float, now: float, epoch_s: float) -> Point | None:
+    """What the living `attempt` said last, as a point after `last_s`; None if it has said nothing since.
+
+    What a job has said since its last point is not on record yet, but for this.  `epoch_s` is the Unix time
+    of moment 0.
+    """
+    progress = None if attempt.progress is None else ProgressReport(**attempt.progress)
+    usage = None if attempt.usage is None else Usage(**attempt.usage)
+    values = {} if progress is None else said_by_program(progress)
+    values |= {} if usage is None else said_by_agent(usage, usage.gpu_utilisation)
+    told_s = max((said.at_s - epoch_s for said in (progress, usage) if said is not None), default=last_s)
+    if min(told_s, now) <= last_s or all(value is None for value in values.values()):
+        return None
+    gpus = sum(len(place["devices"]) for place in attempt.parts["places"])
+    return Curves().see(attempt.row, attempt.number, min(told_s, now), {**values, "gpus": float(gpus)})
+
+
+def curves_view(job: str, points: Sequence[Point], epoch_s: float) -> CurvesView:
+    """Curves over these points of `job`, which are in their order; moments count from `epoch_s`."""
+    said = {name for point in points for name in point.curves}
+    return CurvesView(
+        job=job,
+        spacing_s=max((point.spacing_s for point in points), default=LEAST_S),
+        at_s=[epoch_s + point.at_s for point in points],
+        until_s=[epoch_s + point.until_s for point in points],
+        attempt=[point.attempt for point in points],
+        curves={name: _curve(name, points) for name in UNITS if name in said},
+    )
+
+
+def _curve(name: str, points: Sequence[Point]) -> CurveView:
+    columns: dict[str, list[float | None]] = {
+        part: [point.curves[name][place] if name in point.curves else None for point in points]
+        for place, part in enumerate(PARTS)
+    }
+    return CurveView(unit=UNITS[name], mean=columns["mean"], low=columns["low"], high=columns["high"])
+
+
+def curves_csv(view: CurvesView) -> str:
+    """One line for each point; of each curve its mean under its name, `NAME_low` and `NAME_high`."""
+    columns: dict[str, Sequence[object]] = {
+        "at_s": view.at_s,
+        "until_s": view.until_s,
+        "attempt": view.attempt,
+    }
+    for name, curve in view.curves.items():
+        columns |= {name: curve.mean, f"{name}_low": curve.low, f"{name}_high": curve.high}
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()

@@ -1,0 +1,28 @@
+"""The one list of pages: a page is there once it stands here with its path and its module."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from fastapi import APIRouter
+
+from rota.server.dashboard.page import Page
+
+PAGES = (
+    Page("Cluster", "/", "c", "cluster"),
+    Page("Queue", key="q"),
+    Page("Job", key="j"),
+    Page("Policy", key="p"),
+    Page("Tenants", key="t"),
+    Page("History", key="h"),
+    Page("API", key="a"),
+)
+"""In the order of the navigation; those without a path are listed without a link."""
+SHARED = ("sessions", "stream", "acts", "statics")
+"""Modules with routes that belong to no page."""
+
+
+def routers() -> list[APIRouter]:
+    """All routes of the dashboard; no part of the API's description."""
+    modules = [*SHARED, *(page.module for page in PAGES if page.module)]
+    return [import_module(f"rota.server.dashboard.{module}").router for module in modules]

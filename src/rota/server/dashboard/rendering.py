@@ -1,0 +1,87 @@
+"""Templates, and the answers they become: pages, fragments of pages, and what is said of errors."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.responses import HTMLResponse, Response
+
+from rota.model.units import number, plural
+from rota.model.words import ahead, count, duration, gib, share, utc
+from rota.reports.palette import BARS
+from rota.server.callers import Caller
+from rota.server.dashboard.pages import PAGES
+from rota.server.dashboard.statics import asset
+
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "img-src 'self' data:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "HX-Request",
+}
+"""Of every page: nothing comes from elsewhere, no script or style stands in the page itself."""
+COLOURS = len(BARS)
+
+
+@cache
+def environment() -> Environment:
+    """The templates, which escape whatever they are given."""
+    made = Environment(
+        loader=PackageLoader("rota.server.dashboard"),
+        autoescape=select_autoescape(("html",), default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "ahead": ahead,
+        "count": count,
+        "duration": duration,
+        "gib": gib,
+        "number": number,
+        "plural": lambda value, noun: plural(value, noun),
+        "share": share,
+        "utc": utc,
+        "colour": colour_of,
+    }
+    made.globals |= {"pages": PAGES, "asset": asset}
+    return made
+
+
+def colour_of(name: str) -> int:
+    """Which of the colours a tenant or a job has: always the same one, whoever else is there."""
+    value = 0
+    for letter in name:
+        value = (value * 31 + ord(letter)) % 65_521
+    return value % COLOURS
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """A whole page; templates see `who` calls and the `path`."""
+    return HTMLResponse(rendered(request, template, **values), status, HEADERS)
+
+
+fragment = page
+"""A part of a page, which htmx puts in the place of an older one."""
+
+
+def rendered(request: Request, template: str, **values: Any) -> str:
+    """The template's text for this caller."""
+    who: Caller | None = request.scope.get("identity")
+    found = environment().get_template(template)
+    seen = request.scope.get("seen", 0)
+    return found.render(who=who, path=request.url.path, seen=seen, **values)

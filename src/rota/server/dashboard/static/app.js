@@ -1,0 +1,234 @@
+// What every page does: hear what has changed, tick its clocks, keys, questions before acts, words about them.
+"use strict";
+
+const rota = (() => {
+  const one = (query, root = document) => root.querySelector(query);
+  const all = (query, root = document) => [...root.querySelectorAll(query)];
+
+  // -- clocks: the same words as `rota.model.units.format_duration` ------------------------------
+
+  const UNITS = [["d", 86400, "h", 3600], ["h", 3600, "m", 60], ["m", 60, "s", 1]];
+
+  function duration(seconds) {
+    const whole = Math.round(Math.abs(seconds));
+    for (const [unit, size, small, part] of UNITS) {
+      if (whole >= size) {
+        const rest = Math.floor((whole % size) / part);
+        return `${Math.floor(whole / size)}${unit}${rest ? ` ${rest}${small}` : ""}`;
+      }
+    }
+    return `${whole}s`;
+  }
+
+  function ahead(left) {
+    if (Math.abs(left) < 1) return "now";
+    return left > 0 ? `in ${duration(left)}` : `${duration(left)} ago`;
+  }
+
+  function tick(root = document) {
+    const now = Date.now() / 1000;
+    for (const time of all("time[data-at]", root)) write(time, ahead(time.dataset.at - now));
+    for (const time of all("time[data-since]", root)) write(time, duration(Math.max(0, now - time.dataset.since)));
+  }
+
+  function write(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
+
+  // -- the stream: one for each page that is looked at -------------------------------------------
+
+  let stream = null, heard = Date.now(), isLost = false, wasOpen = false, pause = 0, waiting = null;
+  const gathered = { topics: new Set(), jobs: new Set() };
+  const SLOWEST_MS = 10000;
+
+  function connect() {
+    if (stream || !document.body.dataset.stream || document.hidden) return;
+    stream = new EventSource(document.body.dataset.stream);
+    stream.addEventListener("hello", (event) => found(event.data === "true"));
+    stream.addEventListener("changed", (event) => {
+      heard = Date.now();
+      const { topics, jobs } = JSON.parse(event.data);
+      topics.forEach((topic) => gathered.topics.add(topic));
+      (jobs || named()).forEach((job) => gathered.jobs.add(job));
+      if (waiting === null) waiting = setTimeout(tell, pause);
+    });
+    stream.onerror = () => {
+      lost();
+      if (stream.readyState === EventSource.CLOSED) {
+        disconnect();
+        setTimeout(again, 2000);
+      }
+    };
+  }
+
+  function disconnect() {
+    if (stream) stream.close();
+    stream = null;
+  }
+
+  async function again() {
+    try {
+      const answer = await fetch("/v1/whoami", { headers: { accept: "application/json" } });
+      if (answer.status === 401) {
+        location.href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
+        return;
+      }
+    } catch (_) { /* nobody is there yet */ }
+    connect();
+  }
+
+  function named() {
+    return all("[data-job]").map((element) => element.dataset.job);
+  }
+
+  function tell() {
+    waiting = null;
+    const { topics, jobs } = gathered;
+    for (const topic of topics) fire(`live-${topic}`);
+    for (const job of jobs) fire(`live-job-${job}`);
+    topics.clear();
+    jobs.clear();
+  }
+
+  function fire(name) {
+    document.body.dispatchEvent(new CustomEvent(name));
+  }
+
+  function lost() {
+    if (isLost) return;
+    isLost = true;
+    setTimeout(() => {
+      if (!isLost) return;
+      const banner = one("#lost");
+      write(one("time", banner), new Date(heard).toLocaleTimeString());
+      banner.hidden = false;
+      document.body.classList.add("stale");
+    }, 1500);
+  }
+
+  function found(isBehind) {
+    heard = Date.now();
+    const wasAway = isLost || wasOpen;
+    isLost = false;
+    wasOpen = true;
+    one("#lost").hidden = true;
+    document.body.classList.remove("stale");
+    if (wasAway || isBehind) fire("live-all");
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+
+  // -- parts that fetch themselves again ---------------------------------------------------------
+
+  let focused = null;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const inside = document.activeElement;
+    focused = event.detail.target.contains(inside) ? keyOf(inside) : null;
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    tick(event.detail.target.isConnected ? event.detail.target : document);
+    if (!focused) return;
+    const again = all("[data-row], [id]").find((element) => keyOf(element) === focused);
+    const target = again && (again.matches("tr") ? one("a, button", again) : again);
+    if (target && document.activeElement !== target) target.focus({ preventScroll: true });
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { elt, requestConfig, xhr } = event.detail;
+    const started = requestConfig && requestConfig.rotaStarted;
+    if (started && elt.hasAttribute("hx-get")) pause = Math.min(SLOWEST_MS, 3 * (performance.now() - started));
+    if (elt.hasAttribute("data-toast") && xhr.status > 0 && xhr.status < 400) toast(xhr.responseText);
+  });
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.requestConfig) event.detail.requestConfig.rotaStarted = performance.now();
+  });
+  document.addEventListener("htmx:responseError", (event) => toast(event.detail.xhr.responseText, true));
+  document.addEventListener("htmx:sendError", (event) => {
+    if (event.detail.elt.hasAttribute("data-toast")) toast("The controller does not answer; nothing was done", true);
+  });
+
+  function keyOf(element) {
+    const row = element.closest("[data-row]");
+    return element.id ? `#${element.id}` : row ? row.dataset.row : null;
+  }
+
+  // -- questions and words -----------------------------------------------------------------------
+
+  document.addEventListener("htmx:confirm", (event) => {
+    if (!event.detail.question) return;
+    event.preventDefault();
+    const dialog = one("#confirm");
+    one("#confirm-text").textContent = event.detail.question;
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => {
+      if (dialog.returnValue === "yes") event.detail.issueRequest(true);
+    }, { once: true });
+    dialog.showModal();
+  });
+
+  function toast(text, isWrong = false) {
+    const said = document.createElement("p");
+    said.textContent = text;
+    said.className = isWrong ? "toast wrong" : "toast";
+    one("#toasts").append(said);
+    setTimeout(() => said.remove(), isWrong ? 12000 : 5000);
+  }
+
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-open]");
+    if (opener) one(`#${opener.dataset.open}`).showModal();
+  });
+
+  // -- keys --------------------------------------------------------------------------------------
+
+  let goes = 0;
+  document.addEventListener("keydown", (event) => {
+    const target = event.target;
+    if (event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
+    if (target.matches("input, select, textarea, [contenteditable]")) {
+      if (event.key === "Escape") target.blur();
+      return;
+    }
+    if (goes && Date.now() - goes < 1500) {
+      goes = 0;
+      const link = all("nav a[data-key]").find((element) => element.dataset.key === event.key);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+      return;
+    }
+    const found = KEYS[event.key];
+    if (found && found() !== false) event.preventDefault();
+  });
+
+  const KEYS = {
+    g: () => { goes = Date.now(); },
+    j: () => move(1),
+    k: () => move(-1),
+    "/": () => {
+      const filter = one("[data-filter]");
+      if (!filter) return false;
+      filter.focus();
+      filter.select();
+      return true;
+    },
+    "?": () => one("#help").showModal(),
+  };
+
+  function move(by) {
+    const rows = all("[data-row]").filter((row) => row.offsetParent !== null);
+    if (!rows.length) return;
+    const at = rows.findIndex((row) => row.contains(document.activeElement));
+    const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
+    const target = one("a, button", next) || next;
+    target.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  // -- begin -------------------------------------------------------------------------------------
+
+  tick();
+  setInterval(tick, 1000);
+  connect();
+  return { one, all, duration, ahead, toast, tick };
+})();
