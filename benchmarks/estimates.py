@@ -7,8 +7,9 @@ job that waits is asked about, with the knowledge that a controller would have h
 that had completed by then, and limits.  The truth is when the same replay next ran it.
 
 Limits are those of the trace.  Where it has none they are made up, from the same seed: every series of jobs
-(of one size, each soon after the last) belongs to one of twenty users, each of whom asks for a multiple of the run time by a habit of their own (its median is
-drawn from 1.5 to 6, each job varies by a third), rounded up to what people ask for: 1, 2, 4, 8, 12 h, days.
+(of one size, each soon after the last) belongs to one of twenty users, each of whom asks for a multiple of
+the run time by a habit of their own (1.5 to 6, each job varies by a third), rounded up to what people ask
+for: 1, 2, 4, 8, 12 hours, days.
 
 Beside ours stand two estimates that any site has: jobs ahead in the queue times the mean run time over the
 jobs that run at once, and a look ahead with every time limit taken at its word.
@@ -141,7 +142,9 @@ def ask(trace: Trace, cluster: str, policy: str, moments: int, samples: int, see
     made: list[tuple[Question, Mapping[str, tuple[float, float, float]]]] = []
     while loop.step():
         if policy_asked.asked is not None and len(made) < 2 * moments:
-            made.append((replace(policy_asked.asked, moment=EMPTY), answers(policy_asked.asked, samples, seed)))
+            made.append(
+                (replace(policy_asked.asked, moment=EMPTY), answers(policy_asked.asked, samples, seed))
+            )
             policy_asked.asked = None
     truth = np.array([next_start_s(recorder.intervals, one) - one.now_s for one, _ in made])
     names = made[0][1] if made else {}
@@ -225,9 +228,11 @@ def main() -> None:
         for policy in asked.policy:
             columns = ask(trace, cluster, policy, asked.moments, asked.samples, asked.seed)
             truth = columns.pop("truth")
-            print(f"{Path(file).name} on {cluster} under {policy}: median true wait "
-                  f"{np.median(truth) / 3600.0:.2f} h\n"
-                  f"  {'':<24}{'asked':>6}{'median':>9}{'p90':>9}{'bias':>9}{'width':>9}{'covered':>9}")
+            print(
+                f"{Path(file).name} on {cluster} under {policy}: median true wait "
+                f"{np.median(truth) / 3600.0:.2f} h\n"
+                f"  {'':<24}{'asked':>6}{'median':>9}{'p90':>9}{'bias':>9}{'width':>9}{'covered':>9}"
+            )
             scores = [score(who, truth, said) for who, said in columns.items()]
             show(scores)
             results += [{"trace": Path(file).name, "policy": policy, **vars(one)} for one in scores]

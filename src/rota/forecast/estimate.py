@@ -7,7 +7,6 @@ in some stretch of the past: a policy that is not first come, first served lets 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -70,22 +69,32 @@ def _runs(
     """Futures of the moment until the live job at `place` has started, and whether others come in them."""
     begin_s, row = time.monotonic(), int(case.rows[place])
     few = replace(case, draws=case.draws[:FIRST_LOOK])
-    first = play_all(few, spec, moment.memory, asked.budget_s / 4.0, until_start=row)
+    part_s = asked.budget_s / 4.0 if len(case.draws) > 1 else asked.budget_s
+    first = play_all(few, spec, moment.memory, part_s, until_start=row)
+    if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
+        return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
     ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
     arrivals = Arrivals.of(case.state, asked.durations)
     left_s = asked.budget_s - (time.monotonic() - begin_s)
     if not arrivals.tell(ahead_s):
         rest = replace(case, draws=case.draws[len(first) :])
         return first + play_all(rest, spec, moment.memory, left_s, until_start=row), False
-    until_s = case.state.now + AHEAD * ahead_s
     samples = max(min(asked.samples, JOBS_SAMPLED // len(case.rows)), 1)
     deadline_s = begin_s + asked.budget_s
+    ahead_s = min(AHEAD * ahead_s, arrivals.span_s)
     runs: list[Run] = []
     while len(runs) < samples and (not runs or time.monotonic() < deadline_s):
+        until_s = case.state.now + ahead_s
         future = future_of(moment, asked, arrivals, until_s, asked.seed, len(runs))
         left_s = max(deadline_s - time.monotonic(), 0.0)
-        runs += play_all(future, spec, moment.memory, left_s, until_start=row)
-    return runs, True
+        run = play_all(future, spec, moment.memory, left_s, until_start=row)[0]
+        if run.is_cut:
+            break  # the time is over, and what was cut off would spoil the range
+        if run.start_s.item(place) > until_s and ahead_s < arrivals.span_s:
+            ahead_s = min(AHEAD * ahead_s, arrivals.span_s)  # it would have waited for more of them
+        else:
+            runs.append(run)
+    return (runs, True) if runs else (first, False)
 
 
 def _position(case: Case, runs: Sequence[Run], place: int) -> int:

@@ -51,8 +51,10 @@ MOST_DRAWN = 512
 """Values that are kept of a set: more say the same."""
 IN_ONE_GO_S = 900.0
 """Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
-ALIKE, AT_ONCE = 0.4, 0.3
-"""How alike the luck of jobs is: of a series, and of all that live at once (parts of its variance)."""
+ALIKE = 0.4
+"""How alike the luck of jobs of a series is: its part of the variance."""
+AT_ONCE_BY_LIMIT, AT_ONCE = 0.15, 0.4
+"""How alike that of all jobs is that live at once: of those whose limits are known, of others."""
 
 
 class RemainingSource(StrEnum):
@@ -258,10 +260,11 @@ class RemainingTimes:
         """One possible world: sampled durations are drawn, the others are what they are."""
         drawn = self.told_s.copy()
         count = len(self.rows)
-        luck = math.sqrt(AT_ONCE) * rng.standard_normal() + (
-            math.sqrt(ALIKE) * rng.standard_normal(count)[self.series]
-            + math.sqrt(1.0 - ALIKE - AT_ONCE) * rng.standard_normal(count)
-        )
+        by_limit = np.array([basis is Basis.USER for basis in self.basis], dtype=bool)
+        at_once = np.where(by_limit, AT_ONCE_BY_LIMIT, AT_ONCE)
+        luck: Floats = np.sqrt(at_once) * rng.standard_normal()
+        luck += math.sqrt(ALIKE) * rng.standard_normal(count)[self.series]
+        luck += np.sqrt(1.0 - ALIKE - at_once) * rng.standard_normal(count)
         for place, values in self.candidates.items():
             part = 0.5 * math.erfc(-luck.item(place) / math.sqrt(2.0))
             value = values.item(min(int(part * len(values)), len(values) - 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota.model.columns import Array, Bools
 from rota.model.job_columns import Deadline
@@ -341,6 +341,17 @@ class Step:
     """Rows of which neighbouring points become one, those above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
+
+
+class PastJob(NamedTuple):
+    """What a completed job tells of others like it."""
+
+    tenant: str
+    group: str
+    run_s: float
+    gpus: int
+    limit_s: float
+    """NaN without a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
