@@ -23,6 +23,7 @@ BELOW: dict[str, set[str]] = {
     "policies": {"errors", "model", "solvers", "table", "knowledge", "scheduler"},
     "traces": {"errors", "model"},
     "reports": {"errors", "model"},
+    "analysis": {"errors", "model", "traces", "reports"},
     "bounds": {"errors", "model", "solvers", "table", "scheduler"},
     "wire": {"errors", "model"},
     "training": set(),

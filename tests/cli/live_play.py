@@ -15,11 +15,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel
 
+from rota.wire.curves import CurvesView, CurveView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, ProgressReport, Usage
 from rota.wire.views import (
     AttemptView,
+    CellView,
     ClusterStatus,
     DeviceView,
     EventView,
@@ -30,11 +32,35 @@ from rota.wire.views import (
     PolicyView,
     ReasonView,
     SizeView,
+    TenantLoss,
+    TenantsMoved,
+    TenantsView,
+    TenantView,
     WhatIf,
     Why,
 )
 
 NOW_S = 1_795_341_600.0  # 2026-11-22T10:00:00Z
+
+
+CURVES = CurvesView(
+    job="15",
+    spacing_s=2.0,
+    at_s=[NOW_S - 60.0 + 4.0 * i for i in range(15)],
+    until_s=[NOW_S - 58.0 + 4.0 * i for i in range(15)],
+    attempt=[1] * 15,
+    curves={
+        "loss": CurveView(
+            mean=[4.0 / (1 + i) for i in range(15)], low=[3.5 / (1 + i) for i in range(15)], high=[5.0] * 15
+        ),
+        "utilisation": CurveView(
+            unit="part",
+            mean=[None] * 7 + [0.25, 0.9] * 4,
+            low=[None] * 7 + [0.2] * 8,
+            high=[None] * 7 + [0.95] * 8,
+        ),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -340,6 +366,50 @@ POLICY = PolicyView(
     late=1,
     shadow="srtf",
     shadow_would=["start job 17 on gpu-1", "preempt job 15"],
+)
+TENANTS = TenantsView(
+    tenants=[
+        TenantView(
+            path="speech",
+            cells=[
+                CellView(level="node", count=2, gpu_type="V100", gpus=16),
+                CellView(level="node", count=1, gpu_type="V100", at="gpu-7", gpus=8),
+            ],
+            entitled=24,
+            own=16,
+            held=20,
+            held_by_type={"V100": 20},
+            running=3,
+            gpu_hours=1234.5,
+        ),
+        TenantView(path="students", configured=False, waiting=12, waiting_gpus=14.5),
+        TenantView(
+            path="vision",
+            quota=32,
+            hard=True,
+            weight=2,
+            quota_by_type={"A100": 4},
+            entitled=32,
+            own=8,
+            held=8,
+            running=1,
+            waiting=1,
+            waiting_gpus=1,
+            gpu_hours=56.78,
+        ),
+    ],
+    policy="hived",
+    since_s=NOW_S - 3600,
+    by="alice",
+    notes=["guarantees are at risk while gpu-7 is gone: a cell of tenant speech is at gpu-7"],
+)
+MOVED = TenantsMoved(
+    applied=False,
+    changes=["speech: cells 2 nodes of V100 to 1 node of V100"],
+    losses=[
+        TenantLoss(job="17", tenant="speech", what="preempted", sentence="would be preempted by hived"),
+    ],
+    notes=["vision: those below it have quotas of 40 in all, and it has 32 GPUs"],
 )
 WHATIF = WhatIf(
     rows=[

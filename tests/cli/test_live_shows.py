@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from live_play import (
+    CURVES,
     DETAIL,
     ENDED,
     EVENTS,
@@ -15,6 +16,7 @@ from live_play import (
     NOW_S,
     POLICY,
     STATUS,
+    TENANTS,
     WHATIF,
     WHY,
     Answer,
@@ -24,6 +26,7 @@ from live_play import (
 )
 from shell_play import check_golden, rota
 
+from rota.cli.live.curves import spark
 from rota.cli.live.listing import where_or_why
 from rota.cli.live.show import detail_text, why_text
 from rota.cli.live.tables import pairs_text, table_text
@@ -33,10 +36,12 @@ from rota.wire.views import JobView, Why
 REPLIES = {
     "GET /v1/jobs": JOBS,
     "GET /v1/jobs/15": DETAIL,
+    "GET /v1/jobs/15/curves": CURVES,
     "GET /v1/jobs/17/why": WHY,
     "GET /v1/nodes": NODES,
     "GET /v1/status": STATUS,
     "GET /v1/policy": POLICY,
+    "GET /v1/tenants": TENANTS,
     "POST /v1/whatif": WHATIF,
     "GET /v1/history": ENDED,
     "GET /v1/events": EVENTS,
@@ -49,10 +54,12 @@ REPLIES = {
 SHOWS = {
     "live_ls.txt": "ls",
     "live_show.txt": "show 15",
+    "live_curves.txt": "show 15 --curves",
     "live_why.txt": "why 17",
     "live_nodes.txt": "nodes --devices",
     "live_top.txt": "top --once",
     "live_policy.txt": "policy",
+    "live_tenants.txt": "tenants",
     "live_whatif.txt": "whatif --policy srtf --gpus +16",
     "live_history.txt": "history",
     "live_events.txt": "events",
@@ -350,3 +357,11 @@ def test_nothing_that_is_shown_obeys_a_job(capsys: pytest.CaptureFixture[str]) -
     assert shown == "command  echo  [2J 31m next\ncomment   bell\n"
     print_json({"cause": "\x1b[2J\x9b31m\x7f"})
     assert capsys.readouterr().out == '{\n  "cause": "\\u001b[2J\\u009b31m\\u007f"\n}\n'
+
+
+def test_sparks() -> None:
+    """From least to most whatever the numbers are; silence is blank, one value is a bar."""
+    assert spark([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, None, 7.0]) == "▁▂ █"
+    assert spark([5.0], [3.0]) == "▁"
+    assert spark([0.0, 1.0], [-1e300, 1e300]) == "▁█"
+    assert len(spark([float(i) for i in range(500)], [float(i) for i in range(500)])) == 32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rota.errors import InputError
@@ -81,6 +83,14 @@ def test_what_can_be_had(cells):
 def test_what_cannot_names_the_level(cells, sentence):
     with pytest.raises(InputError, match=sentence):
         check_cells(cluster(*cells))
+
+
+def test_nodes_that_are_gone_have_no_cells():
+    whole = cluster(Cell("node", 1, at="n0"))
+    with pytest.raises(InputError, match="is at n0, which is not part of the cluster now"):
+        check_cells(replace(whole, gone=(0,)))
+    with pytest.raises(InputError, match="is of GPUs, of which the cluster has no nodes now"):
+        check_cells(replace(cluster(Cell("device", 1)), gone=tuple(range(whole.nodes))))
 
 
 def test_a_cell_of_several_kinds_has_to_say_which():

@@ -20,7 +20,15 @@ from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.why import Asking
 from rota.server.answering.worker import Forecaster
 from rota.server.policy.knowing import KnowledgeHeard
-from rota.server.policy.messages import Explain, Freeze, WhyAnswer, unpack_constraint, unseal
+from rota.server.policy.messages import (
+    Explain,
+    Freeze,
+    Standing,
+    WhyAnswer,
+    unpack_constraint,
+    unpack_plan,
+    unseal,
+)
 from rota.server.policy.process import Child
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
@@ -60,9 +68,18 @@ class ExplainingHost(LocalHost):
         if "error" in reply:
             raise RotaError(reply["error"])
         return {
-            row: WhyAnswer(tuple(map(unpack_constraint, why["constraints"])), why["position"], why["ahead"])
+            row: WhyAnswer(
+                tuple(map(unpack_constraint, why["constraints"])),
+                why["position"],
+                why["ahead"],
+                unpack_plan(why["plan"]),
+            )
             for row, why in reply["rows"].items()
         }
+
+    def standing(self) -> frozenset[int] | None:
+        rows = self.child.answer(Standing([]))["guaranteed"]
+        return None if rows is None else frozenset(rows)
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         self.child.memory = unseal(self.child.sealed)

@@ -19,6 +19,7 @@ from rota.server.api.forms import (
     Question,
     Submission,
     Submitted,
+    TenantsMove,
     UserToken,
     Verb,
 )
@@ -28,6 +29,7 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
+from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
@@ -45,6 +47,9 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
+    TenantsMoved,
+    TenantsView,
+    TenantView,
     UserView,
     WhatIf,
     Why,
@@ -234,6 +239,13 @@ class MemoryController:
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         self._policy = _known(policy)
         return self.policy()
+
+    def tenants(self) -> TenantsView:
+        return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
+        parse_tenants(move.tenants)
+        return TenantsMoved(applied=not move.dry_run, changes=[])
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
         self._shadow = "" if policy is None else _known(policy)

@@ -81,6 +81,7 @@ def test_agent_may_only_speak_of_its_node(stage: Stage, method: str, path: str) 
         ("POST", "/v1/nodes/n1/drain"),
         ("POST", "/v1/nodes/n1/undrain"),
         ("PUT", "/v1/policy"),
+        ("PUT", "/v1/tenants"),
         ("PUT", "/v1/policy/shadow"),
         ("DELETE", "/v1/policy/shadow"),
         ("GET", "/v1/users"),

@@ -14,8 +14,8 @@ import pytest
 from live_cluster import LiveCluster
 
 from rota.errors import InputError
-from rota.server import notifying
-from rota.server.notifying import END, FAILURE, PREEMPTION, Notices, Target, targets_of
+from rota.server.hooks import notifying
+from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30.0

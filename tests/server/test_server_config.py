@@ -22,11 +22,11 @@ from rota.server.config import (
     choose,
     keep_of,
     knowledge_of,
-    rules_of,
     tenants_of,
 )
 from rota.wire.sync import Exit
 from rota.worlds.live.endings import RULES, Cause, judge
+from rota.worlds.live.own_rules import rules_of
 
 KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     # setting, flag, environment, file: as people write them; then what each becomes
@@ -185,7 +185,7 @@ def test_what_is_kept_for_ever(tmp_path: Path) -> None:
 
 
 def test_tenants(tmp_path: Path) -> None:
-    assert {"tenants", "caps", "notify", "failures"} == ONLY_IN_FILE
+    assert {"tenants", "caps", "notify", "autoscale", "failures"} == ONLY_IN_FILE
     write(
         tmp_path,
         tenants={
@@ -227,7 +227,6 @@ def test_every_flag_of_up_is_a_key_of_the_file() -> None:
         {"vision": {"weight": 0}},
         {"vision": {"cells": [{"level": "rack", "count": 1}]}},
         {"vision": {"cells": [{"level": "node", "count": 0}]}},
-        {"vision": {"cells": [{"level": "node"}]}},
         {"vision": {"cells": "node"}},
         {"": {"quota": 1}},
     ],
@@ -241,7 +240,7 @@ def test_own_rules_of_the_classifier_come_first(tmp_path: Path) -> None:
     own = [{"name": "filer", "cause": "infrastructure", "log": "ImportError: lib"}]
     own += [{"name": "mine", "cause": "oom", "codes": [17], "signals": []}]
     write(tmp_path, failures=own)
-    rules = rules_of(choose(tmp_path, {}, {}).config)
+    rules = rules_of(choose(tmp_path, {}, {}).config.failures)
     assert rules[2:] == RULES
     assert (
         judge(Exit(ended_s=0, code=1, tail="ImportError: lib"), "", 85, rules).cause is Cause.INFRASTRUCTURE

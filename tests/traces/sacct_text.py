@@ -8,7 +8,8 @@ DAY = "2024-03-01T"
 USUAL = {
     "JobID": "", "JobName": "train", "User": "ann", "Account": "vision", "Partition": "a100", "QOS": "normal",
     "Priority": "1000", "Submit": "09:00:00", "Eligible": "", "Start": "09:00:00", "End": "10:00:00",
-    "ElapsedRaw": "", "TimelimitRaw": "120", "State": "COMPLETED", "NodeList": "gpu01",
+    "ElapsedRaw": "", "TotalCPU": "", "TimelimitRaw": "120", "State": "COMPLETED", "ExitCode": "0:0",
+    "NodeList": "gpu01",
     "ReqTRES": "billing=4,cpu=4,gres/gpu=1,mem=16G,node=1",
     "AllocTRES": "billing=4,cpu=4,gres/gpu:a100=1,gres/gpu=1,node=1",
 }  # fmt: skip

@@ -27,6 +27,7 @@ LIVE: dict[str, Lazy] = {
     "update": Lazy(f"{_LIVE}.update:update", "Change what a job asks for."),
     "nodes": Lazy(f"{_LIVE}.nodes:nodes", "List the machines and what they have."),
     "drain": Lazy(f"{_LIVE}.nodes:drain", "Let nodes take no new jobs, or take them again."),
+    "tenants": Lazy(f"{_LIVE}.tenants:app", "List what each tenant is entitled to and has, or move it."),
     "top": Lazy(f"{_LIVE}.top:top", "Watch devices and jobs: what is granted, what is obtained."),
     "policy": Lazy(f"{_LIVE}.policy:app", "Show, swap or shadow the policy that decides."),
     "whatif": Lazy(f"{_LIVE}.whatif:whatif", "Predict when the jobs start and finish under other policies."),
@@ -43,7 +44,7 @@ LIVE: dict[str, Lazy] = {
         "rota.cli.service:down",
         "Stop the controller and this machine's agent; running jobs go on and are found again by `rota up`.",
     ),
-    "status": Lazy("rota.cli.service:status", "Show what runs here, and what an operator should know."),
+    "status": Lazy("rota.cli.status:status", "Show what runs here, and what an operator should know."),
     "doctor": Lazy(
         "rota.cli.doctor.command:doctor",
         "Say what this machine can do: devices, driver, clocks, disk, limits, controller, with advice.",
@@ -82,8 +83,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         ),
         *("resume", "requeue", "accept", "update"),
     ),
-    "Cluster": ("nodes", "drain", "top", "policy", "whatif", "history", "usage", "events", "user"),
+    "Cluster": ("nodes", "drain", "tenants", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
-    "Simulation": ("simulate", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
+    "Simulation": ("simulate", "analyze", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
 }
 """Section -> commands, in the order of the help."""

@@ -1,4 +1,4 @@
-"""A stored moment with something changed: one more job, jobs to come, or more nodes."""
+"""A stored moment with something changed: one more job, jobs to come, other tenants, or more nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,30 @@ from rota.model.columns import Floats, Ints, read_only
 from rota.model.grants import Can
 from rota.model.job_columns import CODED, GroupRule
 from rota.model.jobs import JOB_COLUMNS, Job
+from rota.model.tenants import Tenants
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.moments.packing import Packed, pack_cluster, unpack_cluster
+from rota.scheduler.snapshot import table_of
+from rota.table.occupancy import Occupancy
 from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.state import COLUMNS
+
+# -- other tenants ---------------------------------------------------------------------------------
+
+
+def with_tenants(moment: Frozen, tenants: Tenants) -> Frozen:
+    """The moment with these quotas, weights and cells; who holds what counts against them."""
+    packed = moment.packed
+    cluster = replace(unpack_cluster(packed["cluster"]), tenants=tenants)
+    packed = {**packed, "cluster": pack_cluster(cluster)}
+    state = table_of(replace(moment, packed=packed).snapshot(frozenset()))
+    counted = Occupancy(cluster, state.jobs)
+    for grant in state.grants.values():
+        counted.hold(grant)
+    used = [[path, kind, float(gpus)] for (path, kind), gpus in counted.tenant_gpus.items()]
+    return replace(moment, packed={**packed, "occupancy": {**packed["occupancy"], "tenant_gpus": used}})
+
 
 # -- more jobs -------------------------------------------------------------------------------------
 

@@ -139,7 +139,10 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
     _known(cell.level, levels, f"{whose} has the level")
     if cell.gpu_type:
         _known(cell.gpu_type, cluster.type_names, f"{whose} has the type")
-    found = [kind for kind in kinds if cell.level in kind.names and cell.gpu_type in ("", kind.gpu_type)]
+    typed = [kind for kind in kinds if cell.gpu_type in ("", kind.gpu_type)]
+    if not typed:
+        raise InputError(f"{whose} is of {cell.gpu_type or 'GPUs'}, of which the cluster has no nodes now")
+    found = [kind for kind in typed if cell.level in kind.names]
     if not found:
         raise InputError(
             f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes; "
@@ -156,6 +159,8 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
     if cell.at:
         nodes = _nodes_at(cluster, cell, whose)
         found = [kind for kind in found if any(nodes[0] in top for top in kinds[kind])]
+        if not found:
+            raise InputError(f"{whose} is at {cell.at}, which is not part of the cluster now")
     if len(found) != 1:
         names = ", ".join(kind.name for kind in found)
         raise InputError(

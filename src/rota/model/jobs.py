@@ -292,12 +292,18 @@ class RecordedRun:
     """By row: names of the nodes it ran on."""
     types: Mapping[int, str] = field(default_factory=dict)
     """By row: type of the GPUs it got, if all were of one."""
+    arrays: Mapping[int, str] = field(default_factory=dict)
+    """By row: the array it is a task of."""
+    exits: Mapping[int, str] = field(default_factory=dict)
+    """By row: how its last attempt ended, if not well: `exit 1`, `signal 9`."""
 
     def take(self, rows: Ints) -> RecordedRun:
-        where = _new_rows(rows) if self.nodes or self.types else {}
+        by_row = (self.nodes, self.types, self.arrays, self.exits)
+        where = _new_rows(rows) if any(by_row) else {}
+        nodes = {where[row]: names for row, names in self.nodes.items() if row in where}
+        types, arrays, exits = (
+            {where[row]: name for row, name in named.items() if row in where} for named in by_row[1:]
+        )
         return RecordedRun(
-            read_only(self.start_s[rows]),
-            read_only(self.end_s[rows]),
-            {where[row]: names for row, names in self.nodes.items() if row in where},
-            {where[row]: name for row, name in self.types.items() if row in where},
+            read_only(self.start_s[rows]), read_only(self.end_s[rows]), nodes, types, arrays, exits
         )

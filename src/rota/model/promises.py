@@ -1,7 +1,8 @@
-"""What a policy tells users of deadlines: later ones that it could keep, and those that it means to keep."""
+"""What a policy tells of deadlines: later ones that it could keep, those that it means to keep, and how."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 
@@ -26,6 +27,33 @@ class Promise(NamedTuple):
     @property
     def is_at_risk(self) -> bool:
         return self.expected_s > self.due_s + TOLERANCE_S
+
+
+class PlannedSlot(NamedTuple):
+    """A stretch of a plan in which a job has the same number of GPUs."""
+
+    from_s: float
+    to_s: float
+    gpus: int
+
+
+class DeadlinePlan(NamedTuple):
+    """How a policy means to keep a deadline, as it stood at its last decision."""
+
+    due_s: float
+    """The deadline it plans for; infinite for work that has none."""
+    slots: tuple[PlannedSlot, ...]
+    """In order, without those in which the job has nothing."""
+
+    @property
+    def end_s(self) -> float:
+        """When it is done; infinite if nothing is planned."""
+        return self.slots[-1].to_s if self.slots else math.inf
+
+    @property
+    def slack_s(self) -> float:
+        """From the planned end to the deadline; negative if it is missed."""
+        return self.due_s - self.end_s
 
 
 TOLERANCE_S = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -27,11 +28,16 @@ class Clock:
 
 def clock_of(record: Record) -> Clock | None:
     """None where the trace counts its seconds from nowhere in particular."""
-    stamp = record.provenance.get("epoch")
+    return clock_named(record.provenance)
+
+
+def clock_named(calendar: Mapping[str, object]) -> Clock | None:
+    """The clock of a trace's `calendar`; None if that says nothing."""
+    stamp = calendar.get("epoch")
     if not isinstance(stamp, str):
         return None
     epoch = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return Clock(epoch, str(record.provenance.get("time_zone", "")))
+    return Clock(epoch, str(calendar.get("time_zone", "")))
 
 
 def time_label(clock: Clock | None, start_s: float, end_s: float) -> str:

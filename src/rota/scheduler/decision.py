@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rota.model.grants import Constraint, Grant, Leave, Reservation
-from rota.model.promises import Offer, Promise
+from rota.model.promises import DeadlinePlan, Offer, Promise
 
 if TYPE_CHECKING:
     from rota.scheduler.snapshot import Snapshot
@@ -109,6 +109,12 @@ class Decision:
     """What keeps a job waiting if nothing else does: the policy's own rule in a sentence, for such as let
     jobs take turns or cut the cluster into parts; no part of what is decided either."""
 
+    guaranteed: Collection[int] | None = field(compare=False, repr=False)
+    """Rows that run from now on on what their tenants can always have, where the policy knows of guarantees;
+    told when somebody asks, no part of what is decided."""
+    plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
+    """How the policy means to keep the deadline of a row; told when somebody asks, likewise."""
+
     def __init__(
         self,
         memory: Memory,
@@ -126,6 +132,8 @@ class Decision:
         offers: Mapping[int, Offer] | None = None,
         promises: Mapping[int, Promise] | None = None,
         wanted_nodes: int | None = None,
+        guaranteed: Collection[int] | None = None,
+        plan_of: Callable[[int], DeadlinePlan | None] | None = None,
     ) -> None:
         self.memory = memory
         self.grants, self.preempt, self.leave = grants, preempt, leave
@@ -138,6 +146,7 @@ class Decision:
         self.reasons = {} if reasons is None else reasons
         self.wanted_nodes = wanted_nodes
         self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise
+        self.guaranteed, self.plan_of = guaranteed, plan_of
 
     @property
     def names_nobody(self) -> bool:

@@ -88,6 +88,10 @@ class Loop:
         self.rules = rules
         """Further rules of this world, live: their breaches are refused like those of the guard."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
+        self._may_exchange = type(self.state) is State
+        """False where each verb is noted by itself."""
+        self._is_plain = False
+        """True if by the present decision some jobs begin, others are preempted, and nothing else happens."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
@@ -210,13 +214,26 @@ class Loop:
             for provider in self.providers.values():
                 provider.ended(row, state.run_s.item(row))
 
-    def _stop(self, row: int, how: How, phase: Phase, at_s: float | None = None, why: str = "") -> Grant:
-        """The job gives everything back; its interval, which ended at `at_s` or now, is recorded."""
+    def _stop(
+        self,
+        row: int,
+        how: How,
+        phase: Phase,
+        at_s: float | None = None,
+        why: str = "",
+        *,
+        frees: bool = True,
+    ) -> Grant:
+        """The job gives everything back; its interval, which ended at `at_s` or now, is recorded.
+
+        If not `frees`, its devices are for the caller to free, or to hand on.
+        """
         state = self.state
         start = state.held_since_s(row)
         end = state.now if at_s is None else min(state.now, max(start, at_s))
         lost = self.world.stopped(row, how)
-        state.free(row)
+        if frees:
+            state.free(row)
         grant = state.stop(row, phase, end)
         if grant.purpose is _NOT_A_RUN:
             self._profiled = True
@@ -292,7 +309,8 @@ class Loop:
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
         """What speaks against `decision`; most are plainly sound, and looked at once."""
-        if not is_plainly_sound(self.state, decision):
+        self._is_plain = is_plainly_sound(self.state, decision)
+        if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
         if decision.preempt or self.rules is not None:
@@ -305,6 +323,7 @@ class Loop:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
             raise GuardError(first.rule, f"at {self.state.now:,.12g} s, {first.message}{more}")
+        self._is_plain = False
         decision, refused = sound_part(self.state, decision, self._check)
         for breach in refused:
             self._note_refusal(breach.job, breach.message, breach.rule)
@@ -363,8 +382,8 @@ class Loop:
         self._noted = len(state.log)
         if begin == self._noted or not state.waiting.n:
             return
-        starts, waiting = state.starts, state.waiting
-        fresh = [row for row in state.log[begin:] if not starts.item(row) and row in waiting]
+        waiting = state.waiting
+        fresh = [row for row in state.log[begin:] if not state.has_started(row) and row in waiting]
         started = {grant.job for grant in decision.grants} if fresh else ()
         for row in fresh:
             if row not in started:
@@ -376,9 +395,10 @@ class Loop:
         changes: list[Change] = []
         out = put_out(state, decision, self.world) if state.special and decision.grants else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
+        exchanges = self._exchanges(decision)
         for row in decision.preempt:
-            state.preemptions[row] += 1
-            grant = self._stop(row, _PREEMPTED, _PENDING)
+            state.count_preemption(row)
+            grant = self._stop(row, _PREEMPTED, _PENDING, frees=not exchanges)
             changes.append(Change(row, grant, None, decision.leave, row not in out))
         if decision.reject or decision.cancel:
             for row in (*decision.reject, *decision.cancel):
@@ -389,7 +409,9 @@ class Loop:
             self._offer(decision.offers)
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
-        if decision.grants:
+        if exchanges:
+            self._exchange(decision.grants, changes)
+        elif decision.grants:
             self._acquire(decision.grants, changes)
         if changes:
             refusals = self.world.apply(changes)
@@ -425,6 +447,17 @@ class Loop:
             self.state.hold(row, Constraint(Code.OFFERED, offer.deadline_s, offer.until_s, offer.why).note())
             self.recorder.offered(row, offer)
         self.world.offer(offers)
+
+    def _exchanges(self, decision: Decision) -> bool:
+        """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
+        if not (decision.preempt and self._is_plain and self._may_exchange):
+            return False
+        return all(grant.share == 1.0 for grant in decision.grants)
+
+    def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
+        """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""
+        self.state.exchange([change.old for change in changes if change.old is not None], grants)
+        changes += [Change(grant.job, None, grant) for grant in grants]
 
     def _acquire(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """Moves release everything they hold before any of them, or any start, acquires."""

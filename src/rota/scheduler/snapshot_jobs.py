@@ -7,7 +7,7 @@ from typing import overload
 
 import numpy as np
 
-from rota.model.columns import Array, Floats, Ints, read_only
+from rota.model.columns import Array, Cells, Floats, Ints, cells, read_only
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JobTable
 from rota.table.state import COLUMNS, Phase, State
@@ -19,7 +19,7 @@ class LiveColumns:
     Rows that have not been submitted yet read as if nothing had happened, which is so.
     """
 
-    __slots__ = COLUMNS
+    __slots__ = (*COLUMNS, "phase_of", "rate_of", "run_of", "service_of", "since_of")
 
     phase: Array
     first_start_s: Floats
@@ -40,10 +40,20 @@ class LiveColumns:
     """How often it came to other devices after its first start: starts from waiting, moves and resizes."""
     preemptions: Ints
     failures: Ints
+    phase_of: Cells[int]
+    """The cells of `phase`: one by one they are read several times faster."""
+    since_of: Cells[float]
+    run_of: Cells[float]
+    service_of: Cells[float]
+    rate_of: Cells[float]
+    """Those of `service_rate`."""
 
     def __init__(self, state: State) -> None:
         for name in COLUMNS:
             setattr(self, name, read_only(getattr(state, name)))
+        self.phase_of, self.since_of = cells(self.phase), cells(self.since_s)
+        self.run_of, self.service_of = cells(self.run_s), cells(self.service)
+        self.rate_of = cells(self.service_rate)
 
 
 class _Static:

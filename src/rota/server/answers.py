@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rota.errors import PolicyError
+from rota.model.tenants import Tenants
 from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
+from rota.server.answering.moving import losses
 from rota.server.answering.policy import policy_view
 from rota.server.answering.reasons import Words
 from rota.server.answering.trial import try_policy
@@ -21,7 +23,7 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, JobView, PolicyView, WhatIf, Why
+from rota.wire.views import DryRun, JobView, PolicyView, TenantLoss, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
@@ -104,6 +106,13 @@ class Answers:
     def whatif(self, question: Question) -> WhatIf:
         """What would become of the live jobs under other policies."""
         return whatif(self._scheduler, self._futures, question)
+
+    def losses(self, tenants: Tenants) -> list[TenantLoss]:
+        """Jobs that would be worse off if `tenants` counted; InputError if their cells cannot be had."""
+        try:
+            return losses(self._scheduler, self._store, self._trials, tenants)
+        finally:
+            self._trials.close()
 
     def close(self) -> None:
         """End the processes that look ahead."""

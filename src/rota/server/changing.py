@@ -1,4 +1,4 @@
-"""Commands that change what the loop is built upon: its policy, its shadow, what a job asks for.
+"""Commands that change what the loop is built upon: its policy, its shadow, its tenants, what a job asks for.
 
 Each is one transaction after the step in which it was read; then the loop is built anew, which loses nothing.
 """
@@ -13,16 +13,29 @@ from pydantic import ValidationError
 
 from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
+from rota.model.cluster import Cluster
+from rota.model.tenants import Tenants
 from rota.model.units import format_duration
 from rota.model.words import utc
 from rota.server.clocks import Clock
 from rota.server.policy.messages import check_policy
-from rota.server.store.rows import REAL, SHADOW, CommandDone, EventRow, JobState, PolicyRow, Step
+from rota.server.store.rows import (
+    REAL,
+    SHADOW,
+    CommandDone,
+    EventRow,
+    JobQuery,
+    JobState,
+    PolicyRow,
+    Step,
+)
 from rota.server.store.store import Store
+from rota.server.tenants.in_force import TenantsInForce, moved, on_record
+from rota.server.tenants.settings import parse_tenants
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
-from rota.worlds.live.dependencies import begins
-from rota.worlds.live.holds import BEGIN, OFFERED, Hold, dominant
+from rota.worlds.live.dependencies import begins, impossible
+from rota.worlds.live.holds import BEGIN, INFEASIBLE, OFFERED, Hold, dominant
 from rota.worlds.live.inbox import OF_ITSELF, CommandAsked
 from rota.worlds.live.resizing import changed
 
@@ -48,6 +61,8 @@ class ChangeContext:
     clock: Clock
     policy: str
     """The one that decides until now."""
+    cluster: Cluster | None = None
+    """With the tenants that count until now."""
 
 
 def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
@@ -119,6 +134,36 @@ def _accept(context: ChangeContext, asked: CommandAsked) -> Change:
     return Change(Step(specs={asked.row: new}, jobs={asked.row: _held(row.now, holds)}, events=[event]))
 
 
+def _move_tenants(context: ChangeContext, asked: CommandAsked) -> Change:
+    """Other quotas, weights and cells; who waits and could never run within them is held."""
+    old = on_record(context.store.facts())
+    configured = old.configured if old else Tenants.none()
+    if old is None and context.cluster is not None:
+        configured = context.cluster.tenants
+    tenants, now = parse_tenants(asked.args["tenants"]), context.clock()
+    step = moved(TenantsInForce(tenants, configured, now, asked.user), old, asked.user)
+    return Change(replace(step, jobs=_impossible_now(context, tenants)))
+
+
+def _impossible_now(context: ChangeContext, tenants: Tenants) -> dict[int, JobState]:
+    """Waiting jobs that no hard quota of `tenants` will ever let run, held for that."""
+    if context.cluster is None:
+        return {}
+    cluster = replace(context.cluster, tenants=tenants)
+    waiting = [
+        row
+        for row in context.store.jobs(JobQuery(states=("PENDING",)))
+        if row.now.phase in (Phase.PENDING, Phase.HELD)
+    ]
+    specs, found = context.store.specs([row.row for row in waiting]), {}
+    for row in waiting:
+        holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold}
+        never = impossible(cluster, specs[row.row], row.asked.tenant) if row.row in specs else None
+        if never is not None and INFEASIBLE not in holds:
+            found[row.row] = _held(row.now, {**holds, INFEASIBLE: never})
+    return found
+
+
 def _in_words(name: str, value: Any) -> str:
     """`priority 3`, `time 1h`, `begin 2026-11-22 14:05:10 UTC`, `deadline none`, for the record."""
     told = "none" if value is None else str(value)
@@ -151,4 +196,5 @@ _CHANGES: dict[str, Callable[[ChangeContext, CommandAsked], Change]] = {
     "shadow": _set_shadow,
     "update": _update,
     "accept": _accept,
+    "tenants": _move_tenants,
 }

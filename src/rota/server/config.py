@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -18,14 +17,15 @@ import yaml
 
 from rota.errors import InputError
 from rota.knowledge.registry import Where, parse_sources
-from rota.model.tenants import Tenant, Tenants
+from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
-from rota.server.cells import cells_of
+from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
-from rota.server.notifying import targets_of
-from rota.wire.job import check_tenant
-from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
+from rota.server.tenants.settings import parse_tenants
+from rota.worlds.live.endings import BackOff
+from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
 
@@ -86,6 +86,8 @@ class Config:
     """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
+    autoscale: Any = field(default_factory=dict)
+    """Who brings nodes and takes them away: {command: […], min: 1, max: 16}; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
@@ -94,7 +96,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER = "forever"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -146,12 +148,23 @@ def choose(
         else:
             source[name] = "default"
     config = Config(**values)
-    _check(config)
+    _check(config, path)
     return Chosen(config, source)
 
 
 def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
     """The settings in a YAML file; none if it is not there and need not be."""
+    content = read_yaml(path, must_exist=must_exist)
+    for name in content:
+        if name not in _FIELDS:
+            close = get_close_matches(str(name), _FIELDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_FIELDS)}"
+            raise InputError(f"{path}: there is no setting {str(name)!r}; {hint}")
+    return content
+
+
+def read_yaml(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """The mapping in a YAML file; an empty one if it is not there and need not be."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -171,11 +184,6 @@ def read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise InputError.at("is not a list of settings", file=path, expected="lines such as `policy: fifo`")
-    for name in content:
-        if name not in _FIELDS:
-            close = get_close_matches(str(name), _FIELDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_FIELDS)}"
-            raise InputError(f"{path}: there is no setting {str(name)!r}; {hint}")
     return content
 
 
@@ -237,7 +245,7 @@ def _yes_or_no(value: Any, where: str) -> bool:
     return is_yes
 
 
-def _check(config: Config) -> None:
+def _check(config: Config, file: Path) -> None:
     if not 0 <= config.port <= 65535:
         raise InputError.at(f"{config.port} is no port", field="--port", expected="0 to 65535")
     if config.deadline <= 0.0:
@@ -249,10 +257,11 @@ def _check(config: Config) -> None:
             f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
         )
     keep_of(config)
-    tenants_of(config)
+    tenants_of(config, f"{file}: tenants")
     caps_of(config.caps)
     targets_of(config.notify)
-    rules_of(config)
+    autoscale_of(config.autoscale)
+    rules_of(config.failures)
     knowledge_of(config)
 
 
@@ -292,88 +301,9 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def tenants_of(config: Config) -> Tenants:
+def tenants_of(config: Config, where: str = "tenants") -> Tenants:
     """The tenants that are configured."""
-    if not isinstance(config.tenants, dict):
-        raise InputError("tenants: expected paths with settings, such as `vision: {quota: 32, hard: true}`")
-    made = []
-    for path, said in config.tenants.items():
-        said = said or {}
-        try:
-            check_tenant(str(path))
-        except ValueError as error:
-            raise InputError(f"tenants: {error}") from None
-        unknown = (
-            set(said) - {"quota", "hard", "weight", "by_type", "cells"}
-            if isinstance(said, dict)
-            else {str(said)}
-        )
-        if unknown:
-            raise InputError(
-                f"tenants: {path}: {min(unknown)!r} is no setting; "
-                "expected quota, hard, weight, by_type or cells"
-            )
-        if not path or said.get("weight", 1) == 0:
-            raise InputError(f"tenants: {path!r} needs a path such as vision/ann, and a weight above 0")
-        try:
-            made.append(
-                Tenant(
-                    path=str(path),
-                    quota_gpus=_amount(said.get("quota", "inf")),
-                    hard=_yes_or_no(said.get("hard", False), f"tenants: {path}: hard"),
-                    weight=_amount(said.get("weight", 1.0)),
-                    quota_by_type={str(k): _amount(v) for k, v in (said.get("by_type") or {}).items()},
-                    cells=cells_of(said.get("cells") or [], f"tenants: {path}"),
-                )
-            )
-        except (TypeError, ValueError, AttributeError):
-            raise InputError(f"tenants: {path}: {said!r} is wrong; expected numbers of GPUs") from None
-    return Tenants.of(*made)
-
-
-def _amount(said: Any) -> float:
-    """A number that may be infinite; ValueError for one that is none, or is below 0."""
-    amount = float(said)
-    if math.isnan(amount) or amount < 0 or isinstance(said, bool):
-        raise ValueError(f"{said!r} is no amount")
-    return amount
-
-
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """The failure classifier: the rules of the file, then the built-in ones."""
-    own = []
-    for number, said in enumerate(config.failures if isinstance(config.failures, list) else [None], start=1):
-        where = f"failures: rule {number}"
-        if not isinstance(said, dict) or not _HEAD < set(said) <= _HEAD | _FITS:
-            raise InputError(f"{where}: expected name, cause, and some of codes, signals, log")
-        try:
-            re.compile(said.get("log", ""))
-            own.append(
-                Rule(
-                    str(said["name"]),
-                    _CAUSES[str(said["cause"])],
-                    _numbers(said.get("codes", [])),
-                    _numbers(said.get("signals", [])),
-                    str(said.get("log", "")),
-                )
-            )
-        except (KeyError, ValueError, TypeError, re.error) as error:
-            problem = f"there is no cause {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError(
-                f"{where}: {problem}; expected cause user, oom or infrastructure, lists of numbers, a regex"
-            ) from None
-    return (*own, *RULES)
-
-
-_HEAD, _FITS = {"name", "cause"}, {"codes", "signals", "log"}
-_CAUSES = {cause.value: cause for cause in (Cause.USER, Cause.OOM, Cause.INFRASTRUCTURE)}
-"""No rule makes a success of a failure."""
-
-
-def _numbers(said: Any) -> frozenset[int]:
-    if not isinstance(said, list):
-        raise TypeError(f"{said!r} is no list")
-    return frozenset(int(one) for one in said)
+    return parse_tenants(config.tenants, where)
 
 
 def knowledge_of(config: Config) -> dict[str, str]:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from rota.crash import crash_point
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 from rota.model.growing import GrowingTable
 from rota.model.tenants import Tenants
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
@@ -32,14 +32,9 @@ from rota.server.refusals import Busy
 from rota.server.scheduler_view import SchedulerView
 from rota.server.stepping import StepRecorder, attempt_row
 from rota.server.store.failures import StoreError
-from rota.server.store.rows import (
-    REAL,
-    SHADOW,
-    AttemptRow,
-    Everything,
-    Step,
-)
+from rota.server.store.rows import REAL, SHADOW, AttemptRow, Everything, Step
 from rota.server.store.store import Store
+from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.turning import TurnChanges, changes_of, step_of
 from rota.table.state import Phase
 from rota.worlds.live.attempts import LiveJob
@@ -49,6 +44,7 @@ from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
@@ -71,6 +67,8 @@ class SchedulerSettings:
     min_run_s: float = 60.0
     """No job is preempted before it has run for so long."""
     seed: int = 0
+    autoscale: ScaleLimits | None = None
+    """How large the cluster may be, where an operator's hook brings nodes; None if it is as it is."""
 
 
 class MakeHost(Protocol):
@@ -165,9 +163,9 @@ class Scheduler:
     def _build(self) -> None:
         """Everything anew from the store; what the inbox holds besides is kept."""
         everything = self.store.load()
-        built = rebuild(everything, self.settings.tenants, self.accounts(), self.clock())
-        self.view.policy = everything.policies[REAL]
+        built = rebuild(everything, self._tenants(everything), self.accounts(), self.clock())
         self.view.nodes = {node.name: node for node in everything.nodes}
+        self.view.policy = everything.policies[REAL]
         for name in self.view.nodes:
             self.heard.setdefault(name, self.clock())
         if self.directives.unmet is None:
@@ -203,6 +201,16 @@ class Scheduler:
         self._prepend(everything, built.unseen)
         self.directives.publish()
 
+    def _tenants(self, everything: Everything) -> Tenants:
+        """Those on record, which `view` shows; those of the settings if none are, or they cannot be read."""
+        plain = TenantsInForce(self.settings.tenants, self.settings.tenants)
+        try:
+            self.view.tenants = on_record(everything.facts) or plain
+        except InputError as error:
+            everything.problems.append(str(error))
+            self.view.tenants = plain
+        return self.view.tenants.tenants
+
     def _set_aside(self, everything: Everything, world: LiveWorld) -> None:
         """Say what of the record cannot be read: once in the log, and as long as it is so in the status."""
         for row in everything.aside.keys() & world.live.keys():
@@ -230,6 +238,7 @@ class Scheduler:
             self.host.set_shadow(shadow.spec)
 
     def _world(self, built: Rebuilt, everything: Everything) -> LiveWorld:
+        limits = self.settings.autoscale
         return LiveWorld(
             built.table,
             built.cluster,
@@ -243,6 +252,7 @@ class Scheduler:
             settings=self.settings.live,
             done=self._done,
             clock_trouble=self.clock.trouble,
+            scaling=None if limits is None else Scaling.read(limits, everything.facts.get(AUTOSCALE)),
         )
 
     def _rules(self, world: LiveWorld) -> Rules:
@@ -332,7 +342,9 @@ class Scheduler:
     def _carry_out(self, asked: CommandAsked) -> bool:
         """One transaction for one command; True if the loop has to be built anew."""
         policy = self.view.policy
-        change = change_of(asked, ChangeContext(self.store, self.clock, policy.spec if policy else ""))
+        cluster = None if self.world is None else self.world.cluster
+        context = ChangeContext(self.store, self.clock, policy.spec if policy else "", cluster)
+        change = change_of(asked, context)
         self.store.commit(change.step)
         if change.ends_shadow and self.host is not None:
             self.host.set_shadow(None)
@@ -355,6 +367,10 @@ class Scheduler:
     def explain_all(self, rows: list[int], timeout_s: float = 2.0) -> dict[int, WhyAnswer]:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
+
+    def guaranteed(self) -> frozenset[int] | None:
+        """Rows that run on what their tenants can always have; None without such guarantees; raises Busy."""
+        return self._ask(lambda host: host.standing())
 
     def freeze(self) -> bytes:
         """The present moment, as `rota.scheduler.moments.frozen.load` reads it; raises Busy."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rota.model.tenants import Tenants
 from rota.server.store.rows import AttemptRow, NodeRow, PolicyRow
+from rota.server.tenants.in_force import TenantsInForce
 
 
 @dataclass
@@ -14,6 +16,8 @@ class SchedulerView:
 
     policy: PolicyRow | None = None
     """The one that decides; None until the store has been read."""
+    tenants: TenantsInForce = field(default_factory=lambda: TenantsInForce(Tenants.none(), Tenants.none()))
+    """Who is entitled to what."""
     nodes: dict[str, NodeRow] = field(default_factory=dict)
     holding: dict[int, AttemptRow] = field(default_factory=dict)
     """The living attempt of each running job."""

@@ -25,6 +25,7 @@ from rota.server.store.rows import (
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
 """Ends of intervals by which a job gives up devices it would have kept."""
@@ -55,6 +56,8 @@ class TurnChanges:
     decided_s: float | None = None
     """How long the decision took, if there was one."""
     outcome: str = "applied"
+    wanted: bool = False
+    """Whether it has changed how many nodes are wanted, or which of them may go."""
 
 
 def step_of(
@@ -95,6 +98,7 @@ def step_of(
             for row, cost in unsaved.costs
         ],
         shadow=_shadow_rows(recorder, host),
+        facts={AUTOSCALE: live.scaling.plain()} if unsaved.scaling and live.scaling is not None else {},
     )
     return step, jobs
 
@@ -179,4 +183,5 @@ def changes_of(
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",
+        wanted=AUTOSCALE in step.facts,
     )

@@ -113,6 +113,18 @@ class Free:
         self._recount(node, self.count[node] - gpus)
         return tuple(taken)
 
+    def lowest(self, node: int, gpus: int) -> tuple[int, ...]:
+        """The `gpus` lowest free devices of `node`, which stay free; it must have them."""
+        bits, base = self.devices[node], self.first[node] - 1
+        if gpus == 1:
+            return (base + (bits & -bits).bit_length(),)
+        devices = []
+        for _ in range(gpus):
+            low = bits & -bits
+            devices.append(base + low.bit_length())
+            bits ^= low
+        return tuple(devices)
+
     def is_free(self, device: int) -> bool:
         node = self.node_of[device]
         return bool(self.devices[node] >> (device - self.first[node]) & 1)

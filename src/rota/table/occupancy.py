@@ -191,6 +191,29 @@ class Occupancy:
         if self.counts_hosts:
             self._hosts(grant, -1.0)
 
+    def exchange(self, gone: Iterable[Grant], come: Iterable[Grant]) -> None:
+        """Take `gone` away and enter `come`, all on whole devices; those in both just change hands."""
+        if self.counts_hosts or self.down:
+            for grant in gone:
+                self.release(grant)
+            for grant in come:
+                self.hold(grant)
+            return
+        left: set[int] = set()
+        for grant in gone:
+            left.update(grant.devices)
+        claimed, free = self.claimed, self.free
+        for grant in come:
+            for device in grant.devices:
+                if device in left:
+                    left.remove(device)
+                else:
+                    claimed[device] = 1.0
+                    free.remove(device)
+        for device in left:
+            claimed[device] = 0.0
+            free.put(device)
+
     def adjust(self, old: Grant, new: Grant) -> None:
         """Who holds `old` goes on where he is under `new`, with other limits."""
         if not is_unlimited(new):

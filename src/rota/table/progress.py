@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from rota.model.columns import Floats, Ints
+from rota.model.columns import Cells, Floats, Ints, cells
 from rota.model.grants import Can
 
 COLUMNS = ("base", "rate", "since", "batch", "can", "worked")
@@ -22,13 +22,19 @@ _ALL = int(Can.ALL)
 class Progress:
     """Work done by each row, as base + rate x (now - since), flat while the job starts up."""
 
-    __slots__ = ("base", "batch", "can", "per_s", "rate", "since", "steady", "worked")
+    __slots__ = (
+        "_base", "_base_cells", "_rate", "_rate_cells", "_since", "_since_cells",
+        "batch", "can", "per_s", "steady", "worked",
+    )  # fmt: skip
+
+    _base_cells: Cells[float]
+    _rate_cells: Cells[float]
+    _since_cells: Cells[float]
 
     def __init__(self, rows: int, per_s: Floats | None = None, batch: Floats | None = None) -> None:
         self.base = np.zeros(rows)
         self.rate = np.zeros(rows)
         self.since = np.zeros(rows)
-        """Moment from which work is done at `rate`; may lie ahead of now."""
         self.batch: Floats = np.full(rows, np.nan) if batch is None else batch
         """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
         self.can = np.full(rows, _ALL, dtype=np.int64)
@@ -41,6 +47,33 @@ class Progress:
         self.steady = per_s is None
         """True as long as every job has done a second's work per second from the moment it started."""
 
+    @property
+    def base(self) -> Floats:
+        """Work done before `since`."""
+        return self._base
+
+    @base.setter
+    def base(self, column: Floats) -> None:
+        self._base, self._base_cells = column, cells(column)
+
+    @property
+    def rate(self) -> Floats:
+        """Work a second from `since` on."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, column: Floats) -> None:
+        self._rate, self._rate_cells = column, cells(column)
+
+    @property
+    def since(self) -> Floats:
+        """Moment from which work is done at `rate`; may lie ahead of now."""
+        return self._since
+
+    @since.setter
+    def since(self, column: Floats) -> None:
+        self._since, self._since_cells = column, cells(column)
+
     @overload
     def done(self, rows: int, now: float) -> float: ...
     @overload
@@ -48,27 +81,42 @@ class Progress:
     def done(self, rows: int | Ints, now: float) -> float | Floats:
         """Work done at `now` by a row or by several."""
         if isinstance(rows, int):
-            elapsed = now - self.since.item(rows)
-            base = self.base.item(rows)
-            return base + self.rate.item(rows) * elapsed if elapsed > 0.0 else base
-        done: Floats = now - self.since[rows]
+            elapsed: float = now - self._since_cells[rows]
+            base: float = self._base_cells[rows]
+            return base + self._rate_cells[rows] * elapsed if elapsed > 0.0 else base
+        done: Floats = now - self._since[rows]
         np.maximum(done, 0.0, out=done)
-        done *= self.rate[rows]
-        done += self.base[rows]
+        done *= self._rate[rows]
+        done += self._base[rows]
         return done
+
+    def base_of(self, row: int) -> float:
+        """Work that `row` has done before `since`."""
+        base: float = self._base_cells[row]
+        return base
+
+    def rate_of(self, row: int) -> float:
+        """Work that `row` does in a second, from `since` on."""
+        rate: float = self._rate_cells[row]
+        return rate
+
+    def begin(self, row: int, rate: float, since: float) -> None:
+        """From `since` on, `row`, which stands still, works at `rate`."""
+        self._rate_cells[row] = rate
+        self._since_cells[row] = since
 
     def pace(self, row: int, rate: float, since: float, now: float) -> None:
         """From `since` on, `row` works at `rate`; what it did until `now` is kept."""
-        self.base[row] = self.done(row, now)
-        self.rate[row] = rate
-        self.since[row] = since
+        self._base_cells[row] = self.done(row, now)
+        self._rate_cells[row] = rate
+        self._since_cells[row] = since
 
     def stop(self, row: int, now: float) -> float:
         """`row` stands still from `now` on; returns the work it has done."""
-        done = self.base.item(row)
-        elapsed = now - self.since.item(row)
+        done: float = self._base_cells[row]
+        elapsed: float = now - self._since_cells[row]
         if elapsed > 0.0:
-            done += self.rate.item(row) * elapsed
-            self.base[row] = done
-        self.rate[row] = 0.0
+            done += self._rate_cells[row] * elapsed
+            self._base_cells[row] = done
+        self._rate_cells[row] = 0.0
         return done

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rota.model.columns import Ints
+from rota.model.columns import Cells, Ints, cells
 
 
 class RowSet:
     """Rows with constant-time insertion and removal, and their array without copying."""
 
-    __slots__ = ("_at", "_rows", "_sorted", "n")
+    __slots__ = ("_at", "_cells", "_rows", "_sorted", "n")
 
     def __init__(self) -> None:
         self._rows = np.zeros(16, dtype=np.int64)
+        self._cells: Cells[int] = cells(self._rows)
         self._at: dict[int, int] = {}
         self._sorted: Ints | None = None
         self.n = 0
@@ -27,7 +28,8 @@ class RowSet:
     def add(self, row: int) -> None:
         if self.n == len(self._rows):
             self._rows = np.concatenate((self._rows, np.zeros_like(self._rows)))
-        self._rows[self.n] = row
+            self._cells = cells(self._rows)
+        self._cells[self.n] = row
         self._at[row] = self.n
         self.n += 1
         self._sorted = None
@@ -36,8 +38,8 @@ class RowSet:
         place = self._at.pop(row)
         self.n -= 1
         if place != self.n:
-            last = int(self._rows[self.n])
-            self._rows[place] = last
+            last: int = self._cells[self.n]
+            self._cells[place] = last
             self._at[last] = place
         self._sorted = None
 

@@ -16,7 +16,7 @@ import numpy as np
 from mypy_extensions import mypyc_attr
 
 from rota.model.cluster import Cluster
-from rota.model.columns import Floats, Ints, read_only
+from rota.model.columns import Cells, Floats, Ints, cells, read_only
 from rota.model.feasible import feasible_rows
 from rota.model.grants import Grant, Reservation
 from rota.model.jobs import JobTable
@@ -86,6 +86,8 @@ class State:
         self.occupancy = Occupancy(cluster, self.jobs)
         self._plain: list[bool] = plain_rows(self.jobs, cluster).tolist()
         self._bare: list[bool] = bare_rows(self.jobs, cluster).tolist()
+        self.takes_any: list[bool] = (self.jobs.gpu_types == 0).tolist()
+        """True for each row that asks for no type of GPU."""
         self._accepting: dict[int, list[bool]] = {}
         self.feasible: list[bool] = feasible_rows(self.jobs, cluster).tolist()
         """True for each row that the empty cluster could hold."""
@@ -120,6 +122,20 @@ class State:
         """How often it came to other devices after its first start: by a start, a move or a resize."""
         self.preemptions = np.zeros(rows, dtype=np.int64)
         self.failures = np.zeros(rows, dtype=np.int64)
+        self.bind()
+
+    def bind(self) -> None:
+        """Write to the columns as they are now: for whoever has put others in their place."""
+        self._phase_of: Cells[int] = cells(self.phase)
+        self._since_of: Cells[float] = cells(self.since_s)
+        self._run_of: Cells[float] = cells(self.run_s)
+        self._service_of: Cells[float] = cells(self.service)
+        self._rate_of: Cells[float] = cells(self.service_rate)
+        self._placed_of: Cells[float] = cells(self.placed_s)
+        self._adjusted_of: Cells[float] = cells(self.adjusted_s)
+        self._starts_of: Cells[int] = cells(self.starts)
+        self._moves_of: Cells[int] = cells(self.moves)
+        self._preemptions_of: Cells[int] = cells(self.preemptions)
 
     def _share(self, whole: State) -> None:
         """What is known of each job is what `whole` knows of it, as of now."""
@@ -145,6 +161,7 @@ class State:
         self.gpus_of[row] = one.gpus.item(0)
         self._plain[row] = bool(plain_rows(one, self.cluster)[0])
         self._bare[row] = bool(bare_rows(one, self.cluster)[0])
+        self.takes_any[row] = not one.gpu_types[0]
         self.feasible[row] = bool(feasible_rows(one, self.cluster)[0])
         self.occupancy.enter(row)
         self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
@@ -219,25 +236,39 @@ class State:
         self.occupancy.open(devices)
 
     def _wait(self, row: int) -> None:
-        self.phase[row] = _PENDING
+        self._phase_of[row] = _PENDING
         self.waiting.add(row)
         self.waiting_gpus += self.gpus_of[row]
         self.log.append(row)
 
     def start(self, grant: Grant) -> None:
         """`grant`, which fits, begins now; its job was waiting."""
+        self._start(grant)
+        self.occupancy.hold(grant)
+
+    def exchange(self, gone: Sequence[Grant], come: Sequence[Grant]) -> None:
+        """Jobs that have just stopped held `gone`; `come` begin now, some on the same devices.
+
+        All are whole devices for each job alone.
+        """
+        for grant in come:
+            self._start(grant)
+        self.occupancy.exchange(gone, come)
+
+    def _start(self, grant: Grant) -> None:
+        """As `start`; who holds its devices is for the caller to say."""
         row, now = grant.job, self.now
         self.waiting.remove(row)
         self.waiting_gpus -= self.gpus_of[row]
         self.running.add(row)
-        self.phase[row] = _RUNNING
-        starts = self.starts.item(row) + 1
-        self.starts[row] = starts
+        self._phase_of[row] = _RUNNING
+        starts: int = self._starts_of[row] + 1
+        self._starts_of[row] = starts
         if starts == 1:
             self.first_start_s[row] = now
         else:
-            self.moves[row] = self.moves.item(row) + 1
-        self.placed_s[row] = now
+            self._moves_of[row] += 1
+        self._placed_of[row] = now
         self.log.append(row)
         self._take(grant)
 
@@ -249,9 +280,10 @@ class State:
             self._claim(grant)
             return old
         self._accrue(row, self.now)
-        self.placed_s[row] = self.now
-        self.moves[row] = self.moves.item(row) + 1
+        self._placed_of[row] = self.now
+        self._moves_of[row] += 1
         self._take(grant)
+        self.occupancy.hold(grant)
         return old
 
     def _claim(self, grant: Grant) -> None:
@@ -281,24 +313,34 @@ class State:
     def _take(self, grant: Grant) -> None:
         row = grant.job
         self.grants[row] = grant
-        self.occupancy.hold(grant)
-        self.since_s[row] = self.now
-        self.service_rate[row] = len(grant.devices) * grant.share
+        self._since_of[row] = self.now
+        self._rate_of[row] = len(grant.devices) * grant.share
+
+    def has_started(self, row: int) -> bool:
+        """True if `row` has run, if only for a moment."""
+        starts: int = self._starts_of[row]
+        return starts > 0
 
     def held_since_s(self, row: int) -> float:
         """Moment from which the running `row` has held exactly what it holds."""
-        return max(self.since_s.item(row), self.adjusted_s.item(row))
+        since: float = self._since_of[row]
+        adjusted: float = self._adjusted_of[row]
+        return since if since >= adjusted else adjusted
 
     def _accrue(self, row: int, until_s: float) -> None:
-        elapsed = until_s - self.since_s.item(row)
-        self.run_s[row] = self.run_s.item(row) + elapsed
-        self.service[row] = self.service.item(row) + self.service_rate.item(row) * elapsed
+        elapsed: float = until_s - self._since_of[row]
+        self._run_of[row] += elapsed
+        self._service_of[row] += self._rate_of[row] * elapsed
+
+    def count_preemption(self, row: int) -> None:
+        """`row` is preempted now: its stop follows."""
+        self._preemptions_of[row] += 1
 
     def stop(self, row: int, phase: Phase = Phase.PENDING, at_s: float | None = None) -> Grant:
         """`row`, whose devices are free already, holds nothing from now on; it ran until `at_s`, or now."""
         grant = self.grants.pop(row)
         self._accrue(row, self.now if at_s is None else at_s)
-        self.service_rate[row] = 0.0
+        self._rate_of[row] = 0.0
         self.running.remove(row)
         if phase == _PENDING:
             self._wait(row)
@@ -418,9 +460,9 @@ class State:
 
     def accepts(self, row: int, devices: tuple[int, ...]) -> bool:
         """True if `row` takes GPUs of the types that `devices` have."""
-        wanted = self.jobs.gpu_types.item(row)
-        if not wanted:
+        if self.takes_any[row]:
             return True
+        wanted = self.jobs.gpu_types.item(row)
         accepting = self._accepting.get(wanted)
         if accepting is None:
             names = self.jobs.types_in(wanted)

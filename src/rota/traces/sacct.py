@@ -2,8 +2,9 @@
 
 From      any Slurm site; no privileges needed beyond seeing other users' jobs
 Columns   JobIDRaw | JobID, Submit, Start, End, State, ReqTRES | AllocTRES; optional: ElapsedRaw | Elapsed
-          (else End - Start), Eligible, User, Account, Partition, QOS, Priority, NodeList, JobName,
-          TimelimitRaw (min) | Timelimit, Restarts, Cluster, TRESUsageInTot | TRESUsageInMax | TRESUsageInAve
+          (else End - Start), Eligible, User, Account, Partition, QOS, Priority, NodeList, JobName, ExitCode,
+          TimelimitRaw (min) | Timelimit, Restarts, Cluster, TotalCPU, TRESUsageInTot | TRESUsageInMax |
+          TRESUsageInAve
 Form      a header, fields joined by | (or by tabs or semicolons), with or without one at the end of a line
 Times     local stamps without zone; shifted: the first submission is at 0
 GPUs      from AllocTRES, or from ReqTRES for jobs that never started (see `tres`).  A type in ReqTRES is a
@@ -14,6 +15,7 @@ Nodes     those of NodeList are where it ran; its partition is a node set: a lab
 Priority  QOS are ordered by the priorities that the scheduler noted for their jobs (`sacct_priority`)
 Eligible  what passed since Submit is `held_s`: dependencies, begin times, holds, limits of arrays
 Rows      several rows of one job are its attempts (`sacct_attempts`); steps only tell what their job used
+Arrays    a JobID such as 17_3 says which array a job is a task of
 Odd       steps; attempts; parts of heterogeneous jobs; CPU jobs; cancelled while waiting; jobs still waiting
           or running at the time of the dump; timeouts; jobs requeued in a dump without --duplicates
 Handling  steps: their usage goes to `facts["usage"]`; earlier attempts fail; cancelled while waiting: kept
@@ -38,6 +40,7 @@ from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
 from rota.traces.sacct_attempts import Attempts
+from rota.traces.sacct_ends import arrays_of, exits_of
 from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, ID, jobs_of, read_rows
 from rota.traces.source import TraceSource
@@ -303,7 +306,7 @@ def _observed(ran: Table, attempts: Attempts) -> RecordedRun:
         kind = kind or (of_partition.get(partitions[row], "") if partitions else "")
         if kind:
             types[row] = kind
-    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types)
+    return RecordedRun(attempts.start_s, attempts.end_s, nodes, types, arrays_of(ran), exits_of(ran))
 
 
 def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:

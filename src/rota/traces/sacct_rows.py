@@ -18,7 +18,8 @@ ID = ("JobIDRaw", "JobID")
 NEEDED = ("Submit", "Start", "End", "State")
 FIELDS = (
     "JobIDRaw", "JobID", "JobName", "User", "Account", "Partition", "QOS", "Priority", "Submit", "Eligible",
-    "Start", "End", "ElapsedRaw", "TimelimitRaw", "State", "NodeList", "ReqTRES", "AllocTRES",
+    "Start", "End", "ElapsedRaw", "TotalCPU", "TimelimitRaw", "State", "ExitCode", "NodeList", "ReqTRES",
+    "AllocTRES",
 )  # fmt: skip
 """Every Slurm since 20.11 has these."""
 COMMAND = (
@@ -39,6 +40,7 @@ FREE = (
 )
 """Fields in which people may write a bar, which sacct prints as it stands."""
 
+_CPU_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
@@ -95,31 +97,38 @@ def _mended_line(line: str, header: tuple[str, ...], separator: str, free: list[
 
 
 def jobs_of(table: Table) -> tuple[Table, list[OddRows], dict[str, dict[str, float]]]:
-    """The table without job steps (`11.batch`, `11.0`), the oddity that counts them, and what they used.
+    """The table without job steps (`11.batch`, `11.0`), the oddity that counts them, and what jobs used.
 
-    What a job used is the most that a step of it did.
+    What a job used is the most that a step of it did, or that its own row says.
     """
     ids = table.text(table.first_of(*ID))
     step = ids.str.contains(".", literal=True).to_numpy()
     jobs = table.take(~step)
     if not len(jobs):
         raise InputError.at("there are only job steps", file=table.file, expected="sacct --allocations")
-    usage = _usage(table.take(step))
-    done = "their usage is that of their job, which has" if usage else "dropped: its job has"
+    usage = _usage(table)
+    said = any(_usage(table.take(step)).values())
+    done = "their usage is that of their job, which has" if said else "dropped: its job has"
     odd = Oddities(table.take(step), ids.filter(step).to_list(), repeats=True) if step.any() else None
     if odd is not None:
         odd.note("job step", f"{done} a line of its own", np.ones(int(step.sum()), dtype=np.bool_))
     return jobs, odd.noted if odd else [], usage
 
 
-def _usage(steps: Table) -> dict[str, dict[str, float]]:
-    """What the steps of each job used at most."""
+def _usage(rows: Table) -> dict[str, dict[str, float]]:
+    """What the rows of each job used at most: host memory, GPU memory, utilisation, seconds of CPU cores."""
     used: dict[str, dict[str, float]] = {}
-    names = [name for name in USAGE if steps.has(name)]
-    if not names or not len(steps):
-        return used
-    for id, *texts in steps.frame.select(steps.first_of(*ID), *names).iter_rows():
+    names = [name for name in USAGE if rows.has(name)]
+    for id, *texts in rows.frame.select(rows.first_of(*ID), *names).iter_rows() if names else ():
         job = used.setdefault(id.split(".")[0].strip(), {})
         for key, amount in next((said for text in texts if (said := usage_in(text))), {}).items():
             job[key] = max(job.get(key, 0.0), amount)
+    if rows.has("TotalCPU"):
+        ids = rows.text(rows.first_of(*ID))
+        for id, cell in zip(ids, rows.text("TotalCPU"), strict=True):
+            if match := _CPU_TIME.fullmatch(cell.strip()):
+                days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+                job = used.setdefault(id.split(".")[0].strip(), {})
+                took_s = days * 86400 + hours * 3600 + minutes * 60 + seconds
+                job["cpu_s"] = max(job.get("cpu_s", 0.0), took_s)
     return {id: said for id, said in used.items() if said}

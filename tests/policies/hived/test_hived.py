@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
+from rota.forecast.altered import with_tenants
 from rota.model.cells import Kind
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.job_columns import JobKind
@@ -16,6 +17,8 @@ from rota.model.tenants import Cell, Tenant, Tenants
 from rota.policies.hived.cells import Gang, physical_cell
 from rota.policies.hived.clusters import Promise, VirtualClusters
 from rota.policies.hived.layout import Layout
+from rota.policies.hived.system import Hived
+from rota.scheduler.moments.frozen import freeze
 from rota.testing import check_policy
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
@@ -65,6 +68,33 @@ def test_an_opportunist_that_is_stopped_moves_where_there_is_room():
     assert starts(record)["S"] == 10.0
     assert devices(record)["S"] == [0, 1, 2, 3]
     assert finishes(record)["X"] == 20.0
+
+
+def test_cells_that_are_moved_under_running_jobs():
+    """P runs on without a guarantee until Q, whose tenant has its cells now, wants them; then it waits.
+
+    Its tenant could not hold it any more, and it is not refused for that: it has run.
+    """
+
+    def owners(a, b):
+        return Tenants.of(Tenant("A", cells=(Cell("device", a),)), Tenant("B", cells=(Cell("device", b),)))
+
+    moments = []
+
+    class Watched(Hived):
+        def decide(self, snapshot, memory):
+            moments.append(freeze(snapshot, memory, "hived"))
+            return super().decide(snapshot, memory)
+
+    cluster = Cluster.build([NodeShape(count=1, gpus=4)], owners(2, 2))
+    play(Watched(), jobs("P 2x50 R 2x50 Q 2x5@10", "A B B"), cluster)
+    moment = next(moment for moment in moments if moment.packed["state"]["now"] == 10.0)
+    kept = with_tenants(moment, owners(2, 2)).decide()
+    assert (list(kept.preempt), kept.guaranteed) == ([], {0, 1})
+    moved = with_tenants(moment, owners(1, 3)).decide()
+    assert (list(moved.preempt), moved.reject, moved.guaranteed) == ([], {}, {1})
+    all_of_it = with_tenants(moment, Tenants.of(Tenant("B", cells=(Cell("device", 4),)))).decide()
+    assert (list(all_of_it.preempt), all_of_it.reject, all_of_it.guaranteed) == ([0], {}, {1, 2})
 
 
 def test_priorities_within_a_tenant():

@@ -225,8 +225,9 @@ def test_dedicated_nodes_can_be_taken_back() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["philly", "philly:relax_after=1,backoff_s=45", "philly:reclaim_util=0.5"])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("types", [1, 2])
 def test_sleeping_through_attempts_changes_nothing(
-    policy: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    policy: str, seed: int, types: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Woken at every opening, it starts and preempts the same jobs at the same moments."""
     random = np.random.default_rng(seed)
@@ -234,6 +235,10 @@ def test_sleeping_through_attempts_changes_nothing(
     gpus, seconds = random.choice([1, 1, 1, 2, 4, 8, 12], n), random.integers(20, 4000, n)
     jobs = " ".join(f"J{i} {g}x{s}@{20 * i}" for i, (g, s) in enumerate(zip(gpus, seconds, strict=True)))
     trace, cluster = two_vcs(jobs, "".join(random.choice(["1", "2"], n)), quotas=(20, 12))
+    if types == 2:
+        cluster = Cluster.build([NodeShape(2, 8, "A"), NodeShape(2, 8, "B")], cluster.tenants)
+        wanted = np.where(gpus > 8, 0, random.choice([0, 1, 2, 2], n))
+        trace = replace(trace, jobs=replace(trace.jobs, gpu_types=wanted, type_names=("A", "B")))
     asleep = play(policy, trace, cluster)
     monkeypatch.setattr(
         _Place, "sleeps", property(lambda self: False, lambda self, value: None), raising=False
@@ -247,3 +252,10 @@ def test_sleeping_through_attempts_changes_nothing(
 def test_a_full_cluster_lets_the_policy_sleep() -> None:
     """Two jobs wait a day for A: none of 576 attempts is looked at before A ends."""
     assert play("philly", "A 4x86400 B 4x10@1 C 2x10@2", "1x4").counts["decisions"] == 6
+
+
+def test_a_job_whose_type_is_full_lets_the_policy_sleep() -> None:
+    """As above, beside GPUs that B does not take."""
+    cluster = Cluster.build([NodeShape(1, 4, "A"), NodeShape(1, 4, "B")])
+    trace = trace_of("A 4x86400 B 4x10@1", gpu_types=[1, 1], type_names=("A", "B"))
+    assert play("philly", trace, cluster).counts["decisions"] == 4

@@ -14,6 +14,7 @@ import strategies  # noqa: F401  (registers the profile)
 from rota.wire.numbers import LARGEST
 from rota.wire.sync import PartStatus, ProgressReport, Usage
 from rota.worlds.live.curves import FULL, LEAST_S, MOST_POINTS, Curves, Point, said_by_program, thinned
+from rota.worlds.live.observing import MOST_THINNED
 
 VALUES = st.floats(-LARGEST, LARGEST)
 SAID = st.tuples(st.floats(0.0, 40.0), VALUES, st.integers(0, 2))
@@ -157,5 +158,5 @@ def test_few_jobs_are_thinned_at_once() -> None:
             stage.tell("n0", stage.report(row, PartStatus.RUNNING, progress=said), settle=False)
         stage.now += LEAST_S
         stage.settle()
-    assert max(len(news.thinned) for news in stage.news[before:]) <= 8
+    assert max(len(news.thinned) for news in stage.news[before:]) <= MOST_THINNED
     assert all(stage.job(row).curves.points <= MOST_POINTS for row in rows)

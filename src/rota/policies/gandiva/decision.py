@@ -62,6 +62,10 @@ class GandivaDecision:
         self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = standing.homeless
         self.growth = Growth(snapshot, parameters, self.homeless)
+        self._may_grow: bool = parameters.grow and standing.grounds.somebody_stretches
+        self._packs: bool = parameters.packing
+        self._alone: dict[int, float] = memory["alone"]
+        self._since_of = snapshot.by_row.since_of
         self.due: set[int] = set()
         """Homes whose running jobs are chosen anew."""
         self.left: set[int] = set()
@@ -141,16 +145,18 @@ class GandivaDecision:
 
     def _follow_jobs(self) -> None:
         """Take out who has ended, take over who runs, line up who came."""
-        phase, home_of = self.snapshot.by_row.phase, self.homes.home_of
+        phase_of, home_of = self.snapshot.by_row.phase_of, self.homes.home_of
         changed = self._everybody() if self.changed is None else self.changed
         strangers = set(self.evacuated)
         for row in changed:
             if row not in home_of:
                 strangers.add(row)
-            elif phase.item(row) not in (_PENDING, _RUNNING):
+                continue
+            phase: int = phase_of[row]
+            if phase != _PENDING and phase != _RUNNING:
                 self._forget(row)
         for row in sorted(strangers):
-            self._meet(row, phase.item(row))
+            self._meet(row, phase_of[row])
         if self.snapshot.cause & _SHAKEN:
             self.due.update(home_of.values())
 
@@ -264,16 +270,14 @@ class GandivaDecision:
     def _runs_alone(self, row: int) -> bool:
         """True if it runs, for some time now, with nobody beside it on as many GPUs as it asked for."""
         grant = self.snapshot.grants.get(row)
-        return (
-            grant is not None
-            and grant.role == _ALONE
-            and len(grant.devices) == self.sizes[row]
-            and self.snapshot.by_row.since_s.item(row) < self.now
-        )
+        if grant is None or grant.role != _ALONE or len(grant.devices) != self.sizes[row]:
+            return False
+        since: float = self._since_of[row]
+        return since < self.now
 
     def _note_rate(self, row: int) -> None:
         if self._runs_alone(row):
-            self.memory["alone"][row] = self.snapshot.jobs.rate(row)
+            self._alone[row] = self.snapshot.rate(row)
 
     # -- who runs ----------------------------------------------------------------------------------
 
@@ -307,25 +311,29 @@ class GandivaDecision:
 
     def _is_simple(self, key: int, home: ServerGroup) -> bool:
         """True if counting says who runs: one server, nobody in a pair, nobody who grows or has moved."""
-        stretches = self.grounds.stretches
         return (
             self._counts
             and len(home["nodes"]) == 1
             and not home["pairs"]
             and key not in self.moved
-            and not (self.p.grow and any(stretches[row] for row in home["circle"]))
-            and not (self.p.packing and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
+            and not (self._may_grow and any(self.grounds.stretches[row] for row in home["circle"]))
+            and not (self._packs and self.homes.room(home) < -EPSILON and self.trials.may_try(home))
         )
 
     def _take_turn(self, key: int, home: ServerGroup, swaps: Swaps) -> None:
         """Let the jobs of a simple home run whose turn it is."""
-        is_new = self._is_new_turn(key, home)
+        is_new, circle, held = self._is_new_turn(key, home), home["circle"], self.snapshot.grants
         if is_new:
-            rows = take_turn_by_count(home["circle"], self.sizes, home["gpus"])
+            rows, others = take_turn_by_count(circle, self.sizes, home["gpus"])
         else:
-            rows = join_turn(home["circle"], self.snapshot.grants, counting(self.sizes, home["gpus"]))
-        self._note_turn(key, home, rows, is_new)
-        for row in swaps.swap(home["nodes"][0], home["circle"], rows):
+            rows = join_turn(circle, held, counting(self.sizes, home["gpus"]))
+            others = [row for row in circle if row not in rows]
+        coming = [row for row in rows if row not in held]
+        self._note_turn(key, home, len(rows), bool(coming), is_new)
+        leaving = [row for row in others if row in held]
+        if coming or leaving:
+            swaps.swap(home["nodes"][0], coming, leaving)
+        for row in leaving:
             self._note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
@@ -357,17 +365,18 @@ class GandivaDecision:
         """Who runs from now on, by turns; notes when the turn ends."""
         is_new, circle = self._is_new_turn(key, home), home["circle"]
         rows = take_turn(circle, fits) if is_new else join_turn(circle, self.snapshot.grants, fits)
-        self._note_turn(key, home, rows, is_new)
+        held = self.snapshot.grants
+        self._note_turn(key, home, len(rows), any(row not in held for row in rows), is_new)
         return rows
 
-    def _note_turn(self, key: int, home: ServerGroup, rows: list[int], is_new: bool) -> None:
-        """Note when the turn of `rows`, which is new or has been joined, ends."""
-        held, turns = self.snapshot.grants, self.standing.turns
+    def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, is_new: bool) -> None:
+        """Note when the turn of `count` jobs, which is new or has been joined, ends."""
+        turns = self.standing.turns
         is_first = home["turn_ends_s"] == math.inf
-        if len(rows) == len(home["circle"]) and not home["pairs"]:
+        if count == len(home["circle"]) and not home["pairs"]:
             end_s = math.inf
         elif is_new:
-            switches = (key in self.left or not is_first) and any(row not in held for row in rows)
+            switches = (key in self.left or not is_first) and some_come
             turns.note(key, math.inf)
             end_s = turns.end_s(self.now, self.p.switch if switches else 0.0)
         else:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import combinations
 
 from rota.knowledge.needs import Knowledge
-from rota.model.columns import Floats
+from rota.model.columns import Cells, Floats, cells
 from rota.model.grants import Role
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup
@@ -57,6 +57,7 @@ class Trials:
         self.bad = bad
         self.p = parameters
         self._use: Floats | None = None
+        self._cells: Cells[float] | None = None
 
     def _utilisation(self) -> Floats:
         """What each job alone leaves busy of its GPUs, looked up at the first question of a decision."""
@@ -94,9 +95,12 @@ class Trials:
 
     def may_try(self, home: ServerGroup) -> bool:
         """True if two jobs of the home leave something of their GPUs."""
-        use, leave_some = self._utilisation(), 0
+        if self._cells is None:
+            self._cells = cells(self._utilisation())
+        use_of, leave_some = self._cells, 0
         for row in home["circle"]:
-            if use.item(row) < 1.0:
+            use: float = use_of[row]
+            if use < 1.0:
                 leave_some += 1
                 if leave_some == 2:
                     return True

@@ -95,7 +95,9 @@ class Turns:
         quantum are those of turns, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s / 2, now + self.quantum_s + switch_s
-        return max((end_s for end_s in self._ends if least_s <= end_s <= most_s), default=most_s)
+        if most_s in self._ends:
+            return most_s
+        return max([end_s for end_s in self._ends if least_s <= end_s <= most_s], default=most_s)
 
 
 class Standing:

@@ -16,21 +16,24 @@ class Swaps:
         self.grants: list[Grant] = []
         self.leaving: list[int] = []
 
-    def swap(self, node: int, members: list[int], rows: list[int]) -> list[int]:
-        """Of the jobs that belong to `node`, let `rows` run there and no others; returns who has to leave."""
-        held, first, bits = self._grants, self._free.first[node], self._free.devices[node]
-        stay = set(rows)
-        leaving = [row for row in members if row in held and row not in stay]
+    def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
+        """Of the jobs that belong to `node`, `leaving` give way there, and `coming` run, in order."""
+        held, sizes, first, bits = self._grants, self._sizes, self._free.first[node], self._free.devices[node]
         for row in leaving:
             for device in held[row].devices:
                 bits |= 1 << (device - first)
-        for row in rows:
-            if row not in held and bits.bit_count() >= self._sizes[row]:
+        for row in coming:
+            size = sizes[row]
+            if size == 1:
+                low = bits & -bits
+                if low:
+                    self.grants.append(Grant(row, (first + low.bit_length() - 1,)))
+                    bits ^= low
+            elif bits.bit_count() >= size:
                 devices = []
-                for _ in range(self._sizes[row]):
+                for _ in range(size):
                     low = bits & -bits
                     devices.append(first + low.bit_length() - 1)
                     bits ^= low
                 self.grants.append(Grant(row, tuple(devices)))
         self.leaving += leaving
-        return leaving

@@ -33,8 +33,11 @@ def join_turn(circle: list[int], running: Collection[int], fits: Fits) -> list[i
     return stay + joined
 
 
-def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> list[int]:
-    """`take_turn` where counting decides: `sizes` GPUs of each job, `room` in all."""
+def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> tuple[list[int], list[int]]:
+    """`take_turn` where counting decides: `sizes` GPUs of each job, `room` in all.
+
+    Also who of the circle is left out.
+    """
     taken: list[int] = []
     left: list[int] = []
     for row in circle:
@@ -46,7 +49,7 @@ def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> li
             left.append(row)
     if left:
         circle[:] = left + taken
-    return taken
+    return taken, left
 
 
 def counting(sizes: Sequence[int], room: int) -> Fits:

@@ -68,13 +68,26 @@ def _agree(own: Virtual, leaf: Physical, matches: dict[int, Physical]) -> bool:
 
 
 def _recover(clusters: VirtualClusters, gang: Gang, gpus: Sequence[Physical], level: int) -> None:
-    """Cells for what `gang` holds, GPU by GPU; all of them or none."""
+    """Cells for what `gang` holds, GPU by GPU; all of them or none.
+
+    Its pods were cut to the cells of its tenant: smaller ones are tried where none has all of a pod.
+    """
+    for least in [level] if level else range(_common_level(gpus), 0, -1):
+        virtual = _served(clusters, gang, gpus, least, level or gpus[0].kind.top)
+        if virtual:
+            break
+    clusters.start(Plan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
+
+
+def _served(
+    clusters: VirtualClusters, gang: Gang, gpus: Sequence[Physical], least: int, most: int
+) -> list[Virtual]:
+    """Virtual GPUs for all of `gpus`, in cells of those levels; none if some promise would be broken."""
     pool = clusters.pools[gpus[0].kind.name]
     started: list[Gang] = []
     virtual: list[Virtual] = []
-    least = level or _common_level(gpus)
     for leaf in gpus:
-        own = _cell_for(clusters, gang, leaf, least, level or pool.kind.top)
+        own = _cell_for(clusters, gang, leaf, least, most)
         if own is None:
             break
         part = Gang(gang.name, gang.vc, gang.priority, (1,))
@@ -86,7 +99,7 @@ def _recover(clusters: VirtualClusters, gang: Gang, gpus: Sequence[Physical], le
     is_safe = len(virtual) == len(gpus) and min(pool.splittable()) >= 0
     for part in started:
         clusters.leave_unchecked(part)
-    clusters.start(Plan(gang, [list(gpus)], [virtual] if is_safe else [], [], []))
+    return virtual if is_safe else []
 
 
 def _common_level(gpus: Sequence[Physical]) -> int:

@@ -45,6 +45,8 @@ class Deciding:
         self.clusters.spoil(self._leaves(sorted(snapshot.occupancy.down)))
         self.scratch = snapshot.scratch()
         self._low = [row for row in self.gang_of if not self.gang_of[row].virtual]
+        self._kept: set[int] = set()
+        """Those of them that stay where they are."""
         for row in self._low:
             self.scratch.release(snapshot.grants[row])
 
@@ -118,8 +120,10 @@ class Deciding:
         self, row: int, heap: list[tuple[object, int]], waiting: set[int], rank: Callable[[int], object]
     ) -> Constraint | None:
         """Start `row` where it fits; None, or why it has to wait."""
-        gangs = self.requests.gangs(row, self.clusters)
-        gangs = [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+        gangs = self._gangs(row)
+        if not gangs and self.requests.has_run(row):
+            self.requests.homeless.add(row)
+            gangs = self._gangs(row)
         if not gangs:
             self.reject[row] = self.never(row)
             return Constraint(Code.POLICY, detail=self.reject[row])
@@ -139,10 +143,19 @@ class Deciding:
                 why = _USED_UP
         return Constraint(Code.POLICY, detail=why)
 
+    def _gangs(self, row: int) -> list[Gang]:
+        """`row` in each form in which its virtual cluster could hold it."""
+        gangs = self.requests.gangs(row, self.clusters)
+        return [gang for gang in gangs if gang.priority < 0 or self.clusters.could_hold(gang)]
+
+    def could_hold(self, row: int) -> bool:
+        """Whether the cells of its tenant could hold `row` if nobody else were there."""
+        return bool(self._gangs(row))
+
     def _carry_out(self, row: int, plan: Plan) -> bool:
         """Start `plan`, unless cores, memory or a quota forbid it."""
         lost = [self.row_of[victim] for victim in plan.victims]
-        held = [self._held(other) for other in lost if other not in self._low or other in self.granted]
+        held = [self._held(other) for other in lost if self._counts(other)]
         for grant in held:
             self.scratch.release(grant)
         plan.gang.physical = plan.physical
@@ -188,11 +201,15 @@ class Deciding:
     def stop(self, row: int) -> None:
         """`row` gives up its GPUs."""
         gang = self.gang_of[row]
-        if row not in self._low:
+        if self._counts(row):
             self.scratch.release(self._held(row))
         self.clusters.stop(gang)
         del self.row_of[gang]
         self._stop(row)
+
+    def _counts(self, row: int) -> bool:
+        """Whether what `row` holds is taken in `scratch`: of those without a guarantee only if they stay."""
+        return row not in self._low or row in self.granted or row in self._kept
 
     def _held(self, row: int) -> Grant:
         return self.granted[row] if row in self.granted else self.snapshot.grants[row]
@@ -200,6 +217,7 @@ class Deciding:
     def _stop(self, row: int) -> None:
         """`row` has lost its cells: what it was granted just now is void, and what it held before too."""
         del self.gang_of[row]
+        self._kept.discard(row)
         self.granted.pop(row, None)
         if row in self.snapshot.grants:
             self.preempted[row] = None
@@ -220,6 +238,7 @@ class Deciding:
                 continue
             if self.requests.fit.admits(self.scratch, grant):
                 self.scratch.hold(grant)
+                self._kept.add(row)
             else:
                 self.stop(row)
 
@@ -244,7 +263,15 @@ class Deciding:
             reasons=reasons,
             offers=self.offers,
             promises=self.promises,
+            guaranteed=self._guaranteed(),
         )
+
+    def _guaranteed(self) -> frozenset[int] | None:
+        """Who runs on cells of its tenant; None where no tenant has any."""
+        layout = self.requests.layout
+        if not layout.owned and not layout.problem:
+            return None
+        return frozenset(row for row, gang in self.gang_of.items() if gang.virtual)
 
     def in_order(self, gang: Gang) -> list[list]:  # type: ignore[type-arg]
         """Its virtual GPUs in the order of the devices that serve them."""

@@ -32,6 +32,9 @@ class Requests:
         self.snapshot, self.layout, self.lazy = snapshot, layout, lazy
         self.jobs = snapshot.jobs.table
         self.fit = Fitter(snapshot, consolidate)
+        self.homeless: set[int] = set()
+        """Jobs that have run, and that the cells of their tenants could not hold any more, since those have
+        moved: they go on as opportunists."""
         self._has_caps = any(tenant.hard for tenant in snapshot.cluster.tenants.by_path.values())
 
     def vc_of(self, row: int) -> str:
@@ -39,7 +42,11 @@ class Requests:
         return self.layout.vc_of(self.jobs.name_of("tenant", row))
 
     def is_guaranteed(self, row: int) -> bool:
-        return self.jobs.kind.item(row) != JobKind.OPPORTUNISTIC and bool(self.vc_of(row))
+        is_eager = self.jobs.kind.item(row) == JobKind.OPPORTUNISTIC or row in self.homeless
+        return not is_eager and bool(self.vc_of(row))
+
+    def has_run(self, row: int) -> bool:
+        return bool(self.snapshot.by_row.starts.item(row)) and self.snapshot.gpus_of[row] > 0
 
     def shape(self, row: int) -> Shape:
         """What decides whether the job fits."""

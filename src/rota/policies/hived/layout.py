@@ -26,6 +26,8 @@ class Layout:
             self.owned = owned_cells(cluster, self.kinds)
         except InputError as error:
             self.problem = str(error)
+        self.signature = [[c.tenant, c.kind.name, c.level, c.cells, c.at] for c in self.owned]
+        """Who owns what, as a memory can hold it: numbers of virtual GPUs mean something under this one."""
         self.has_cells = {cell.tenant for cell in self.owned}
         self._vc_of: dict[str, str] = {}
         self._nodes_of_pin = {(cell.tenant, cell.at): self._nodes(cell) for cell in self.owned if cell.at}

@@ -59,6 +59,7 @@ class Hived:
     Memory    `inner`      by virtual cluster: what the policy inside of it remembers, when it is to be asked
               `standing`   by running row: numbers of its virtual GPUs in the order of its devices; none for
                            who runs without a guarantee
+              `cells`      who owned which cells when that was noted
     """
 
     def __init__(self, parameters: HivedParameters | None = None) -> None:
@@ -75,9 +76,12 @@ class Hived:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         layout = self._layout_of(snapshot.cluster)
         requests = Requests(snapshot, layout, lazy=self.parameters.lazy)
-        standing = {int(row): numbers for row, numbers in memory.get("standing", {}).items()}
+        standing = {int(row): numbers for row, numbers in self._remembered(memory, layout).items()}
         deciding = Deciding(snapshot, layout.clusters(), requests, standing)
         waiting, gpus_of = snapshot.waiting.tolist(), snapshot.gpus_of
+        for row in waiting:
+            if requests.has_run(row) and requests.is_guaranteed(row) and not deciding.could_hold(row):
+                requests.homeless.add(row)
         guaranteed = [row for row in waiting if gpus_of[row] and requests.is_guaranteed(row)]
         wake = Wake()
         if self._inner is None:
@@ -92,6 +96,12 @@ class Hived:
         decision.wake = wake
         decision.otherwise = _TURN if self.parameters.policy else None
         return decision
+
+    def _remembered(self, memory: Memory, layout: Layout) -> dict[str, list[int]]:
+        """Who stands where; nothing once the cells have moved, so that it is made out afresh."""
+        before = memory.get("cells", layout.signature)
+        memory["cells"] = layout.signature
+        return memory.get("standing", {}) if before == layout.signature else {}
 
     def _layout_of(self, cluster: Cluster) -> Layout:
         if self._layout is None or self._cluster is not cluster:

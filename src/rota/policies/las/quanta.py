@@ -40,7 +40,7 @@ class Quanta:
 
     def key(self, snapshot: Snapshot, row: int) -> int:
         """Twice the whole quanta received, and one more for a job that does not run."""
-        waits: bool = snapshot.by_row.phase.item(row) != _RUNNING
+        waits: bool = snapshot.by_row.phase_of[row] != _RUNNING
         return 2 * math.floor(self._received(snapshot, row) / self.quantum + _NEARLY) + waits
 
     def update(self, snapshot: Snapshot) -> list[int]:
@@ -97,11 +97,11 @@ class Quanta:
             queue.remove(before[1])
             if not len(queue):
                 del self._running[before[0]]
-        rate = self._rate(snapshot, row) if snapshot.by_row.phase.item(row) == _RUNNING else 0.0
+        rate = self._rate(snapshot, row) if snapshot.by_row.phase_of[row] == _RUNNING else 0.0
         if not rate:
             self._alarms.set(row, math.inf)
             return
-        began_s = snapshot.by_row.since_s.item(row) - self._before(snapshot, row) / rate
+        began_s = snapshot.by_row.since_of[row] - self._before(snapshot, row) / rate
         item = (began_s, row)
         self._running.setdefault(rate, SortedItems()).add(item)
         self._places[row] = (rate, item)
@@ -111,24 +111,25 @@ class Quanta:
         """The moment at which `row`, which runs, will have received another quantum, or just before it."""
         whole = math.floor(self._received(snapshot, row) / self.quantum + _NEARLY)
         left = (whole + 1.0 - _NEARLY) * self.quantum - self._before(snapshot, row)
-        full_s: float = snapshot.by_row.since_s.item(row) + left / self._rate(snapshot, row)
+        full_s: float = snapshot.by_row.since_of[row] + left / self._rate(snapshot, row)
         return full_s - _ROUNDING * (1.0 + full_s)
 
     def _received(self, snapshot: Snapshot, row: int) -> float:
         """Service of `row` until now."""
         by_row = snapshot.by_row
         if self.by_gpus:
-            elapsed = snapshot.now - by_row.since_s.item(row)
-            received: float = by_row.service.item(row) + by_row.service_rate.item(row) * elapsed
+            elapsed = snapshot.now - by_row.since_of[row]
+            received: float = by_row.service_of[row] + by_row.rate_of[row] * elapsed
             return received
-        ran: float = by_row.run_s.item(row)
-        return ran + (snapshot.now - by_row.since_s.item(row) if by_row.phase.item(row) == _RUNNING else 0.0)
+        ran: float = by_row.run_of[row]
+        return ran + (snapshot.now - by_row.since_of[row] if by_row.phase_of[row] == _RUNNING else 0.0)
 
     def _before(self, snapshot: Snapshot, row: int) -> float:
         """Service of `row` before the present stretch of running."""
-        column = snapshot.by_row.service if self.by_gpus else snapshot.by_row.run_s
-        return float(column.item(row))
+        by_row = snapshot.by_row
+        before: float = by_row.service_of[row] if self.by_gpus else by_row.run_of[row]
+        return before
 
     def _rate(self, snapshot: Snapshot, row: int) -> float:
         """Service that `row`, which runs, receives in a second."""
-        return float(snapshot.by_row.service_rate.item(row)) if self.by_gpus else 1.0
+        return float(snapshot.by_row.rate_of[row]) if self.by_gpus else 1.0

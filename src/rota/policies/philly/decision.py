@@ -4,13 +4,12 @@ Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
           `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
 
-An attempt that opens while no GPU is free and none may be taken back finds the nodes that an entirely full
-cluster offers; that is worked out when a GPU becomes free.
+An attempt that opens while no GPU is free that would do, and none may be taken back, finds the nodes that an
+entirely full cluster offers; that is worked out when a GPU becomes free.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 
 from rota.knowledge.needs import Knowledge
@@ -23,7 +22,6 @@ from rota.policies.philly.queues import AttemptQueues
 from rota.policies.philly.quota import Shares, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import consolidate
 from rota.table.free import Free, mask_of
 from rota.table.occupancy import EPSILON
 
@@ -35,6 +33,7 @@ class PhillyDecision:
         self,
         p: PhillyParameters,
         snapshot: Snapshot,
+        fit: Fitter,
         queues: AttemptQueues,
         domains: Domains,
         shares: Shares,
@@ -46,13 +45,12 @@ class PhillyDecision:
         self.queues = queues
         self.cycle = queues.cycle
         self.attempts = queues.attempts
-        self.calendar = queues.calendar
         self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
         self.sleeps = sleeps
         self.much = p.reclaim_util * snapshot.cluster.gpus
-        self.fit = Fitter(snapshot, consolidate)
+        self.fit = fit
         self.scratch = snapshot.scratch()
         self.held: dict[int, tuple[int, ...]] = {}
         self.fresh: set[int] = set()
@@ -70,7 +68,7 @@ class PhillyDecision:
             if row in self.attempts and until_s > self.now:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
-        opened = self.queues.calendar.opened(min(asleep_until_s, self.now), self.now)
+        opened = self.queues.opened(min(asleep_until_s, self.now), self.now)
         fresh = [row for row in opened if not self._is_seen(row)]
         news, taken = _free_nodes(self.scratch.free) & ~self.queues.unwanted, 0
         while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
@@ -80,12 +78,11 @@ class PhillyDecision:
 
     def next_opening_s(self) -> float:
         """The next opening of an attempt that may find something, if nothing happens before."""
-        calendar = self.queues.calendar
-        if self.scratch.free.total or not self.sleeps:
-            return calendar.next_s(self.now)
+        if not self.sleeps:
+            return self.queues.next_s(self.now)
         tight = self._is_tight()
         may = {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
-        return calendar.next_s(self.now, lambda row: self.queues.class_of[row] in may) if may else math.inf
+        return self.queues.next_s(self.now, _free_nodes(self.scratch.free), may)
 
     def _enter(self, row: int) -> None:
         """`row` begins to wait."""
@@ -96,7 +93,7 @@ class PhillyDecision:
             expected_s = self.snapshot.know(Knowledge.DURATION).item(row)
             relax_after += self.p.patience_per_h * expected_s / 3600.0
         self.attempts[row] = self.cycle.first(level, relax_after, self.now)
-        self.queues.add(row, (self.shares.of(row), self.gpus_of[row]))
+        self.queues.add(row, (self.shares.of(row), self.gpus_of[row]), self.fit.accepted(row))
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -125,19 +122,22 @@ class PhillyDecision:
         return True
 
     def _sleep_through(self, fresh: list[int]) -> list[int]:
-        """Of the rows `fresh` those that may get something: if no GPU is free, nor may be taken, few do."""
-        if not fresh or not self.sleeps or self.scratch.free.total:
+        """Of the rows `fresh` those that may get something: if no GPU that will do is free, few do."""
+        if not fresh or not self.sleeps:
+            return fresh
+        free, nodes_of = _free_nodes(self.scratch.free), self.queues.nodes_of
+        hopeless = [row for row in fresh if self.gpus_of[row] and not nodes_of[row] & free]
+        if not hopeless:
             return fresh
         for of in self.queues.classes if self._is_tight() else ():
             if self._may_reclaim(of):
                 return fresh  # what it leaves may be for those behind it
-        left = []
-        for row in fresh:
-            if self.gpus_of[row]:
-                self._open(row, self._offered_when_full(row), self._latest(row))
-            else:
-                left.append(row)
-        return left
+        for row in hopeless:
+            self._open(row, self._offered_when_full(row), self._latest(row))
+        if len(hopeless) == len(fresh):
+            return []
+        gone = set(hopeless)
+        return [row for row in fresh if row not in gone]
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
@@ -155,12 +155,17 @@ class PhillyDecision:
         place = bisect_right(special, last)
         chosen = special[place] if place < len(special) else None
         nodes = news & _free_nodes(self.scratch.free)
-        if nodes:
-            line = self.queues.lines.get(name, [])
-            for at in range(bisect_right(line, last), len(line)):
-                row = line[at]
-                if row == chosen or self._reaches(row, nodes):
-                    return row
+        if not nodes:
+            return chosen
+        for mask, line in self.queues.lines.get(name, {}).items():
+            if mask & nodes:
+                for at in range(bisect_right(line, last), len(line)):
+                    row = line[at]
+                    if chosen is not None and row >= chosen:
+                        break
+                    if self._reaches(row, nodes):
+                        chosen = row
+                        break
         return chosen
 
     def _reaches(self, row: int, nodes: int) -> bool:
@@ -179,7 +184,7 @@ class PhillyDecision:
 
     def _latest(self, row: int) -> Attempt:
         """The latest attempt of `row`."""
-        return self.calendar.latest.of(row, self.now)
+        return self.queues.latest.of(row, self.now)
 
     def _is_seen(self, row: int) -> bool:
         return self.attempts[row]["opened_s"] == self._latest(row).opened_s

@@ -141,10 +141,10 @@ _LAST_ROW = sys.maxsize
 class Calendar:
     """Waiting jobs by the part of the cycle in which their attempts open; holds the rows that are added."""
 
-    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
+    def __init__(self, attempts: dict[int, Attempts], cycle: Cycle, latest: Latest | None = None) -> None:
         self.attempts = attempts
         self.cycle = cycle
-        self.latest = Latest(attempts, cycle)
+        self.latest = latest or Latest(attempts, cycle)
         self._phases: list[tuple[float, int]] = []
         """When in the cycle each row's attempts open, ascending."""
         self._near_s = _ROUNDING * cycle.period_s

@@ -7,11 +7,13 @@ looking at the others.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections import Counter
+from collections.abc import Collection
 
 from rota.policies.philly.delays import Class
-from rota.policies.philly.gang import Attempts, Calendar, Cycle
+from rota.policies.philly.gang import Attempts, Calendar, Cycle, Latest
 
 
 class AttemptQueues:
@@ -20,9 +22,13 @@ class AttemptQueues:
     def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
         self.attempts = attempts
         self.cycle = cycle
-        self.calendar = Calendar(attempts, cycle)
-        self.lines: dict[str, list[int]] = {}
-        """Rows of each virtual cluster, ascending."""
+        self.latest = Latest(attempts, cycle)
+        self._calendars: dict[int, Calendar] = {}
+        """When attempts open, by the nodes that will do."""
+        self.lines: dict[str, dict[int, list[int]]] = {}
+        """Rows of each virtual cluster, by the nodes that will do, ascending."""
+        self.nodes_of: dict[int, int] = {}
+        """Mask of the nodes that will do for each row, whoever is there."""
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
         self.class_of: dict[int, Class] = {}
@@ -36,26 +42,51 @@ class AttemptQueues:
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
 
-    def add(self, row: int, of: Class) -> None:
-        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
-        insort(self.lines.setdefault(of[0], []), row)
+    def add(self, row: int, of: Class, nodes: int) -> None:
+        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster for `nodes`."""
+        insort(self.lines.setdefault(of[0], {}).setdefault(nodes, []), row)
         self.class_of[row] = of
+        self.nodes_of[row] = nodes
         self.classes[of] += 1
-        self.calendar.add(row)
+        calendar = self._calendars.get(nodes)
+        if calendar is None:
+            calendar = self._calendars[nodes] = Calendar(self.attempts, self.cycle, self.latest)
+        calendar.add(row)
         if not of[1]:
             self.without_gpus.add(row)
 
     def drop(self, row: int) -> tuple[Class, Attempts]:
         """`row` waits no longer; returns what its entry was."""
-        of = self.class_of.pop(row)
-        self.calendar.drop(row)
-        line = self.lines[of[0]]
+        of, nodes = self.class_of.pop(row), self.nodes_of.pop(row)
+        self._calendars[nodes].drop(row)
+        lines = self.lines[of[0]]
+        line = lines[nodes]
         del line[bisect_right(line, row) - 1]
         if not line:
-            del self.lines[of[0]]
+            del lines[nodes]
+            if not lines:
+                del self.lines[of[0]]
         self.classes[of] -= 1
         if not self.classes[of]:
             del self.classes[of]
         self.without_gpus.discard(row)
         self.need_of.pop(row, None)
         return of, self.attempts.pop(row)
+
+    def opened(self, from_s: float, to_s: float) -> list[int]:
+        """Rows of which an attempt opened at one of these moments, both included; ascending."""
+        found = [calendar.opened(from_s, to_s) for calendar in self._calendars.values()]
+        return found[0] if len(found) == 1 else sorted([row for rows in found for row in rows])
+
+    def next_s(self, now: float, nodes: int = -1, others: Collection[Class] = ()) -> float:
+        """When an attempt opens after now for which some of `nodes` will do, or of a class of `others`.
+
+        Infinite if there is none.
+        """
+        best = math.inf
+        for mask, calendar in self._calendars.items():
+            if mask & nodes:
+                best = min(best, calendar.next_s(now))
+            elif others:
+                best = min(best, calendar.next_s(now, lambda row: self.class_of[row] in others))
+        return best

@@ -45,6 +45,8 @@ from rota.policies.philly.quota import Shares, VirtualClusters
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
+from rota.scheduler.stages.fit import Fitter
+from rota.scheduler.stages.place import consolidate
 
 
 @register(
@@ -68,9 +70,10 @@ class Philly:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
         delays, shares = Delays(memory, self.cycle), Shares(snapshot, place.clusters)
-        gone, come = self._changes(snapshot, attempts, shares)
+        fit = Fitter(snapshot, consolidate)
+        gone, come = self._changes(snapshot, attempts, shares, fit)
         queues = self.queues
-        turn = PhillyDecision(self.p, snapshot, queues, place.domains, shares, place.sleeps)
+        turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)
@@ -93,7 +96,7 @@ class Philly:
     # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
 
     def _changes(
-        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: Shares
+        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: Shares, fit: Fitter
     ) -> tuple[list[int], list[int]]:
         """Rows that have attempts but no longer wait, and rows that wait but have none."""
         changed = snapshot.changes(self._cursor)
@@ -102,7 +105,7 @@ class Philly:
         else:
             self.queues = AttemptQueues(attempts, self.cycle)
             for row in attempts:
-                self.queues.add(row, (shares.of(row), snapshot.gpus_of[row]))
+                self.queues.add(row, (shares.of(row), snapshot.gpus_of[row]), fit.accepted(row))
             rows = sorted({*attempts, *snapshot.waiting.tolist()})
         gone = [row for row in rows if row in attempts and not snapshot.waits(row)]
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
@@ -110,6 +113,8 @@ class Philly:
     def _place_of(self, snapshot: Snapshot) -> _Place:
         place = self._place
         if place is None or place.cluster is not snapshot.cluster or place.jobs is not snapshot.jobs.table:
+            if place is not None and place.cluster is not snapshot.cluster:
+                self._cursor = Cursor()  # other nodes will do
             place = self._place = _Place(snapshot.cluster, snapshot.jobs.table, self.p)
         return place
 

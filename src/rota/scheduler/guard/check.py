@@ -59,6 +59,7 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
     """True if each grant starts another waiting job as it asks to, on devices free or freed."""
     waiting, gpus_of, occupancy = state.waiting, state.gpus_of, state.occupancy
     claimed, sharers = occupancy.claimed, occupancy.sharers
+    takes_any = state.takes_any
     taken: set[int] = set()
     jobs: set[int] = set()
     last = len(claimed) - 1
@@ -83,7 +84,7 @@ def _are_fresh_starts(state: State, grants: Iterable[Grant], freed: set[int]) ->
             elif claimed[device] and device not in freed:
                 return False
             taken.add(device)
-        if not state.accepts(row, devices):
+        if not takes_any[row] and not state.accepts(row, devices):
             return False
     return True
 

@@ -139,7 +139,7 @@ def unpack_cluster(packed: Packed) -> Cluster:
 
 
 def _pack_tenant(tenant: Tenant) -> list[Any]:
-    cells = [[cell.level, cell.count, cell.gpu_type] for cell in tenant.cells]
+    cells = [[cell.level, cell.count, cell.gpu_type, cell.gpus, cell.at] for cell in tenant.cells]
     quotas = [float(tenant.quota_gpus), tenant.hard, float(tenant.weight), dict(tenant.quota_by_type)]
     return [tenant.path, *quotas, cells]
 
@@ -215,6 +215,7 @@ def _unpack_state(packed: Packed, jobs: JobTable, cluster: Cluster) -> State:
     state = State(jobs, cluster, progress)
     for name in (*COLUMNS, *_STATE_SCALARS):
         setattr(state, name, stored[name])
+    state.bind()
     for rows, kept in ((stored["waiting"], state.waiting), (stored["running"], state.running)):
         _refill(kept, rows.tolist())
     state.held, state.refused = stored["held"], stored["refused"]

@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.place import Place
+from rota.scheduler.stages.place import Place, consolidate
 from rota.table.free import mask_of, nodes_in
 from rota.table.occupancy import EPSILON, Occupancy
 
@@ -31,6 +31,8 @@ class Fitter:
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.place = place
+        self._consolidates = place is consolidate
+        """True if the best fit on one node is what `place` takes, where there is one."""
         self.cluster = snapshot.cluster
         self.jobs = snapshot.jobs.table
         self.reserved: Mapping[int, Collection[int]] = {
@@ -192,12 +194,17 @@ class Fitter:
                 return (device,)
         if need:
             nodes &= self._node_sets.with_memory(need)
-        hidden = tuple(sorted(device for device in kept if scratch.free.is_free(device)))
-        scratch.free.remove_all(hidden)
-        devices = self.place(scratch.free, gpus, nodes)
+        free = scratch.free
+        if not kept and self._consolidates:
+            node = free.best_fit(gpus, nodes)
+            if node >= 0:
+                return free.lowest(node, gpus)
+        hidden = tuple(sorted(device for device in kept if free.is_free(device)))
+        free.remove_all(hidden)
+        devices = self.place(free, gpus, nodes)
         if devices is not None:
-            scratch.free.put_all(devices)
-        scratch.free.put_all(hidden)
+            free.put_all(devices)
+        free.put_all(hidden)
         return devices
 
     def _kept_from(self, row: int) -> Set[int]:

@@ -21,6 +21,7 @@ class Grounds:
         """GPUs that each job asks for; less than one for a job that asks for a share."""
         self.stretches: list[bool] = (jobs.gpus_max > jobs.gpus).tolist()
         """True for jobs that can use more GPUs."""
+        self.somebody_stretches = any(self.stretches)
         self._masks: dict[int, list[int]] = {}
 
     def accepting(self, row: int) -> list[int]:

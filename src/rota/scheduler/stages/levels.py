@@ -88,7 +88,7 @@ class Levels:
         for grant in grants:
             row = grant.job
             if row in self.resets and self.resets[row][2] < 0.0:
-                self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_s.item(row)
+                self.resets[row][2] = now - jobs.table.submit_s.item(row) - by_row.run_of[row]
             rate = len(grant.devices) * grant.share if self.by_gpus else 1.0
             if rate:
                 left = self.limits[self.of(row)] - self._before(snapshot, row)
@@ -113,7 +113,7 @@ class Levels:
 
     def _enter(self, snapshot: Snapshot, row: int) -> bool:
         """`row` has changed phase; True if that shows that its level is another."""
-        phase = snapshot.by_row.phase.item(row)
+        phase = snapshot.by_row.phase_of[row]
         if phase == _RUNNING:
             self.alarms.set(row, self._full(snapshot, row))
             return False
@@ -127,7 +127,7 @@ class Levels:
     def _wait(self, snapshot: Snapshot, row: int) -> bool:
         """`row` waits after having run; True if it reached a limit unnoticed."""
         is_late = self._fall(row, self._total(snapshot, row))
-        self.alarms.set(row, self._starved(snapshot, row, snapshot.by_row.run_s.item(row)))
+        self.alarms.set(row, self._starved(snapshot, row, snapshot.by_row.run_of[row]))
         return is_late
 
     def _due(self, snapshot: Snapshot, row: int) -> bool:
@@ -157,7 +157,7 @@ class Levels:
     def _promote(self, snapshot: Snapshot, row: int) -> None:
         del self.levels[row]
         jobs, ran_s = snapshot.jobs, snapshot.jobs.ran_s(row)
-        runs = snapshot.by_row.phase.item(row) == _RUNNING
+        runs = snapshot.by_row.phase_of[row] == _RUNNING
         waited_s = snapshot.now - jobs.table.submit_s.item(row) - ran_s if runs else -1.0
         self.resets[row] = [jobs.service_gpu_s(row), ran_s, waited_s]
 
@@ -166,10 +166,10 @@ class Levels:
     def _full(self, snapshot: Snapshot, row: int) -> float:
         """The moment at which `row`, which runs, reaches the limit of its level."""
         limit = self.limits[self.of(row)]
-        rate = snapshot.by_row.service_rate.item(row) if self.by_gpus else 1.0
+        rate = snapshot.by_row.rate_of[row] if self.by_gpus else 1.0
         if limit == math.inf or not rate:
             return math.inf
-        return snapshot.by_row.since_s.item(row) + (limit - self._before(snapshot, row)) / rate
+        return snapshot.by_row.since_of[row] + (limit - self._before(snapshot, row)) / rate
 
     def _starved(self, snapshot: Snapshot, row: int, ran_s: float) -> float:
         """The moment at which `row`, which waits and has run `ran_s` in all, has waited long enough."""

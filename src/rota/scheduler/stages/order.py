@@ -97,9 +97,9 @@ class JobOrder:
         if rows is None or (self.by_kind and snapshot.jobs.table is not self._jobs):
             self._rebuild(snapshot)
             return
-        phase, items = snapshot.by_row.phase, self._items
+        phase_of, items = snapshot.by_row.phase_of, self._items
         for row in rows:
-            if row in items or phase.item(row) <= _RUNNING:
+            if row in items or phase_of[row] <= _RUNNING:
                 self._place(snapshot, row)
 
     def _rebuild(self, snapshot: Snapshot) -> None:
@@ -146,7 +146,7 @@ class JobOrder:
             if queue.items[queue.head][1] == row:
                 self._fronts = None
             queue.remove(item)
-        phase = snapshot.by_row.phase.item(row)
+        phase: int = snapshot.by_row.phase_of[row]
         if phase == _PENDING:
             items = self._of_size(self._size_of[row])
             item = (plain(self.key(snapshot, row)), row)

@@ -128,11 +128,22 @@ def running_set_placed(
         evicted = rebuild.place(item, _room_of(rooms, kind, fit, item[1]))
         if evicted is None and alike and alike[item[1]]:
             heappop(fronts)
+            if rebuild.is_exhausted and _all_want_gpus(fronts, rooms, fit):
+                break
             continue
         order.advance(fronts, passed)
         for victim in evicted or ():
             heappush(fronts, (victim, _EVICTED))
-    return rebuild.moved, rebuild.losers
+    losers = [item[1] for item, kind in sorted(fronts) if kind == _EVICTED]  # none, unless all are exhausted
+    return rebuild.moved, rebuild.losers + losers
+
+
+def _all_want_gpus(fronts: list[Front], rooms: dict[int, Room], fit: Fitter) -> bool:
+    """True if whoever is left in `fronts` finds no place where no device is free."""
+    return all(
+        fit.room_wanted(row) if kind == _EVICTED else _room_of(rooms, kind, fit, row)
+        for (_, row), kind in fronts
+    )
 
 
 _EVICTED = -1
@@ -153,6 +164,8 @@ class _Rebuild:
         self.losers: list[int] = []
         self.occupancy = snapshot.occupancy
         """The claims in force until something is tried, then the scratch."""
+        self.is_exhausted = False
+        """True once nothing is free, and nobody stands behind whoever is next: so it stays."""
         self._is_scratch = False
         self._held = HeldFromEnd(running, snapshot.grants, self.occupancy.free.node_of)
 
@@ -167,6 +180,7 @@ class _Rebuild:
         cut = self.end
         if wanted:
             if first == cut and not self.occupancy.free.total:
+                self.is_exhausted = True
                 return None
             least = self._held.least(self.occupancy.free, wanted, first, cut)
             if least < 0:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rota.forecast.held import Wait
 from rota.forecast.remaining import Past
 from rota.model.jobs import Job
+from rota.model.tenants import Tenants
 from rota.scheduler.decision import Wake
 from rota.scheduler.guard.live_rules import Redo
 from rota.worlds.simulated.costs import Costs
@@ -70,6 +71,14 @@ class AskFutures:
 
     looking: Looking
     policies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AskTenants:
+    """Whom would the policy in force stop or refuse upon this moment if the tenants were these?"""
+
+    looking: Looking
+    tenants: Tenants
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,29 @@ from typing import Any
 import numpy as np
 
 from rota.errors import PolicyError, RotaError
-from rota.forecast.altered import with_job
+from rota.forecast.altered import with_job, with_tenants
 from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
 from rota.forecast.estimate import StartEstimate, estimate_start
 from rota.forecast.fork import fork, work_s
 from rota.forecast.futures import Case, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
+from rota.model.cells import check_cells
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import LostWork, MinimumRun, NoPreemption, Redo, together
 from rota.scheduler.moments.frozen import Frozen, load
 from rota.scheduler.policy import Policy, parse_policy
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot, table_of
-from rota.server.answering.questions import AskFutures, AskNew, AskStart, AskTrial, Looking, PresentMoment
+from rota.server.answering.questions import (
+    AskFutures,
+    AskNew,
+    AskStart,
+    AskTenants,
+    AskTrial,
+    Looking,
+    PresentMoment,
+)
 from rota.server.policy.messages import import_policies, last_line, pack_constraint
 from rota.server.policy.process import Reply, main
 from rota.table.state import Phase, State
@@ -45,6 +54,7 @@ class Forecaster:
         import_policies()
         self._serve: dict[type, Callable[[Any], Reply]] = {
             AskStart: start, AskNew: new, AskFutures: futures, AskTrial: trial,
+            AskTenants: tenants,
             str: lambda text: {"said": text},
         }  # fmt: skip
 
@@ -103,6 +113,23 @@ def trial(ask: AskTrial) -> Reply:
     if policy.last is None:
         raise PolicyError("it was not asked")
     return {}
+
+
+def tenants(ask: AskTenants) -> Reply:
+    """What the policy in force decides at this moment, with the tenants as they are and as they would be."""
+    frozen, _ = prepared(ask.looking)
+    altered = with_tenants(frozen, ask.tenants)
+    check_cells(altered.snapshot(frozenset()).cluster)
+    return {"before": _outcome(frozen.decide()), "after": _outcome(altered.decide())}
+
+
+def _outcome(decision: Decision) -> Reply:
+    guaranteed = decision.guaranteed
+    return {
+        "preempt": [int(row) for row in decision.preempt],
+        "reject": {int(row): str(why) for row, why in decision.reject.items()},
+        "guaranteed": None if guaranteed is None else [int(row) for row in guaranteed],
+    }
 
 
 # -- what is asked ---------------------------------------------------------------------------------

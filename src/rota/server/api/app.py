@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota import __version__
-from rota.server.api import agents, cluster, jobs, policy, service, users
+from rota.server.api import agents, cluster, jobs, policy, service, tenants, users
 from rota.server.api.calling import Waiting
 from rota.server.api.problems import handle_errors, problem, problem_schema
 from rota.server.api.services import Services
@@ -31,7 +31,7 @@ from rota.server.dashboard.statics import FOLDER
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
 from rota.server.metrics import Metrics
 
-ROOMS = (jobs, cluster, policy, users, agents, service)
+ROOMS = (jobs, cluster, policy, tenants, users, agents, service)
 OPEN_PATHS = ("/health",)
 OPEN_PAGES = (SIGN_IN, FOLDER, "/favicon.ico")
 """Of the dashboard, what strangers may see."""

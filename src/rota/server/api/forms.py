@@ -134,6 +134,17 @@ class PolicyChoice(RequestForm):
     policy: PolicyText
 
 
+class TenantsMove(RequestForm):
+    """Quotas, weights and cells by path, in place of those in force."""
+
+    tenants: Annotated[dict[str, Any], Field(max_length=10_000)]
+    """As in the configuration: {vision: {quota: 32, hard: true, weight: 2, cells: [...]}}."""
+    dry_run: bool = False
+    """Only say what would come of it."""
+    yes: bool = False
+    """Also if jobs would be worse off by it."""
+
+
 class Question(RequestForm):
     """What if these policies ran from now on, on as many more devices."""
 

@@ -21,6 +21,7 @@ from rota.server.api.forms import (
     Question,
     Submission,
     Submitted,
+    TenantsMove,
     UserToken,
     Verb,
 )
@@ -42,6 +43,8 @@ from rota.wire.views import (
     JobView,
     NodeView,
     PolicyView,
+    TenantsMoved,
+    TenantsView,
     UserView,
     WhatIf,
     Why,
@@ -191,6 +194,21 @@ class Policies(Protocol):
         ...
 
 
+class Tenants(Protocol):
+    """Who is entitled to what, and has what."""
+
+    def tenants(self) -> TenantsView:
+        """All that are configured, and all that have jobs."""
+        ...
+
+    def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
+        """Other quotas, weights and cells; InputError if the nodes cannot hold the cells.
+
+        Conflict if jobs would be worse off and `move.yes` does not say that this is known.
+        """
+        ...
+
+
 class Users(Protocol):
     """People and their tokens."""
 
@@ -257,6 +275,7 @@ class Services:
     history: History
     cluster: Cluster
     policies: Policies
+    tenants: Tenants
     users: Users
     agents: Agents
     terminals: Terminals

@@ -125,6 +125,10 @@ class PolicyHost:
         """Why `rows` wait; see `RemotePolicy.explain`."""
         return self.real.explain(rows, timeout_s)
 
+    def standing(self) -> frozenset[int] | None:
+        """Who runs with a guarantee; see `RemotePolicy.standing`."""
+        return self.real.standing()
+
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         """The present moment as a file's content; see `RemotePolicy.freeze`."""
         return self.real.freeze(timeout_s)

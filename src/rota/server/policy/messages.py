@@ -25,7 +25,7 @@ from rota.errors import InputError, PolicyError
 from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.columns import Array
 from rota.model.grants import Code, Constraint, Leave, Reservation
-from rota.model.promises import Offer, Promise
+from rota.model.promises import DeadlinePlan, Offer, PlannedSlot, Promise
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.packing import unpack_grant
 from rota.scheduler.moments.replica import Frame, Whole
@@ -106,6 +106,13 @@ class Freeze:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Who runs on what its tenant can always have?"""
+
+    frames: list[Frame]
+
+
+@dataclass(frozen=True)
 class WhyAnswer:
     """Why a job waits."""
 
@@ -114,6 +121,8 @@ class WhyAnswer:
     """1 for who is served next."""
     ahead: list[int]
     """The first rows before it."""
+    plan: DeadlinePlan | None = None
+    """How its policy means to keep its deadline."""
 
 
 # -- the pipe --------------------------------------------------------------------------------------
@@ -252,6 +261,18 @@ def pack_constraint(constraint: Constraint) -> list[Any]:
 def unpack_constraint(packed: list[Any]) -> Constraint:
     code, requested, provided, detail = packed
     return Constraint(Code(code), requested, provided, detail)
+
+
+def pack_plan(plan: DeadlinePlan | None) -> list[Any] | None:
+    """A plan as plain values."""
+    return None if plan is None else [float(plan.due_s), [list(map(float, slot)) for slot in plan.slots]]
+
+
+def unpack_plan(packed: list[Any] | None) -> DeadlinePlan | None:
+    if packed is None:
+        return None
+    due_s, slots = packed
+    return DeadlinePlan(due_s, tuple(PlannedSlot(begin, end, int(gpus)) for begin, end, gpus in slots))
 
 
 # -- which policies can run ------------------------------------------------------------------------

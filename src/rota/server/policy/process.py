@@ -35,9 +35,11 @@ from rota.server.policy.messages import (
     Explain,
     Freeze,
     PipeError,
+    Standing,
     import_policies,
     last_line,
     pack_constraint,
+    pack_plan,
     receive,
     seal,
     send,
@@ -59,7 +61,8 @@ class Child:
         self.spec = PolicySpec("", {})
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
-            Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze
+            Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
+            Standing: self.standing,
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
@@ -164,6 +167,7 @@ class Child:
             "constraints": [pack_constraint(one) for one in constraints],
             "position": len(ahead) + 1,
             "ahead": ahead[:AHEAD],
+            "plan": None if self.last.plan_of is None else pack_plan(self.last.plan_of(row)),
         }
 
     def _ahead(self, snapshot: Snapshot, row: int) -> list[int]:
@@ -171,6 +175,13 @@ class Child:
         if self.last.ranking is None:
             return [other for other in snapshot.waiting.tolist() if other < row]
         return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
+
+    def standing(self, request: Standing) -> Reply:
+        self._follow(request.frames)
+        rows = self.last.guaranteed
+        if rows is None:
+            return {"guaranteed": None}
+        return {"guaranteed": [row for row in self._snapshot().grants if row in rows]}
 
     def freeze(self, request: Freeze) -> Reply:
         self._follow(request.frames)

@@ -34,11 +34,13 @@ from rota.server.policy.messages import (
     Freeze,
     NotTakenError,
     PipeError,
+    Standing,
     WhyAnswer,
     import_policies,
     sealed_memory,
     unpack_constraint,
     unpack_decision,
+    unpack_plan,
 )
 from rota.server.refusals import Busy
 
@@ -291,8 +293,17 @@ class RemotePolicy:
         answers = {}
         for row, why in reply["rows"].items():
             constraints = tuple(unpack_constraint(fields) for fields in why["constraints"])
-            answers[row] = WhyAnswer(constraints, why["position"], why["ahead"])
+            plan = unpack_plan(why["plan"])
+            answers[row] = WhyAnswer(constraints, why["position"], why["ahead"], plan)
         return answers
+
+    def standing(self, timeout_s: float = 2.0) -> frozenset[int] | None:
+        """Rows that run on what their tenants can always have; None where the policy knows of no guarantees.
+
+        Raises as `explain`.
+        """
+        rows = self._asked_beside(Standing, timeout_s)["guaranteed"]
+        return None if rows is None else frozenset(rows)
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:
         """The present moment as `rota.scheduler.moments.frozen.load` reads it; raises as `explain`."""

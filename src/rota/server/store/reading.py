@@ -13,7 +13,7 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import HistoryWindow, JobQuery, JobRow, PastJob
+from rota.server.store.rows import Held, HistoryWindow, JobQuery, JobRow, PastJob
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -27,6 +27,8 @@ _RUNNING: ColumnElement[int] = literal_column(
 _OTHER = t.jobs.alias()
 _LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
 """By their own index: a list in the order of rows would look at all jobs otherwise."""
+MOST_HELD = 200_000
+"""Newest intervals that sums of what was held lately look at: they are not indexed by time."""
 _SOME = 500
 """Parameters in one statement; databases have limits."""
 
@@ -156,6 +158,25 @@ def last_moment(connection: Connection) -> float:
     )
     said = [connection.execute(statement).scalar() for statement in newest]
     return max((at_s for at_s in said if isinstance(at_s, float) and 0.0 < at_s < MOST_S), default=0.0)
+
+
+def live_requests(connection: Connection) -> dict[tuple[str, str], tuple[int, float]]:
+    """See `Store.live_requests`."""
+    c = t.jobs.c
+    counted = select(c.state, c.tenant, func.count(), func.sum(c.gpus * c.gpu_share))
+    live = counted.where(c.phase <= _RUNNING).group_by(c.state, c.tenant)
+    return {(row[0], row[1]): (row[2], float(row[3])) for row in connection.execute(live)}
+
+
+def held(connection: Connection, since_s: float) -> list[Held]:
+    """See `Store.held`."""
+    c, newest = t.intervals.c, select(func.max(t.intervals.c.seq)).scalar_subquery()
+    lately = select(t.jobs.c.tenant, c.start_s, c.end_s, c.share, c.devices).join_from(t.intervals, t.jobs)
+    lately = lately.where(c.seq > newest - MOST_HELD, c.end_s >= since_s).order_by(c.seq)
+    return [
+        Held(tenant, start_s, end_s, share * (devices.count(",") + 1 if len(devices) > len("[]") else 0))
+        for tenant, start_s, end_s, share, devices in connection.execute(lately)
+    ]
 
 
 def totals(connection: Connection) -> dict[str, int]:

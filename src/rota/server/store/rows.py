@@ -341,6 +341,8 @@ class Step:
     """Rows of which neighbouring points become one, those above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    """What is noted of the cluster as a whole; each replaces what was there."""
 
 
 class PastJob(NamedTuple):
@@ -418,6 +420,15 @@ class Everything:
     """Rows of live jobs whose records cannot be read, with the reason; whoever reads on adds to it."""
     problems: list[str] = field(default_factory=list)
     """What else on record cannot be read, as sentences."""
+
+
+class Held(NamedTuple):
+    """GPUs that a job of a tenant held between two moments."""
+
+    tenant: str
+    start_s: float
+    end_s: float
+    gpus: float
 
 
 @dataclass(frozen=True, slots=True)

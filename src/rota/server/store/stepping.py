@@ -58,6 +58,7 @@ class Stepping:
     def __init__(self, dialect: str) -> None:
         self._attempts = upsert(t.attempts, dialect, ATTEMPT.names)
         self._policies = upsert(t.policies, dialect, POLICY.names)
+        self._facts = upsert(t.facts, dialect, ("key", "value"))
         self._added = dict.fromkeys(KEEP, _SLACK)
 
     def write(self, writing: Writing, step: Step, epoch_s: float) -> None:
@@ -87,6 +88,9 @@ class Stepping:
             self._thin(writing, row)
         self._insert(writing, t.costs, COST, step.costs)
         self._insert(writing, t.shadow, SHADOW, step.shadow)
+        if step.facts:
+            facts = [{"key": key, "value": to_text(value)} for key, value in step.facts.items()]
+            writing.run("facts", self._facts, facts)
 
     def _insert(self, writing: Writing, table: Table, form: RowForm[Any], rows: Sequence[Any]) -> None:
         if not rows:

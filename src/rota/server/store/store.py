@@ -38,6 +38,7 @@ from rota.server.store.rows import (
     DecisionRow,
     EventRow,
     Everything,
+    Held,
     HistoryWindow,
     IntervalRow,
     JobQuery,
@@ -382,6 +383,16 @@ class Store:
         """Number of jobs that are not over, by state and tenant."""
         with self._db.reading() as connection:
             return reading.live_totals(connection)
+
+    def live_requests(self) -> Mapping[tuple[str, str], tuple[int, float]]:
+        """The same with the GPUs that they ask for in all."""
+        with self._db.reading() as connection:
+            return reading.live_requests(connection)
+
+    def held(self, since_s: float) -> list[Held]:
+        """What jobs held since then, and hold no more, in the newest `reading.MOST_HELD` intervals."""
+        with self._db.reading() as connection:
+            return reading.held(connection, since_s)
 
     # -- who may call --------------------------------------------------------------------------
 

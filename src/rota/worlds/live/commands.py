@@ -17,7 +17,7 @@ from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.resizing import DEVICES, resize
 
-_FOR_CONTROLLER = {"policy", "shadow", "update", "accept"}
+_FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 """Commands that change more than this world: the controller carries them out after the step."""
 
 
@@ -191,10 +191,7 @@ def _forget(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
         return (
             f"it is {node.state}, and only a lost node can be forgotten; stop its agent and wait until it is"
         )
-    node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {asked.user}", ""
-    live.unsaved.nodes.add(node.position)
-    live.unsaved.event("forget", "", f"node {node.name}", who=asked.user)
-    live.unsaved.rebuild = live.unsaved.rebuild or f"node {node.name} was forgotten"
+    lifecycle.forget(live, node, asked.user)
     return ""
 
 

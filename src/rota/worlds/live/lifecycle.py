@@ -12,6 +12,7 @@ from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
+from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.observing import rate_of
 from rota.worlds.live.parts import part_of, places_of
 from rota.worlds.live.timers import AFTERWARDS_S
@@ -168,6 +169,14 @@ def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: boo
         live.progress.stop(job.row, attempt.until_s(live.now))  # the loop hears of the end later
     leaving.keep_saved(live, job, attempt, completely=completely)
     live.note_progress(job.row)
+
+
+def forget(live: LiveJobs, node: LiveNode, who: str) -> None:
+    """`node`, on which nothing is left, is no part of the cluster any more; the loop is built anew."""
+    node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {who}", ""
+    live.unsaved.nodes.add(node.position)
+    live.unsaved.event("forget", "", f"node {node.name}", who=who)
+    live.unsaved.rebuild = live.unsaved.rebuild or f"node {node.name} was forgotten"
 
 
 # -- the end -------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ EVERY_S = 5.0
 """Agents look so often."""
 SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
-MOST_THINNED = 8
-"""Jobs whose points are thinned in one step: it shall not take long.  The others wait for the next one."""
+MOST_THINNED = 1
+"""Jobs whose points are thinned in one step, of which each takes some 25 ms; others wait for the next."""
 
 
 def seen_before(live: LiveJobs) -> list[Observation]:

@@ -89,6 +89,9 @@ class SimulatedWorld:
         self.costs = costs or Costs()
         self._costs_nothing = self.costs.free
         self.semantics = semantics or Semantics()
+        self._clock_s: float = self.semantics.clock_s
+        self._epoch_clock_s: float = self.semantics.epoch_clock_s
+        self._lag_s: float = self.semantics.lag_s
         self.retries = retries_of(retries)
         n = len(trace)
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
@@ -100,6 +103,7 @@ class SimulatedWorld:
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
         self._loses_nothing = self._costs_nothing and self.costs.keep_work and not self.abilities.lacking
         self._plain_speed = type(self.speed) is FixedDuration and self.speed.slowdowns.none
+        self._failures = trace.truth.failures
         self._total: list[float] = self.speed.total(trace).tolist()
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
@@ -146,7 +150,7 @@ class SimulatedWorld:
 
     def _tick(self, moment: float) -> float:
         """`moment`, rounded up to the clock of the semantics."""
-        clock = self.semantics.clock_s
+        clock = self._clock_s
         return math.ceil(moment / clock) * clock if clock and moment != math.inf else moment
 
     def next(self, until_s: float) -> Batch | None:
@@ -259,8 +263,8 @@ class SimulatedWorld:
 
     def _target(self, row: int) -> float:
         """Work at which the present attempt ends: by failing, or by being done."""
-        failures = self.trace.truth.failures
-        if row in failures and self._failed.get(row, 0) < len(failures[row]):
+        failures = self._failures
+        if failures and row in failures and self._failed.get(row, 0) < len(failures[row]):
             return failures[row][self._failed.get(row, 0)] * self._per_s[row]
         return self._total[row]
 
@@ -301,10 +305,9 @@ class SimulatedWorld:
                 self._dirty.update(self._heeding(new))
             if rate != 1.0 or since != now:
                 progress.steady = False
-            progress.rate[row] = rate
-            progress.since[row] = since
+            progress.begin(row, rate, since)
             if self._stretches is not None:
-                self._stretches.begin(row, new, since, progress.base.item(row))
+                self._stretches.begin(row, new, since, progress.base_of(row))
             self._schedule(row, rate, since, until_work, until_s)
         return ()
 
@@ -319,7 +322,8 @@ class SimulatedWorld:
         """A job that left without a checkpoint starts over."""
         if change.leave is Leave.ABANDON:
             self.progress.base[change.row] = 0.0
-        self._suspended.pop(change.row, None)
+        if self._suspended:
+            self._suspended.pop(change.row, None)
         if change.stays and change.leave is Leave.IN_MEMORY and change.old and not self._costs_nothing:
             self._suspended[change.row] = self._kept(change.row, change.old)
 
@@ -335,11 +339,11 @@ class SimulatedWorld:
         version = self._version[row] = self._version[row] + 1
         moment = math.inf
         if rate > 0.0:
-            target, base = self._target(row), self.progress.base.item(row)
-            if self.semantics.epoch_clock_s:
+            target, base = self._target(row), self.progress.base_of(row)
+            if self._epoch_clock_s:
                 moment = self._nearest(row, since, rate, min(target, until_work))
             elif target <= until_work:
-                moment = self._tick(since + (target - base) / rate + self.semantics.lag_s)
+                moment = self._tick(since + (target - base) / rate + self._lag_s)
             else:
                 moment = since + (until_work - base) / rate
         if until_s < moment:
@@ -359,7 +363,7 @@ class SimulatedWorld:
 
     def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
         """The moment at which `row` has done `work`, to the nearest tick of the epochs' clock."""
-        clock, now = self.semantics.epoch_clock_s, self.state.now
+        clock, now = self._epoch_clock_s, self.state.now
         self._goal[row] = work
         return max(now, round((since + (work - self.progress.base.item(row)) / rate) / clock) * clock)
 

@@ -1,0 +1,189 @@
+"""A trace as the arrays that all studies read: who held what from when to when, and how it went.
+
+A job holds its GPUs from its start for as long as it ran; where the trace records no start, it stands
+where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the cluster was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rota.model.cluster import Cluster
+from rota.model.columns import Array, Bools, Floats
+from rota.model.jobs import Outcome
+from rota.model.trace import Trace
+from rota.reports.clock import Clock, clock_named
+from rota.traces.usage import SIZES
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Names:
+    """A code for each job, and the names behind the codes."""
+
+    code: Array
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Names:
+        """Names in the order in which they first come."""
+        places = {name: code for code, name in enumerate(dict.fromkeys(names))}
+        return cls(np.array([places[name] for name in names], dtype=np.int64), tuple(places))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum of `values`, one of each job, by name."""
+        total: Floats = np.bincount(self.code, weights=values, minlength=len(self.names)).astype(np.float64)
+        return total
+
+
+@dataclass(frozen=True)
+class History:
+    """Columns of one value per job of the trace."""
+
+    trace: Trace
+    cluster: Cluster | None
+    """As stated; None if nobody did."""
+    starts: bool
+    """Whether the trace recorded starts."""
+    gpus: Floats
+    """Held while it ran, shares counted as such."""
+    submit_s: Floats
+    eligible_s: Floats
+    """When it could have started; submission where nobody recorded that."""
+    start_s: Floats
+    end_s: Floats
+    """When it let its GPUs go."""
+    run_s: Floats
+    """All attempts; 0 if it never ran, or nobody knows."""
+    ran: Bools
+    """Held GPUs for some time."""
+    gpu_hours: Floats
+    size: Array
+    """Class of `traces.usage.SIZES`."""
+    tenant: Names
+    user: Names
+    outcome: Array
+    utilisation: Floats
+    """Busy part of its GPUs, between 0 and 1; NaN where not measured."""
+    utilisation_note: str
+    cpu_cores: Floats
+    """CPU cores it kept busy on average; NaN where not measured."""
+    clock: Clock | None
+
+    @classmethod
+    def of(cls, trace: Trace, cluster: Cluster | None = None) -> History:
+        """The columns of `trace`."""
+        jobs, seen = trace.jobs, trace.observed
+        starts = seen is not None and bool(np.isfinite(seen.start_s).any())
+        run_s = np.nan_to_num(trace.truth.run_s())
+        start_s = seen.start_s if seen is not None and starts else jobs.submit_s.copy()
+        ran = np.isfinite(start_s) & (run_s > 0) & (jobs.gpus > 0)
+        end_s = np.where(ran, start_s + run_s, np.nan)
+        gpus = jobs.gpus * jobs.gpu_share
+        held_s = np.nan_to_num(trace.truth.held_s)
+        paths = list(jobs.tenant_names)
+        tops = Names.of([path.partition("/")[0] for path in paths])
+        people = Names.of(_people(paths, trace.format))
+        utilisation, note = _utilisation(trace)
+        return cls(
+            trace=trace,
+            cluster=cluster,
+            starts=starts,
+            gpus=gpus,
+            submit_s=jobs.submit_s,
+            eligible_s=np.fmin(jobs.submit_s + held_s, np.fmax(start_s, jobs.submit_s)),
+            start_s=start_s,
+            end_s=end_s,
+            run_s=run_s,
+            ran=ran,
+            gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
+            size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
+            tenant=Names(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
+            user=Names(people.code[np.maximum(jobs.tenant, 0)], people.names),
+            outcome=trace.truth.outcome,
+            utilisation=utilisation,
+            utilisation_note=note,
+            cpu_cores=_cpu_cores(trace),
+            clock=clock_named(trace.calendar),
+        )
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """First and last submission."""
+        return float(self.submit_s.min()), float(self.submit_s.max())
+
+    @property
+    def waits_s(self) -> Floats:
+        """From the moment it was eligible to its start; NaN if it never started."""
+        return np.maximum(self.start_s - self.eligible_s, 0.0)
+
+    @property
+    def wide(self) -> Bools:
+        """More than one GPU."""
+        return np.asarray(self.trace.jobs.gpus > 1)
+
+
+def _people(paths: Sequence[str], format: str) -> list[str]:
+    """Name of the user behind each path; in Slurm one user may have several accounts."""
+    if format != "sacct":
+        return list(paths)
+    users = [path.rpartition("/")[2] for path in paths]
+    accounts = Counter(users)
+    return [user if accounts[user] > 1 else path for user, path in zip(users, paths, strict=True)]
+
+
+def _used(trace: Trace) -> Mapping[str, Mapping[str, float]]:
+    """What each job used, by its id, as far as the trace says."""
+    used = trace.facts.get("usage")
+    return used if isinstance(used, Mapping) else {}
+
+
+def _column(trace: Trace, key: str) -> Floats:
+    used = _used(trace)
+    values = [used.get(id, {}).get(key, np.nan) for id in trace.jobs.ids] if used else np.nan
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (len(trace),)))
+
+
+def _utilisation(trace: Trace) -> tuple[Floats, str]:
+    """Of each GPU, and how the figure was read.
+
+    Slurm adds a job's GPUs up (two busy ones are 200 %).  Where wide jobs never pass 100 % although single
+    GPUs come near it, the figure is a mean already.  A figure that is 0 for everybody measures nothing.
+    """
+    busy = _column(trace, "gpu_utilisation")
+    known = np.isfinite(busy) & (trace.jobs.gpus > 0)
+    if not known.any():
+        return np.full(len(trace), np.nan), ""
+    if float(busy[known].max()) <= 0.0:
+        return np.full(len(trace), np.nan), "gres/gpuutil is 0 for every job: it was not measured"
+    gpus = np.maximum(trace.jobs.gpus, 1)
+    wide = known & (gpus > 1)
+    summed = bool((busy[wide] > 1.01).any()) or not wide.any()
+    if not summed:
+        alone, together = busy[known & (gpus == 1)], busy[wide] / gpus[wide]
+        # Sums below one GPU's worth for every wide job are believable only if single GPUs idle as well.
+        summed = len(alone) > 0 and float(np.median(alone)) <= 2 * float(np.median(together))
+    each = np.clip(busy / gpus if summed else busy, 0.0, 1.0)
+    how = "the sum over a job's GPUs" if summed else "the mean over a job's GPUs, as none passes 100%"
+    measured: Floats = np.where(known, each, np.nan)
+    return measured, f"gres/gpuutil is read as {how}"
+
+
+def _cpu_cores(trace: Trace) -> Floats:
+    """Mean cores busy while the last attempt ran; NaN for all if nobody's processor time was counted."""
+    cpu_s, run_s = _column(trace, "cpu_s"), trace.truth.duration_s
+    known = np.isfinite(cpu_s) & np.isfinite(run_s) & (run_s > 0)
+    if not known.any() or float(np.median(cpu_s[known])) <= 0.0:
+        return np.full(len(trace), np.nan)
+    cores: Floats = np.divide(cpu_s, run_s, out=np.full(len(trace), np.nan), where=known)
+    return cores
+
+
+def failed(history: History) -> Bools:
+    """Jobs whose last attempt failed."""
+    return np.asarray(history.outcome == Outcome.FAILED)

@@ -1,0 +1,165 @@
+"""What a system on the list would have gained: the busiest jobs of a trace, replayed under it and without it.
+
+Both sides of a gain are replays of the same jobs on the same cluster, so that what the simulation leaves out
+is left out of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rota.analysis import queueing, tenants
+from rota.analysis.finding import Finding, Gain, Remedy, Replay
+from rota.analysis.history import History
+from rota.analysis.pools import Pools
+from rota.analysis.studies import Analysis
+from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
+from rota.bounds import has_observed
+from rota.errors import InputError, PolicyError
+from rota.model.cluster import Cluster
+from rota.model.columns import Ints
+from rota.model.jobs import RecordedRun
+from rota.model.trace import Trace
+from rota.model.units import format_duration
+from rota.reports.metrics import METRICS
+from rota.reports.wording import factor_words, words
+
+Measured = Callable[[str, int, int], None]
+SPREAD = "spread=0.854"
+"""Rate of a gang on more nodes than it needs, as the Philly study measured it: where locality is compared."""
+
+
+def busiest(trace: Trace, jobs: int) -> Ints:
+    """Rows of `jobs` jobs submitted one after the other: those that waited longest together, by the record.
+
+    Where no starts are recorded, those that asked for most GPU time per second.
+    """
+    n = len(trace)
+    if n <= jobs:
+        return np.arange(n, dtype=np.int64)
+    if trace.observed is not None and has_observed(trace):
+        waits_s = np.nan_to_num(trace.observed.start_s - trace.jobs.submit_s)
+        total = np.concatenate(([0.0], np.cumsum(np.maximum(waits_s, 0.0))))
+        first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
+        best = int(first[int(np.argmax(total[first + jobs] - total[first]))])
+        return np.arange(best, best + jobs, dtype=np.int64)
+    work = np.nan_to_num(trace.truth.run_s()) * trace.jobs.gpus * trace.jobs.gpu_share
+    total = np.concatenate(([0.0], np.cumsum(work)))
+    first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
+    span_s = trace.jobs.submit_s[first + jobs - 1] - trace.jobs.submit_s[first]
+    # A burst of a few minutes is no load: what cannot be done within an hour counts as an hour's.
+    best = first[int(np.argmax((total[first + jobs] - total[first]) / np.maximum(span_s, 3600.0)))]
+    return np.arange(best, best + jobs, dtype=np.int64)
+
+
+def with_gains(
+    analysis: Analysis, trace: Trace, cluster: Cluster, jobs: int, knowledge: str, progress: Measured | None
+) -> Analysis:
+    """`analysis` with the gain of each remedy that can be replayed; a remark says of which jobs."""
+    part = trace.take(busiest(trace, jobs))
+    own = SITE_POLICY_OF.get(trace.format, SITE_POLICY)
+    known: dict[Replay, dict[str, float]] = {}
+    remarks: list[str] = []
+    found = [*analysis.findings]
+    if not has_observed(trace):
+        found += replayed(part, cluster, own, knowledge, progress)
+
+    def measured(run: Replay) -> dict[str, float]:
+        if run not in known:
+            known[run] = _replay(run, part, cluster, run.knowledge or knowledge, progress)
+        return known[run]
+
+    def gained(remedy: Remedy) -> Remedy:
+        if remedy.replay is None:
+            return remedy
+        against = remedy.against or replace(remedy.replay, policy=own)
+        try:
+            after, before = measured(remedy.replay), measured(against)
+        except (InputError, PolicyError) as error:
+            said = f"{remedy.replay.policy} was not replayed: {error}"
+            if said not in remarks:
+                remarks.append(said)
+            return remedy
+        return replace(remedy, gain=_gain(remedy, against, before, after))
+
+    findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in found]
+    if known:
+        span_s = float(part.jobs.submit_s[-1] - part.jobs.submit_s[0])
+        most = "that waited longest" if has_observed(trace) else "that asked for most GPU time"
+        whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} jobs in a row {most}"
+        remarks.append(
+            f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
+            f"{cluster.describe()}, empty at first; policies are told {knowledge} unless it says otherwise."
+        )
+    return analysis.with_findings(findings, remarks)
+
+
+def replayed(
+    part: Trace, cluster: Cluster, policy: str, knowledge: str, progress: Measured | None
+) -> list[Finding]:
+    """What the studies of waiting find once `policy` has run the jobs, for a trace that records no starts.
+
+    They say so: their keys begin with `replayed_`, and they are no faults of anybody.
+    """
+    results = simulate(
+        part, cluster=cluster, policies=[policy], knowledge=knowledge, workers=1, progress=progress
+    )
+    record = results.records[0]
+    run = RecordedRun(
+        record.jobs["start_s"].fill_null(np.nan).to_numpy(),
+        record.jobs["finish_s"].fill_null(np.nan).to_numpy(),
+    )
+    history = History.of(replace(part, observed=run), cluster)
+    said = (queueing.study(history, Pools.of(history)), tenants.study(history))
+    return [
+        replace(
+            finding,
+            key=f"replayed_{finding.key}",
+            sentence=f"Had {policy} run them: {finding.sentence[0].lower()}{finding.sentence[1:]}",
+        )
+        for one in said
+        for finding in one.findings
+    ]
+
+
+def _with(finding: Finding, remedies: Sequence[Remedy]) -> Finding:
+    return replace(finding, remedies=tuple(remedies))
+
+
+def _replay(
+    run: Replay, part: Trace, cluster: Cluster, knowledge: str, progress: Measured | None
+) -> dict[str, float]:
+    """All metrics of one replay."""
+    results = simulate(
+        part,
+        cluster=cluster,
+        policies=[run.policy],
+        knowledge=knowledge,
+        slowdowns=SPREAD if run.spread else None,
+        retries=run.retries or None,
+        observed=False,
+        workers=1,
+        progress=progress,
+    )
+    return {key: float(value) for key, value in results.summaries[0].values.items() if value is not None}
+
+
+def _gain(remedy: Remedy, against: Replay, before: dict[str, float], after: dict[str, float]) -> Gain | None:
+    """None where a run has no such number."""
+    metric = METRICS[remedy.metric]
+    assert remedy.replay is not None
+    if remedy.metric not in before or remedy.metric not in after:
+        return None
+    old, new = before[remedy.metric], after[remedy.metric]
+    change = factor_words(new / old, metric.unit) if old > 0 else "no change, as there was none"
+    ran = (before.get("finished", 0.0), after.get("finished", 0.0))
+    less = f"; it finished {ran[1]:,.0f} jobs in place of {ran[0]:,.0f}" if ran[0] != ran[1] else ""
+    under = "" if remedy.replay.words == remedy.system else f" under {remedy.replay.words}"
+    sentence = (
+        f"{metric.label} {words(new, metric.unit)}{under} in place of "
+        f"{words(old, metric.unit)} under {against.words} ({change}){less}"
+    )
+    return Gain(remedy.replay.policy, against.policy, remedy.metric, old, new, sentence)

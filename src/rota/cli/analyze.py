@@ -1,0 +1,188 @@
+"""`rota analyze`: what a trace says about the cluster that made it."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import (
+    KNOWLEDGE_HELP,
+    JsonFlag,
+    check_folder,
+    complete_format,
+    console,
+    print_json,
+    progress_bars,
+)
+from rota.errors import InputError
+from rota.model.one_thread import use_one_thread
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rota.analysis.finding import Finding
+    from rota.analysis.studies import Analysis
+
+TITLES = {
+    "utilisation": "GPUs held and used",
+    "queueing": "Waiting",
+    "locality": "Locality",
+    "failures": "Failures",
+    "workload": "Workload",
+    "tenants": "Tenants",
+}
+PAGE = "analysis.html"
+
+
+def analyze(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A file in any known format.")],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC", help="80x8:V100, auto or FILE.yaml; what the jobs show of it if not given."
+        ),
+    ] = None,
+    replays: Annotated[
+        str,
+        typer.Option(
+            metavar="N|no",
+            help="Measure what other systems would gain on the N jobs in a row that waited most.",
+        ),
+    ] = "no",
+    knowledge: Annotated[
+        str, typer.Option(metavar="KIND=SOURCE", help="In replays: " + KNOWLEDGE_HELP)
+    ] = "duration=predicted",
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="From where on something is a fault: idle_utilisation=0.1; docs/analyze.md lists them.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help=f"Write {PAGE} and analysis.json here.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of the trace; detected if not given.",
+            autocompletion=complete_format,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what is wrong with a cluster, by a history of its jobs, and what would help.
+
+    \b
+    Examples:
+      rota analyze sacct.txt --out out/
+      rota analyze sacct.txt --cluster site.yaml --replays 1000
+      rota analyze jobs.csv --threshold idle_utilisation=0.1,idle_gpu_hours=24 --json
+    """
+    if out is not None:
+        check_folder(out)
+    jobs = _jobs(replays)
+    use_one_thread()
+    from rota.api.analyzing import analyze as run
+
+    with progress_bars(wanted=not as_json) as progress:
+        analysis = run(
+            trace,
+            cluster=cluster,
+            format=format,
+            thresholds=threshold,
+            replays=jobs,
+            knowledge=knowledge,
+            progress=progress,
+        )
+    if out is not None:
+        _write(analysis, out)
+    if as_json:
+        print_json(analysis.to_dict() | {"out": None if out is None else str(out)})
+    else:
+        _show(analysis, out)
+
+
+def _jobs(text: str) -> int:
+    """Jobs to replay; 0 for none."""
+    if text == "no":
+        return 0
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError.at(
+            f"{text!r} is no number of jobs", field="--replays", expected="no, or such as 1000"
+        )
+    return int(text)
+
+
+def _write(analysis: Analysis, folder: Path) -> None:
+    import json
+
+    from rota.analysis.page import render
+    from rota.cli.shell import finite
+    from rota.model.atomic import replacing
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(finite(analysis.to_dict()), indent=2, ensure_ascii=False, default=str)
+    for name, content in ((PAGE, render(analysis)), ("analysis.json", text + "\n")):
+        with replacing(folder / name) as part:
+            part.write_text(content, encoding="utf-8")
+
+
+def _show(analysis: Analysis, out: Path | None) -> None:
+    """Faults first, then what the trace shows, then what it cannot."""
+    screen, told = console(), set[str]()
+    facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
+    _say(screen, f"{analysis.facts[0][1]}: {facts}", "bold")
+    _say(screen, "")
+    if analysis.faults:
+        count = len(analysis.faults)
+        _say(screen, "1 fault" if count == 1 else f"{count} faults", "bold red")
+        for finding in analysis.faults:
+            _finding(screen, finding, "! ", told)
+    elif analysis.checked:
+        _say(screen, "No faults found", "bold green")
+    if analysis.checked:
+        _say(screen, f"Searched for: {'; '.join(analysis.checked)}.", "dim", "  ")
+    for study, title in TITLES.items():
+        findings = analysis.of(study)
+        if findings:
+            _say(screen, "")
+            _say(screen, title, "bold")
+        for finding in findings:
+            _finding(screen, finding, "  ", told)
+    if analysis.unsaid:
+        _say(screen, "")
+        _say(screen, "What this data cannot say, and what is missing for it", "bold")
+        needs: dict[str, list[str]] = {}
+        for gap in analysis.unsaid:
+            needs.setdefault(gap.needs, []).append(gap.what)
+        gaps = (f"{', '.join(dict.fromkeys(what))} ({need})" for need, what in needs.items())
+        _say(screen, "; ".join(gaps) + ".", "dim", "  ")
+    for remark in analysis.remarks:
+        _say(screen, remark, "yellow")
+    _say(screen, "")
+    said = "Nothing was written; --out DIR keeps a page with figures, and JSON."
+    _say(screen, f"Page: {out / PAGE}" if out else said)
+
+
+def _finding(screen: Console, finding: Finding, mark: str, told: set[str]) -> None:
+    """The sentence, and below it the gains and pages that were not `told` before."""
+    _say(screen, finding.sentence, first=mark, rest="  ")
+    gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in finding.remedies if remedy.gain]
+    others = [f"docs/{remedy.page}" for remedy in finding.remedies if not remedy.gain]
+    new = [line for line in gains if line not in told]
+    pages = [page for page in dict.fromkeys(others) if page not in told]
+    told.update(new, pages)
+    for line in [*new, *([", ".join(pages)] if pages else [])]:
+        _say(screen, line, "dim", "    -> ", "       ")
+
+
+def _say(screen: Console, text: str, style: str = "", first: str = "", rest: str = "  ") -> None:
+    """One paragraph, its first line and the others behind what is to stand before them."""
+    lines = textwrap.wrap(text, screen.width, initial_indent=first, subsequent_indent=rest) or [""]
+    for line in lines:
+        screen.print(line, style=style, markup=False)

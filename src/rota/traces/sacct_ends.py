@@ -1,0 +1,30 @@
+"""How jobs in a Slurm accounting dump ended, and which of them are tasks of one array."""
+
+from __future__ import annotations
+
+import re
+
+from rota.traces.table import Table
+
+_TASK = re.compile(r"(\d+)_(?:\d+|\[.*\])")
+_EXIT = re.compile(r"(\d+):(\d+)")
+
+
+def arrays_of(jobs: Table) -> dict[int, str]:
+    """By row: number of the array that the job is a task of, where JobID is such as `17_3`."""
+    if not jobs.has("JobID"):
+        return {}
+    found = ((row, _TASK.fullmatch(id.strip())) for row, id in enumerate(jobs.text("JobID")))
+    return {row: match[1] for row, match in found if match}
+
+
+def exits_of(jobs: Table) -> dict[int, str]:
+    """By row: `signal 9` or `exit 1`, as ExitCode says (`code:signal`); nothing for jobs that ended well."""
+    if not jobs.has("ExitCode"):
+        return {}
+    exits = {}
+    for row, cell in enumerate(jobs.text("ExitCode")):
+        match = _EXIT.fullmatch(cell.strip())
+        if match and match[0] != "0:0":
+            exits[row] = f"signal {match[2]}" if int(match[2]) else f"exit {match[1]}"
+    return exits

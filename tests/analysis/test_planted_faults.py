@@ -1,0 +1,101 @@
+"""Faults planted in a site's accounting dump: all of them are named, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from rota.analysis.studies import Analysis, study
+from rota.analysis.thresholds import Thresholds
+from rota.model.trace import Trace
+from rota.traces.registry import find
+from rota.traces.source import TraceSource
+from sacct_site import FAULTS, Site, dump
+from tiers import first
+
+PLANTED = {
+    "idle": ("idle_user", "nlp/idler"),
+    "array": ("failing_array", "77000"),
+    "wrong": ("wrong_partition", "bio/wendy"),
+    "limits": ("over_asked_limits", "bio/greta"),
+}
+SMALL = Site(jobs=350, days=6)
+SITES = {
+    "busy": Site(jobs=800, days=5),
+    "two nodes": Site(nodes=2, jobs=120, days=4),
+    "processor time only": Site(jobs=350, days=6, usage=False, cpu=True),
+    "a third fails": Site(jobs=350, days=6, fail_rate=0.35),
+}
+
+
+def trace_of(text: str) -> Trace:
+    source = TraceSource("dump", text.encode())
+    return find(source, None).read(source)
+
+
+def named(analysis: Analysis) -> set[tuple[str, str]]:
+    return {(finding.key, finding.subject) for finding in analysis.faults}
+
+
+@pytest.mark.parametrize("faults", [(), *((one,) for one in FAULTS), FAULTS], ids="-".join)
+@pytest.mark.parametrize("seed", first(1, range(12)))
+def test_planted_faults_are_named_and_nothing_else(seed: int, faults: tuple[str, ...]) -> None:
+    analysis = study(trace_of(dump(seed, faults, SMALL)))
+    assert named(analysis) == {PLANTED[fault] for fault in faults}
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("seed", first(1, range(100, 108)))
+def test_at_sites_of_other_shapes(seed: int, site: str) -> None:
+    assert named(study(trace_of(dump(seed, FAULTS, SITES[site])))) == {PLANTED[fault] for fault in FAULTS}
+    assert named(study(trace_of(dump(seed, (), SITES[site])))) == set()
+
+
+def test_what_nobody_measured_is_no_fault() -> None:
+    """Without utilisation and processor time the idle user is not named, and the gap is."""
+    analysis = study(trace_of(dump(3, FAULTS, Site(jobs=350, days=6, usage=False))))
+    assert named(analysis) == {PLANTED[fault] for fault in FAULTS if fault != "idle"}
+    gap = {gap.what: gap.needs for gap in analysis.unsaid}["who holds GPUs that idle"]
+    assert "gres/gpuutil" in gap
+    assert "users who hold idle GPUs" not in analysis.checked
+
+
+def test_a_counter_that_stands_at_zero_measures_nothing() -> None:
+    text = "\n".join(
+        line if "gpuutil" not in line else line.split("gpuutil=")[0] + "gpuutil=0,mem=8G"
+        for line in dump(3, ("idle",), SMALL).splitlines()
+    )
+    analysis = study(trace_of(text))
+    assert named(analysis) == set()
+    needs = [gap.needs for gap in analysis.unsaid if gap.what == "how busy the held GPUs were"]
+    assert needs == ["gres/gpuutil is 0 for every job: it was not measured"]
+
+
+def test_sums_and_means_of_utilisation_are_told_apart() -> None:
+    """A site whose figure is a mean over a job's GPUs: nobody with eight busy GPUs is taken for idle."""
+    lines = []
+    for line in dump(3, ("idle",), SMALL).splitlines():
+        if "gpuutil=" in line:
+            head, _, tail = line.partition("gpuutil=")
+            gpus = int(head.split("gres/gpu:")[1].split("=")[1].split(",")[0])
+            line = f"{head}gpuutil={round(int(tail.split(',')[0]) / gpus)},mem=8G"
+        lines.append(line)
+    analysis = study(trace_of("\n".join(lines)))
+    assert named(analysis) == {PLANTED["idle"]}
+    (finding,) = [one for one in analysis.findings if one.key == "utilisation"]
+    assert "mean over a job's GPUs" in finding.note
+    assert 0.5 < finding.value < 0.75
+
+
+def test_thresholds_decide() -> None:
+    """The same dump names nobody once nothing is low, alike or long enough."""
+    text = dump(3, FAULTS, SMALL)
+    lax = Thresholds.parse("idle_gpu_hours=100000,array_tasks=1000,wrong_wait_min=100000,limit_jobs=1000")
+    assert named(study(trace_of(text), thresholds=lax)) == set()
+
+
+def test_a_fault_says_how_much_and_gives_examples() -> None:
+    analysis = study(trace_of(dump(3, FAULTS, SMALL)))
+    for finding in analysis.faults:
+        assert finding.numbers["jobs"], finding.key
+        assert finding.figure is not None
+        assert finding.subject.split("/")[-1] in finding.sentence

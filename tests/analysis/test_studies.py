@@ -1,0 +1,178 @@
+"""What the studies say of small histories whose answers one can count, and of published workloads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rota.analysis.history import History
+from rota.analysis.pools import Pools
+from rota.analysis.queueing import BEFORE, FAIR, FRAGMENTED, FULL, split
+from rota.analysis.studies import Analysis, study
+from rota.model.cluster import parse_cluster
+from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
+from rota.model.trace import Trace
+from rota.traces import read
+from rota.traces.generate import generate
+from shared_data import data, needs_shared
+
+
+def trace_of(*jobs: tuple[float, float, float, int], held_s: float = 0.0, **columns: object) -> Trace:
+    """Jobs as (submitted, started, ended, GPUs)."""
+    submit_s, start_s, end_s = (np.array([job[i] for job in jobs], dtype=np.float64) for i in range(3))
+    table = JobTable.build(
+        [str(i) for i in range(len(jobs))],
+        submit_s=submit_s,
+        gpus=np.array([job[3] for job in jobs]),
+        **columns,
+    )
+    truth = Truth.build(end_s - start_s, held_s=held_s)
+    return Trace(table, truth, "toy", "plain", RecordedRun(start_s, end_s))
+
+
+def value(analysis: Analysis, key: str) -> float:
+    (finding,) = [one for one in analysis.findings if one.key == key]
+    return finding.value
+
+
+# Four GPUs.  jobs as (submitted, started, ended, GPUs); cause of the last one's wait, by second
+@pytest.mark.parametrize(
+    ("jobs", "held_s", "parts"),
+    [
+        # three of four held until 100: the pair finds one free
+        ([(0, 0, 100, 3), (0, 0, 200, 1), (10, 100, 150, 2)], 0.0, (0, 0, 0, 90)),
+        # held back by its user for 30 s first
+        ([(0, 0, 100, 3), (0, 0, 200, 1), (10, 100, 150, 2)], 30.0, (30, 0, 0, 60)),
+        # from 40 on two GPUs are free, but it starts at 100
+        ([(0, 0, 100, 2), (0, 0, 40, 2), (10, 100, 150, 2)], 0.0, (0, 0, 60, 30)),
+    ],
+)
+def test_a_wait_is_split_by_cause(
+    jobs: list[tuple[float, float, float, int]], held_s: float, parts: tuple[float, ...]
+) -> None:
+    history = History.of(trace_of(*jobs, held_s=held_s))
+    said = split(history, Pools.of(history), {})
+    assert tuple(round(float(said[name][-1]), 6) for name in (BEFORE, FAIR, FRAGMENTED, FULL)) == parts
+
+
+def test_a_tenant_at_its_quota_waits_for_its_share() -> None:
+    """a holds 2 of its 2 until 60; then its second job waits beside two free GPUs until 100."""
+    jobs = [(0, 0, 60, 2), (0, 0, 200, 2), (10, 100, 150, 2)]
+    trace = trace_of(*jobs, tenant=[0, 1, 0], tenant_names=("a", "b"))
+    history = History.of(trace)
+    said = split(history, Pools.of(history), {"a": 2.0})
+    assert [round(float(said[name][-1])) for name in (BEFORE, FAIR, FRAGMENTED, FULL)] == [0, 50, 40, 0]
+
+
+def test_parts_add_up_to_the_wait() -> None:
+    rng = np.random.default_rng(5)
+    submit_s = np.sort(rng.uniform(0, 1e5, 300))
+    start_s = submit_s + rng.exponential(3000, 300)
+    rows = zip(
+        submit_s, start_s, start_s + rng.exponential(5000, 300), rng.choice([1, 2, 4, 8], 300), strict=True
+    )
+    history = History.of(trace_of(*rows, held_s=100.0))
+    said = split(history, Pools.of(history), {})
+    assert np.allclose(sum(said.values()), start_s - submit_s)
+    assert all((of >= 0).all() for of in said.values())
+
+
+def test_allocation_is_of_the_stated_cluster() -> None:
+    jobs = trace_of((0, 0, 100, 4), (100, 100, 200, 4))
+    assert value(study(jobs), "allocation") == pytest.approx(1.0)
+    assert value(study(jobs, parse_cluster("2x4")), "allocation") == pytest.approx(0.5)
+
+
+def test_failures_are_counted_by_attempt() -> None:
+    """Job 0 fails after 60 s, again after 100 s, then completes; job 1 fails twice for good."""
+    trace = trace_of((0, 0, 1160, 2), (0, 0, 300, 4))
+    truth = replace(
+        trace.truth,
+        duration_s=np.array([1000.0, 200.0]),
+        outcome=np.array([Outcome.COMPLETED, Outcome.FAILED]),
+        failures={0: (60.0, 100.0), 1: (100.0,)},
+        signatures={0: ("CUDA failure", "node failure"), 1: ("syntax error", "syntax error")},
+    )
+    analysis = study(replace(trace, truth=truth))
+    lost = (160 * 2 + 300 * 4) / 3600
+    assert value(analysis, "lost_to_failures") == pytest.approx(lost)
+    assert value(analysis, "prerun") == pytest.approx(3 / 4)
+    assert value(analysis, "retries") == pytest.approx(200 * 4 / 3600)
+    (reasons,) = [one for one in analysis.findings if one.key == "failure_reasons"]
+    assert reasons.numbers["attempts"] == {"CUDA failure": 1, "node failure": 1, "syntax error": 2}
+
+
+def test_a_list_of_jobs_says_nothing_of_waiting() -> None:
+    """Only submissions, sizes and run times: no claim is made beyond them."""
+    trace = replace(trace_of((0, 0, 50, 1), (10, 10, 60, 2), (30, 30, 90, 1)), observed=None)
+    analysis = study(trace)
+    assert {one.key for one in analysis.findings} == {"demand", "sizes", "durations", "burstiness"}
+    assert "how long jobs waited, and why" in {gap.what for gap in analysis.unsaid}
+    assert analysis.checked == ()
+
+
+def test_one_job_that_never_ran() -> None:
+    """Nothing to divide by, and nothing is said."""
+    trace = trace_of((0, np.nan, np.nan, 1))
+    analysis = study(replace(trace, truth=Truth.build([0.0], outcome=Outcome.CANCELLED)))
+    assert analysis.faults == ()
+
+
+@pytest.fixture(scope="module")
+def philly() -> Analysis:
+    return study(generate(40_000, seed=4))
+
+
+# key, what the study found: outcomes and time to failure, sizes, bursts
+FOUND = [
+    ("outcomes", 0.554, 0.06),  # 55.5 % of GPU time to jobs killed or unsuccessful
+    ("sizes", 0.84, 0.08),  # single-GPU jobs
+    ("prerun", 0.4, 0.12),  # at least 31 % of trials fail within 3 minutes
+]
+
+
+@pytest.mark.parametrize(("key", "published", "within"), FOUND)
+def test_the_philly_calibration_gives_what_the_study_found(
+    philly: Analysis, key: str, published: float, within: float
+) -> None:
+    assert value(philly, key) == pytest.approx(published, abs=within)
+
+
+def test_the_philly_calibration_directions(philly: Analysis) -> None:
+    by_key = {one.key: one for one in philly.findings}
+    assert by_key["outcomes"].numbers["failed"]["jobs"] == pytest.approx(0.172, abs=0.01)
+    assert by_key["outcomes"].numbers["cancelled"]["gpu_hours"] == pytest.approx(0.377, abs=0.05)
+    gangs = by_key["sizes"].numbers["wide_gpu_hours_share"]
+    assert gangs > 0.7, "few jobs are gangs, and they hold most of the GPU time"
+    attempts = by_key["failure_reasons"].numbers["attempts"]
+    assert max(attempts, key=lambda name: attempts[name]) == "incorrect inputs"
+    lost = by_key["lost_to_failures"].numbers
+    assert lost["late_tenth_share"] > 0.6, "failures are early, but the late ones cost most"
+    assert by_key["burstiness"].value > 2, "submissions are no Poisson process"
+    assert philly.faults == ()
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("file", "jobs", "gpu_hours", "single"),
+    [
+        ("philly/philly_jobs_pollux.csv.gz", 82_247, 978_078.5, 0.9317),
+        ("itp_elasticflow/raw/cluster01.csv.gz", 1_595, 22_740.1, 0.9592),
+        ("itp_elasticflow/raw/cluster06.csv.gz", 2_396, 123_878.7, 0.4478),
+        ("itp_elasticflow/raw/cluster10.csv.gz", 260, 4_023.5, 0.7423),
+    ],
+)
+def test_totals_of_public_traces(file: str, jobs: int, gpu_hours: float, single: float) -> None:
+    analysis = study(read(data(file)))
+    (sizes,) = [one for one in analysis.findings if one.key == "sizes"]
+    assert sizes.numbers["jobs"] == jobs
+    assert sizes.numbers["gpu_hours"] == pytest.approx(gpu_hours, abs=0.06)
+    assert sizes.value == pytest.approx(single, abs=5e-5)
+
+
+@needs_shared
+def test_mean_demand_of_the_philly_list() -> None:
+    analysis = study(read(data("philly/philly_jobs_pollux.csv.gz")))
+    assert round(value(analysis, "demand")) == 374
