@@ -85,6 +85,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Cluster": ("nodes", "drain", "tenants", "top", "policy", "whatif", "history", "usage", "events", "user"),
     "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
-    "Simulation": ("simulate", "analyze", "trace", "snapshot", "replay", "promise", "systems", "fidelity"),
+    "Simulation": (
+        *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "promise", "systems"),
+        "fidelity",
+    ),
 }
 """Section -> commands, in the order of the help."""

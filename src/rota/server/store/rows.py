@@ -431,6 +431,17 @@ class Held(NamedTuple):
     gpus: float
 
 
+class Done(NamedTuple):
+    """A job that completed."""
+
+    tenant: str
+    submit_s: float
+    finish_s: float
+    run_s: float
+    gpus: float
+    """That it asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryWindow:
     """The jobs that lived in a window of time, and what they held in all their life."""

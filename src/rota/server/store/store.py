@@ -36,6 +36,7 @@ from rota.server.store.rows import (
     CommandRow,
     CostRow,
     DecisionRow,
+    Done,
     EventRow,
     Everything,
     Held,
@@ -393,6 +394,11 @@ class Store:
         """What jobs held since then, and hold no more, in the newest `reading.MOST_HELD` intervals."""
         with self._db.reading() as connection:
             return reading.held(connection, since_s)
+
+    def completed(self, since_s: float, limit: int = 20_000) -> list[Done]:
+        """The newest jobs that completed since then."""
+        with self._db.reading() as connection:
+            return reading.completed(connection, since_s, limit)
 
     # -- who may call --------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.observing import rate_of
+from rota.worlds.live.observing import draw_end, rate_of
 from rota.worlds.live.parts import part_of, places_of
 from rota.worlds.live.timers import AFTERWARDS_S
 
@@ -156,6 +156,7 @@ def withdraw(live: LiveJobs, attempt: Attempt) -> None:
 def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
     """`attempt` counts for nothing any more, whatever its processes do on a machine out of reach."""
     keep_work(live, job, attempt, completely=False)
+    draw_end(live, job)
     attempt.end_s, attempt.how, attempt.cause = live.now, How.LOST, why
     live.unsaved.attempt(attempt)
     for place in attempt.places:
