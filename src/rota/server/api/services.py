@@ -32,12 +32,14 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     JobDetail,
@@ -45,8 +47,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    TenantsMoved,
-    TenantsView,
     UserView,
     WhatIf,
     Why,
@@ -198,6 +198,10 @@ class Policies(Protocol):
         """The one that decides."""
         ...
 
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        ...
+
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another one from now on."""
         ...
@@ -216,6 +220,10 @@ class Tenants(Protocol):
 
     def tenants(self) -> TenantsView:
         """All that are configured, and all that have jobs."""
+        ...
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        """What each held in the last `days`, as means over so many stretches."""
         ...
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
