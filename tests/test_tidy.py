@@ -70,7 +70,7 @@ LONG = {
         600,
         "rates, their ends, what changes cost, where stretches begin: one heap",
     ),
-    "server/store/rows.py": (445, "what is stored, one dataclass for each table, read side by side"),
+    "server/store/rows.py": (455, "what is stored, one dataclass for each table, read side by side"),
     "table/state.py": (475, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/loop.py": (530, "one pass of the loop, from what happened to what is recorded"),
     "server/store/store.py": (

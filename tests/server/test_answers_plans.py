@@ -67,3 +67,27 @@ def test_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     late = plan_lines(PlanView(due_s=7200.0, slots=slots[:1], slack_s=-60.0))
     assert late[0].endswith("(in 2h), planned 1m too late:")
     assert plan_lines(PlanView(due_s=7200.0, slots=[]))[0].endswith("nothing is planned for it")
+
+
+@pytest.mark.parametrize(("policy", "in_s", "within_s"), [(EF, 400.0, 15.0), (CHRONUS, 640.0, 75.0)])
+def test_a_promise_that_a_lost_node_puts_at_risk_is_said(
+    tmp_path: Path, policy: str, in_s: float, within_s: float
+) -> None:
+    """Two jobs on two nodes, both to be done soon: without the second node one of them will be late.
+
+    ElasticFlow says so at once, Chronus when it plans its leases anew.
+    """
+    s = site(tmp_path / "site", policy, {"n1": 1, "n2": 1})
+    due_s = s.store.epoch_s + s.time.now + in_s
+    rows = [s.submit(300.0, time_s=300.0, deadline_s=due_s) for _ in range(2)]
+    for row in rows:
+        s.until(row, "RUNNING")
+    s.machines["n2"].is_up = False
+    told: list[str] = []
+    while not any("risk" in text for text in told):
+        s.turn()
+        told = [event.text for event in s.store.events(limit=1000) if event.kind == "promise"]
+        assert s.time.now < in_s, told
+    lost = next(event.at_s for event in s.store.events(limit=1000) if event.kind == "lost")
+    said = next(event.at_s for event in s.store.events(limit=1000) if "risk" in event.text)
+    assert said - lost < within_s

@@ -50,8 +50,8 @@ SENTENCES = [
     (
         [tenant("a", 2, 1, waiting=1, waiting_gpus=4), tenant("b", 8, 8, weight=3)],
         "a can always have 2 GPUs (its quota) and has 1 GPU now; 1 of its own are free. 1 job waits and asks "
-        "for 4 GPUs. b has 8 GPUs: 8 are its own and those of a are 2; its weight is 3 to 1; the free ones "
-        "of a do not fit what waits, or are just being given out.",
+        "for 4 GPUs. b has 8 GPUs: 8 are its own and those of a are 2; the free ones of a do not "
+        "fit what waits, or are just being given out.",
     ),
     (
         [tenant("a", held=1.0), tenant("b", held=2.0, weight=3)],

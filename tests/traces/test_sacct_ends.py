@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sacct_text import dump, row
 
+from rota.traces import read, write
 
-def test_tasks_of_one_array_and_how_they_ended(read_text: Any) -> None:
+
+def test_tasks_of_one_array_and_how_they_ended(read_text: Any, tmp_path: Path) -> None:
     trace = read_text(
         dump(
             row("11", JobID="7_1", State="FAILED", ExitCode="2:0"),
@@ -19,6 +22,10 @@ def test_tasks_of_one_array_and_how_they_ended(read_text: Any) -> None:
     )
     assert trace.observed.arrays == {0: "7", 1: "7"}
     assert trace.observed.exits == {0: "exit 2", 1: "signal 11"}
+    file = tmp_path / "again.csv"
+    write(trace, file)
+    again = read(file)
+    assert (again.observed.arrays, again.observed.exits) == (trace.observed.arrays, trace.observed.exits)
     assert trace.take(np.array([2, 0])).observed.exits == {1: "exit 2"}
 
 

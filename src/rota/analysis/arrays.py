@@ -43,12 +43,13 @@ def study(history: History, thresholds: Thresholds) -> Said:
         return Said()
     ways = _ways(history)
     groups = _groups(history, int(thresholds.array_tasks))
+    alike = Counter(group.is_array for group in groups)
     died_alike = {group: _same_way(group, died, ways) for group in groups}
     striking = [
         group
         for group, (way, dead) in died_alike.items()
         if class_of(way) != FailureClass.INFRASTRUCTURE
-        and _stands_out(group, dead, died, len(groups), thresholds)
+        and _stands_out(group, dead, died, alike[group.is_array], thresholds)
     ]
     findings = [_finding(history, group, *died_alike[group]) for group in _largest(striking)]
     return Said(tuple(sorted(findings, key=lambda one: (-one.value, one.subject))))

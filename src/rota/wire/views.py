@@ -33,8 +33,7 @@ class JobView(BaseModel):
     user: str
     tenant: str
     state: str
-    """Slurm's words: PENDING OFFERED RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT
-    NODE_FAIL OUT_OF_MEMORY REQUEUED."""
+    """Slurm's words, such as PENDING or OUT_OF_MEMORY, with OFFERED, SUSPENDED, COMPLETING (docs/jobs.md)."""
     reason: str = ""
     """Code of the dominant reason, or the cause of its end."""
     gpus: int
@@ -74,6 +73,8 @@ class JobView(BaseModel):
     """One sentence about how it ended, or about the last attempt."""
     group: str = ""
     workload: str = ""
+    idle_since_s: float | None = None
+    """Since when it has held devices and done nothing, once that is too long; None while it works."""
 
 
 class AttemptView(BaseModel):

@@ -129,6 +129,7 @@ def detail_text(detail: JobDetail) -> str:
         ("state", job.state + (f" ({job.reason})" if job.reason not in ("", job.state) else "")),
         ("because", job.cause),
         ("devices", ",".join(job.devices)),
+        ("idle", _idle(job)),
         ("submitted", moment(job.submit_s)),
         ("first start", "" if job.start_s is None else moment(job.start_s)),
         ("ended", "" if job.end_s is None else moment(job.end_s)),
@@ -152,6 +153,13 @@ def detail_text(detail: JobDetail) -> str:
     if detail.gone:
         parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
+
+
+def _idle(job: JobView) -> str:
+    """Since when it has done nothing with its devices, if that is too long."""
+    if job.idle_since_s is None:
+        return ""
+    return f"for {duration(now_s() - job.idle_since_s)}: it holds devices and does nothing"
 
 
 def _offered(job: JobView) -> str:

@@ -118,7 +118,7 @@ def _more(tenant: TenantView, peer: TenantView) -> str:
         reasons.append(f"{count(peer.entitled or 0.0)} are its own {own}".strip())
     if peer.borrowed:
         reasons.append(f"{count(peer.borrowed)} are borrowed, which is lent while nobody claims it")
-    if peer.weight > tenant.weight:
+    if peer.weight > tenant.weight and tenant.entitled is None:
         reasons.append(f"its weight is {peer.weight:g} to {tenant.weight:g}")
     if not tenant.waiting:
         reasons.append(f"no job of {tenant.path} waits")

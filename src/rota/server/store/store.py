@@ -47,6 +47,7 @@ from rota.server.store.rows import (
     Json,
     NewJob,
     NodeRow,
+    PastJob,
     PolicyRow,
     ShadowRow,
     Step,
@@ -324,6 +325,11 @@ class Store:
         """Seconds that completed jobs ran, by tenant and group, oldest first, of the newest `limit` jobs."""
         with self._db.reading() as connection:
             return reading.past(connection, limit)
+
+    def past_jobs(self, limit: int) -> list[PastJob]:
+        """What estimates are made from: the newest `limit` completed jobs, oldest first."""
+        with self._db.reading() as connection:
+            return reading.past_jobs(connection, limit)
 
     def costs(self, *, workload: str | None = None, limit: int = 20_000) -> list[CostRow]:
         """Measured costs, oldest first, the newest `limit` of them."""

@@ -60,6 +60,7 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
     place = next(place for place in attempt.places if place.name == node)
     place.looked_s = usage.at_s - live.epoch_unix_s
     place.busy = _busy(live, place.node, len(place.devices), usage)
+    place.idle_s = usage.idle_s
     _draw(live, job, attempt, said_by_agent(usage, place.busy))
     now = _busy_now(attempt)
     if place is not first or now is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
