@@ -11,6 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than all the rest of this file
 if TYPE_CHECKING:
+    from rota.advice import Advice, advise
     from rota.api import Results, replay, simulate, snapshot
     from rota.errors import InputError, PolicyError, RotaError, WorldError
     from rota.model.cluster import Cluster
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Advice": "rota.advice",
     "Cluster": "rota.model.cluster",
     "InputError": "rota.errors",
     "PolicyError": "rota.errors",
@@ -33,6 +35,7 @@ _HOME = {
     "RotaError": "rota.errors",
     "Trace": "rota.model.trace",
     "WorldError": "rota.errors",
+    "advise": "rota.advice",
     "cluster_from": "rota.traces.capacity",
     "describe": "rota.traces.describe",
     "generate": "rota.traces.generate",
@@ -46,6 +49,7 @@ _HOME = {
 """Public name -> module it lives in."""
 
 __all__ = [
+    "Advice",
     "Cluster",
     "InputError",
     "PolicyError",
@@ -55,6 +59,7 @@ __all__ = [
     "Trace",
     "WorldError",
     "__version__",
+    "advise",
     "cluster_from",
     "describe",
     "generate",

@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel
 
+from rota.wire.curves import CurvesView, CurveView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, ProgressReport, Usage
+from rota.wire.tenants import CellView, TenantLoss, TenantsMoved, TenantsView, TenantView
 from rota.wire.views import (
     AttemptView,
-    CellView,
     ClusterStatus,
     DeviceView,
     EventView,
@@ -31,15 +32,31 @@ from rota.wire.views import (
     PolicyView,
     ReasonView,
     SizeView,
-    TenantLoss,
-    TenantsMoved,
-    TenantsView,
-    TenantView,
     WhatIf,
     Why,
 )
 
 NOW_S = 1_795_341_600.0  # 2026-11-22T10:00:00Z
+
+
+CURVES = CurvesView(
+    job="15",
+    spacing_s=2.0,
+    at_s=[NOW_S - 60.0 + 4.0 * i for i in range(15)],
+    until_s=[NOW_S - 58.0 + 4.0 * i for i in range(15)],
+    attempt=[1] * 15,
+    curves={
+        "loss": CurveView(
+            mean=[4.0 / (1 + i) for i in range(15)], low=[3.5 / (1 + i) for i in range(15)], high=[5.0] * 15
+        ),
+        "utilisation": CurveView(
+            unit="part",
+            mean=[None] * 7 + [0.25, 0.9] * 4,
+            low=[None] * 7 + [0.2] * 8,
+            high=[None] * 7 + [0.95] * 8,
+        ),
+    },
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from live_play import (
+    CURVES,
     DETAIL,
     ENDED,
     EVENTS,
@@ -25,6 +26,7 @@ from live_play import (
 )
 from shell_play import check_golden, rota
 
+from rota.cli.live.curves import spark
 from rota.cli.live.listing import where_or_why
 from rota.cli.live.show import detail_text, why_text
 from rota.cli.live.tables import pairs_text, table_text
@@ -34,6 +36,7 @@ from rota.wire.views import JobView, Why
 REPLIES = {
     "GET /v1/jobs": JOBS,
     "GET /v1/jobs/15": DETAIL,
+    "GET /v1/jobs/15/curves": CURVES,
     "GET /v1/jobs/17/why": WHY,
     "GET /v1/nodes": NODES,
     "GET /v1/status": STATUS,
@@ -51,6 +54,7 @@ REPLIES = {
 SHOWS = {
     "live_ls.txt": "ls",
     "live_show.txt": "show 15",
+    "live_curves.txt": "show 15 --curves",
     "live_why.txt": "why 17",
     "live_nodes.txt": "nodes --devices",
     "live_top.txt": "top --once",
@@ -139,6 +143,7 @@ def test_why(why: Why, lines: list[str]) -> None:
     ("seen", "text"),
     [
         (job("1", "RUNNING", nodes=["a", "b"], reason="Shrunk"), "a,b"),
+        (job("1", "RUNNING", nodes=["a"], idle_since_s=NOW_S - 2400), "a (idle 40m)"),
         (job("1", reason="Resources"), "(Resources)"),
         (job("1"), ""),
         (job("1", "COMPLETED", end_s=NOW_S, exit_code=0, reason="COMPLETED"), ""),
@@ -148,7 +153,8 @@ def test_why(why: Why, lines: list[str]) -> None:
         (job("1", "CANCELLED", end_s=NOW_S), ""),
     ],
 )
-def test_where_or_why(seen: JobView, text: str) -> None:
+def test_where_or_why(monkeypatch: pytest.MonkeyPatch, seen: JobView, text: str) -> None:
+    monkeypatch.setattr("rota.cli.live.tables.CLOCK", lambda: NOW_S)
     assert where_or_why(seen) == text
 
 
@@ -353,3 +359,11 @@ def test_nothing_that_is_shown_obeys_a_job(capsys: pytest.CaptureFixture[str]) -
     assert shown == "command  echo  [2J 31m next\ncomment   bell\n"
     print_json({"cause": "\x1b[2J\x9b31m\x7f"})
     assert capsys.readouterr().out == '{\n  "cause": "\\u001b[2J\\u009b31m\\u007f"\n}\n'
+
+
+def test_sparks() -> None:
+    """From least to most whatever the numbers are; silence is blank, one value is a bar."""
+    assert spark([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, None, 7.0]) == "▁▂ █"
+    assert spark([5.0], [3.0]) == "▁"
+    assert spark([0.0, 1.0], [-1e300, 1e300]) == "▁█"
+    assert len(spark([float(i) for i in range(500)], [float(i) for i in range(500)])) == 32

@@ -394,10 +394,11 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     }
     file.write_text("min_run: 30s\n")
     shown = shell.rota("config")
-    assert [line.split() for line in shown.splitlines()[-4:]] == [
+    assert [line.split() for line in shown.splitlines()[-5:]] == [
         ["tenants", "-", "default"],
         ["caps", "-", "default"],
         ["notify", "-", "default"],
+        ["autoscale", "-", "default"],
         ["failures", "-", "default"],
     ]
 

@@ -54,6 +54,12 @@ def test_variant_in_many_scenes(policy: str) -> None:
 
 # -- what the suite has found ----------------------------------------------------------------------
 
+
+def test_a_limit_that_is_reached_right_after_an_end_undoes_nothing() -> None:
+    """A job ends, and half a second later another falls to the next queue: both count at once."""
+    check_policy("afs:lengths=no,queues=100/1000", seeds=[56])
+
+
 HOSTS = Cluster.build([NodeShape(count=2, gpus=2, cpus=8, memory_gib=64, levels={"vc": "default"})])
 
 

@@ -34,11 +34,13 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView, TenantView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     ForecastRow,
@@ -47,9 +49,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    TenantsMoved,
-    TenantsView,
-    TenantView,
     UserView,
     WhatIf,
     Why,
@@ -242,6 +241,12 @@ class MemoryController:
 
     def tenants(self) -> TenantsView:
         return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        return TenantsHistory(times=[1.0, 2.0], held={"t": [0.0, 1.0]})
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        return [DecisionView(at_s=1.0, policy=self._policy, took_ms=2.5)]
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
         parse_tenants(move.tenants)

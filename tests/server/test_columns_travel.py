@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_place import SPEC
 
-from rota.cli.live.show import _asked
 from rota.client.fields import make_spec, merge, read_fields
+from rota.client.saying import asked
 from rota.model.job_columns import COLUMN, SUBMITTED, Deadline, Option, words_of
 from rota.model.jobs import Job, JobTable
 from rota.model.tenants import Tenants
@@ -147,7 +147,7 @@ def test_rota_show_says_it(column: Any) -> None:
     else:
         usual = make_spec({"command": ["x"]})
     spec = make_spec({"command": ["x"], **fields})
-    assert list(_asked(spec, str(spec.gpus))) != list(_asked(usual, str(usual.gpus)))
+    assert list(asked(spec, str(spec.gpus), str)) != list(asked(usual, str(usual.gpus), str))
 
 
 def test_only_the_first_deadline_is_needed() -> None:

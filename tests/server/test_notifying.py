@@ -14,8 +14,8 @@ import pytest
 from live_cluster import LiveCluster
 
 from rota.errors import InputError
-from rota.server import notifying
-from rota.server.notifying import END, FAILURE, PREEMPTION, Notices, Target, targets_of
+from rota.server.hooks import notifying
+from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30.0
@@ -163,7 +163,7 @@ def test_a_target_that_hangs_stops_nobody(hook: Hook, tmp_path: Path) -> None:
         ([{"command": "mail ann"}], "command is 'mail ann'; expected a program and its arguments as a list"),
         (
             [{"url": "http://x", "on": ["start"]}],
-            "on is ['start']; expected a list of end, failure, preemption",
+            "on is ['start']; expected a list of end, failure, preemption, idle",
         ),
         ([{"url": "http://x", "every": "soon"}], "every"),
         ([{"url": "http://x", "whom": "ann"}], "some of on, tenant, every"),

@@ -4,6 +4,7 @@
     result = rota.simulate("trace.csv", cluster="80x8:V100", policies=["tiresias", "srtf", "fifo"])
     result.report("out/")
 
+analyze    what a trace says of the cluster that made it (`rota.api.analyzing`)
 simulate   replay a trace under several policies
 results    what came out: records, summaries, comparison, files
 moments    one moment of a run, kept in a file and decided again

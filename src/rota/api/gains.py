@@ -11,12 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from rota.analysis import queueing, tenants
 from rota.analysis.finding import Finding, Gain, Remedy, Replay
+from rota.analysis.history import History
+from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
+from rota.bounds import has_observed
 from rota.errors import InputError, PolicyError
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
+from rota.model.jobs import RecordedRun
 from rota.model.trace import Trace
 from rota.model.units import format_duration
 from rota.reports.metrics import METRICS
@@ -28,10 +33,19 @@ SPREAD = "spread=0.854"
 
 
 def busiest(trace: Trace, jobs: int) -> Ints:
-    """Rows of `jobs` jobs submitted one after the other, those that asked for most GPU time per second."""
+    """Rows of `jobs` jobs submitted one after the other: those that waited longest together, by the record.
+
+    Where no starts are recorded, those that asked for most GPU time per second.
+    """
     n = len(trace)
     if n <= jobs:
         return np.arange(n, dtype=np.int64)
+    if trace.observed is not None and has_observed(trace):
+        waits_s = np.nan_to_num(trace.observed.start_s - trace.jobs.submit_s)
+        total = np.concatenate(([0.0], np.cumsum(np.maximum(waits_s, 0.0))))
+        first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
+        best = int(first[int(np.argmax(total[first + jobs] - total[first]))])
+        return np.arange(best, best + jobs, dtype=np.int64)
     work = np.nan_to_num(trace.truth.run_s()) * trace.jobs.gpus * trace.jobs.gpu_share
     total = np.concatenate(([0.0], np.cumsum(work)))
     first = np.arange(0, n - jobs + 1, max(jobs // 20, 1))
@@ -49,6 +63,9 @@ def with_gains(
     own = SITE_POLICY_OF.get(trace.format, SITE_POLICY)
     known: dict[Replay, dict[str, float]] = {}
     remarks: list[str] = []
+    found = [*analysis.findings]
+    if not has_observed(trace):
+        found += replayed(part, cluster, own, knowledge, progress)
 
     def measured(run: Replay) -> dict[str, float]:
         if run not in known:
@@ -68,15 +85,45 @@ def with_gains(
             return remedy
         return replace(remedy, gain=_gain(remedy, against, before, after))
 
-    findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in analysis.findings]
+    findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in found]
     if known:
         span_s = float(part.jobs.submit_s[-1] - part.jobs.submit_s[0])
-        whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} busiest jobs in a row"
+        most = "that waited longest" if has_observed(trace) else "that asked for most GPU time"
+        whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} jobs in a row {most}"
         remarks.append(
-            f"Gains: {whole} of the trace ({format_duration(span_s)} of submissions), replayed on "
-            f"{cluster.describe()}, empty at first; policies are told {knowledge} unless it says otherwise."
+            f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
+            f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
+            "earlier jobs."
         )
     return analysis.with_findings(findings, remarks)
+
+
+def replayed(
+    part: Trace, cluster: Cluster, policy: str, knowledge: str, progress: Measured | None
+) -> list[Finding]:
+    """What the studies of waiting find once `policy` has run the jobs, for a trace that records no starts.
+
+    They say so: their keys begin with `replayed_`, and they are no faults of anybody.
+    """
+    results = simulate(
+        part, cluster=cluster, policies=[policy], knowledge=knowledge, workers=1, progress=progress
+    )
+    record = results.records[0]
+    run = RecordedRun(
+        record.jobs["start_s"].fill_null(np.nan).to_numpy(),
+        record.jobs["finish_s"].fill_null(np.nan).to_numpy(),
+    )
+    history = History.of(replace(part, observed=run), cluster)
+    said = (queueing.study(history, Pools.of(history)), tenants.study(history))
+    return [
+        replace(
+            finding,
+            key=f"replayed_{finding.key}",
+            sentence=f"Had {policy} run them: {finding.sentence[0].lower()}{finding.sentence[1:]}",
+        )
+        for one in said
+        for finding in one.findings
+    ]
 
 
 def _with(finding: Finding, remedies: Sequence[Remedy]) -> Finding:

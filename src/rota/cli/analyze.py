@@ -49,7 +49,7 @@ def analyze(
         str,
         typer.Option(
             metavar="N|no",
-            help="Measure what other systems would gain on the N busiest jobs in a row; no: not at all.",
+            help="Measure what other systems would gain on the N jobs in a row that waited most.",
         ),
     ] = "no",
     knowledge: Annotated[
@@ -134,7 +134,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
 
 def _show(analysis: Analysis, out: Path | None) -> None:
     """Faults first, then what the trace shows, then what it cannot."""
-    screen = console()
+    screen, told = console(), set[str]()
     facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
     _say(screen, f"{analysis.facts[0][1]}: {facts}", "bold")
     _say(screen, "")
@@ -142,7 +142,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
         count = len(analysis.faults)
         _say(screen, "1 fault" if count == 1 else f"{count} faults", "bold red")
         for finding in analysis.faults:
-            _finding(screen, finding, "! ")
+            _finding(screen, finding, "! ", told)
     elif analysis.checked:
         _say(screen, "No faults found", "bold green")
     if analysis.checked:
@@ -153,7 +153,7 @@ def _show(analysis: Analysis, out: Path | None) -> None:
             _say(screen, "")
             _say(screen, title, "bold")
         for finding in findings:
-            _finding(screen, finding, "  ")
+            _finding(screen, finding, "  ", told)
     if analysis.unsaid:
         _say(screen, "")
         _say(screen, "What this data cannot say, and what is missing for it", "bold")
@@ -169,11 +169,15 @@ def _show(analysis: Analysis, out: Path | None) -> None:
     _say(screen, f"Page: {out / PAGE}" if out else said)
 
 
-def _finding(screen: Console, finding: Finding, mark: str) -> None:
+def _finding(screen: Console, finding: Finding, mark: str, told: set[str]) -> None:
+    """The sentence, and below it the gains and pages that were not `told` before."""
     _say(screen, finding.sentence, first=mark, rest="  ")
     gains = [f"{remedy.system}: {remedy.gain.sentence}" for remedy in finding.remedies if remedy.gain]
     others = [f"docs/{remedy.page}" for remedy in finding.remedies if not remedy.gain]
-    for line in [*gains, *([", ".join(dict.fromkeys(others))] if others else [])]:
+    new = [line for line in gains if line not in told]
+    pages = [page for page in dict.fromkeys(others) if page not in told]
+    told.update(new, pages)
+    for line in [*new, *([", ".join(pages)] if pages else [])]:
         _say(screen, line, "dim", "    -> ", "       ")
 
 

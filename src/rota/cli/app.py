@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import analyze, fidelity, moments, promise, simulate, systems, trace
+from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
 from rota.errors import InputError, RotaError
@@ -116,6 +116,7 @@ def rota(
 
 
 app.command("simulate")(simulate.simulate)
+app.command("advise")(advise.advise)
 app.command("analyze")(analyze.analyze)
 app.add_typer(trace.app, name="trace")
 app.command("snapshot")(moments.snapshot)

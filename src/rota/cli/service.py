@@ -1,4 +1,4 @@
-"""`rota up`, `down`, `status`, `config`, `agent`: the processes of a live cluster on this machine."""
+"""`rota up`, `down`, `config`, `agent`: the processes of a live cluster on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from rota.cli.background import (
     agent_pid,
     answers,
     controller_pid,
-    dead_agent,
     make_home,
     stop,
 )
@@ -99,7 +98,7 @@ def up(
       rota up --devices cpu:4       four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
-    _check_server()
+    check_server()
     if database_url and "@" in database_url:
         typer.echo(
             "rota: a password in --database-url shows in `ps` for a moment; `database_url` in config.yaml "
@@ -135,7 +134,7 @@ def up(
     _report(where, started, as_json, policy)
 
 
-def _check_server() -> None:
+def check_server() -> None:
     """What the controller is made of is an extra of the package: named before anything runs."""
     from importlib.util import find_spec
 
@@ -160,7 +159,7 @@ def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> N
     """Flags of which the controller that runs has another value: they belong to its start."""
     from rota.server.config import choose, shown
 
-    asked, runs = (choose(where, flags, None, file).config for flags in (given, _flags_of_running(where)))
+    asked, runs = (choose(where, flags, None, file).config for flags in (given, flags_of_running(where)))
     ignored = [
         key
         for key in given
@@ -299,43 +298,6 @@ def _cancel(client: Client, id: str) -> dict[str, Any]:
     return view
 
 
-def status(as_json: JsonFlag = False) -> None:
-    """Show what runs here, and what an operator should know."""
-    with connect() as client:
-        said = client.call("GET", "/v1/status")
-    here, node = _troubles_here(said["troubles"])
-    others = [
-        trouble for trouble in said["troubles"] if not here or not trouble.startswith(f"node {node} is")
-    ]
-    said["troubles"] = others + here
-    if as_json:
-        print_json(said)
-        return
-    out = console()
-    out.print(f"{said['name']} {said['version']}, policy {said['policy']}")
-    out.print(
-        f"  devices  {said['gpus_used']:g} of {said['gpus']} granted, on {plural(said['nodes'], 'node')}"
-    )
-    out.print(
-        f"  jobs     {said['running']} running, {said['pending']} pending, "
-        f"{said['suspended']} suspended, {said['finished']} ended"
-    )
-    out.print(f"  state    {said['store']}")
-    for trouble in said["troubles"]:
-        out.print(f"  trouble  {trouble}")
-
-
-def _troubles_here(known: list[str]) -> tuple[list[str], str]:
-    """What this machine knows better than the controller, which only hears nothing; and its node."""
-    where = home().absolute()
-    node = dead_agent(where) if controller_pid(where) is not None else ""
-    is_lost = any(trouble.startswith(f"node {node} is lost") for trouble in known)
-    if not node or is_lost or _flags_of_running(where).get("devices") == "none":
-        return [], node
-    sentence = f"the agent of this machine (node {node}) does not run: jobs here go on"
-    return [f"{sentence}; `rota up` starts it again"], node
-
-
 def config(
     file: ConfigFile = None,
     rules: Annotated[
@@ -346,7 +308,7 @@ def config(
     """Show every setting, its value and where that comes from: flag, environment, file or default."""
     from rota.server.config import MEANS, choose
 
-    chosen = choose(home(), _flags_of_running(home()), None, file)
+    chosen = choose(home(), flags_of_running(home()), None, file)
     if rules:
         _show_rules(chosen.config, as_json)
     elif as_json:
@@ -366,7 +328,7 @@ def _setting_text(name: str, value: str, source: str) -> str:
     return f"{name + ':':<53} {source}{entries}"
 
 
-def _flags_of_running(where: Path) -> dict[str, Any]:
+def flags_of_running(where: Path) -> dict[str, Any]:
     """The flags with which the controller that runs was started; none if none runs."""
     if controller_pid(where) is None:
         return {}
@@ -376,7 +338,7 @@ def _flags_of_running(where: Path) -> dict[str, Any]:
 
 def _show_rules(chosen: Config, as_json: bool) -> None:
     """The failure classifier, in the order in which its rules are tried."""
-    from rota.server.config import rules_of
+    from rota.worlds.live.own_rules import rules_of
 
     rows = [
         {
@@ -386,7 +348,7 @@ def _show_rules(chosen: Config, as_json: bool) -> None:
             "signals": [signal.Signals(number).name for number in sorted(rule.signals)],
             "log": rule.log,
         }
-        for rule in rules_of(chosen)
+        for rule in rules_of(chosen.failures)
     ]
     if as_json:
         print_json(rows)

@@ -165,6 +165,9 @@ class Calibration:
     errors: dict[str, float | None] | None = None
     """Relative difference (simulated / observed − 1) of each metric compared; None if uncalibrated."""
 
+    agrees: bool | None = None
+    """Whether the replay waits about as long as the jobs did; None if uncalibrated."""
+
     @property
     def calibrated(self) -> bool:
         return self.errors is not None
@@ -195,13 +198,14 @@ def calibration(
         return Calibration(f"Uncalibrated: the site's own policy {site_policy!r} was not simulated.")
     truth, ours = summarise(observed, window), spread([summarise(record, window) for record in site])
     errors = {key: _error(_mean(ours[key]), truth[key]) for key in COMPARED}
-    verdict = _verdict(site_policy, _mean(ours["mean_waiting_s"]), truth["mean_waiting_s"])
+    waits = _mean(ours["mean_waiting_s"]), truth["mean_waiting_s"]
+    verdict = _verdict(site_policy, *waits)
     parts = [
         f"{name} {words(_mean(ours[key]), METRICS[key].unit)} against {words(truth[key], METRICS[key].unit)}"
         for key, name in COMPARED.items()
     ]
     text = f"Calibration: {verdict} Replayed against observed: {', '.join(parts)}."
-    return Calibration(text, site_policy, errors)
+    return Calibration(text, site_policy, errors, _agree(*waits))
 
 
 def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
@@ -209,7 +213,7 @@ def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
     replay = f"a replay of the site's own policy, {policy!r},"
     if ours_s is None or truth_s is None:
         return f"{replay} finished no job, so nothing can be compared."
-    if abs(ours_s - truth_s) <= max(AGREES_WITHIN * truth_s, AGREES_WITHIN_S):
+    if _agree(ours_s, truth_s):
         return f"{replay} waits about as long as your jobs did: the other rows can be set against observed."
     if ours_s < truth_s:
         less = factor_words(ours_s / truth_s).replace("shorter", "less")
@@ -223,6 +227,12 @@ def _verdict(policy: str, ours_s: float | None, truth_s: float | None) -> str:
         f"{replay} waits {more}, so what is lost to observed is overstated: this cluster is smaller than the "
         "site's, or its policy lets more jobs pass. Try a larger --cluster, or --site-policy fifo:skip=yes."
     )
+
+
+def _agree(ours_s: float | None, truth_s: float | None) -> bool:
+    if ours_s is None or truth_s is None:
+        return False
+    return abs(ours_s - truth_s) <= max(AGREES_WITHIN * truth_s, AGREES_WITHIN_S)
 
 
 def _error(ours: float | None, truth: float | None) -> float | None:

@@ -165,10 +165,17 @@ def environment() -> Environment:
         "duration": format_duration,
         "plural": lambda count, one, many: f"{count:,} {one if count == 1 else many}",
         "change_words": change_words,
-        "style": Markup((folder / "report.css").read_text(encoding="utf-8")),  # ours, not input
+        "style": style_named("report"),
         "script": Markup("".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)),
     }
     return environment
+
+
+def style_named(name: str) -> Markup:
+    """The style sheet `name` beside the templates, to stand in a page."""
+    return Markup(
+        (files("rota.reports") / "templates" / f"{name}.css").read_text(encoding="utf-8")
+    )  # ours, not input
 
 
 def _constant(comparison: Comparison) -> list[tuple[str, str]]:

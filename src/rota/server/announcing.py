@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rota.server.dashboard.feed import Feed
+from rota.server.hooks.notifying import Notices
 from rota.server.metrics import Metrics
-from rota.server.notifying import Notices
 from rota.server.turning import TurnChanges
 from rota.server.waiting import CommandOutcomes
 
@@ -12,9 +14,18 @@ from rota.server.waiting import CommandOutcomes
 class Announcer:
     """Called by the scheduler's thread after each turn, once it is on record."""
 
-    def __init__(self, feed: Feed, outcomes: CommandOutcomes, metrics: Metrics, notices: Notices) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        outcomes: CommandOutcomes,
+        metrics: Metrics,
+        notices: Notices,
+        nodes_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`nodes_changed` is called after a turn that changed nodes, or how many are wanted."""
         self._feed, self._notifier = feed, feed.notifier
         self._outcomes, self._metrics, self._notices = outcomes, metrics, notices
+        self._nodes_changed = nodes_changed
 
     def __call__(self, turn: TurnChanges) -> None:
         """Wake who waits, count what happened."""
@@ -23,9 +34,13 @@ class Announcer:
             self._outcomes.tell(seq, outcome)
         for row, how in turn.taken:
             self._notices.preempted(row, how, turn.at_s)
+        for row, text in turn.idle:
+            self._notices.idle(row, text, turn.at_s)
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)
+        if turn.nodes or turn.wanted:
+            self._nodes_changed()
         self._feed.tell(topics_of(turn), [*(job.id for job in turn.jobs.values()), *turn.watched])
         metrics = self._metrics
         for submitted_s, started_s in turn.started:

@@ -23,7 +23,8 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, JobView, PolicyView, TenantLoss, WhatIf, Why
+from rota.wire.tenants import TenantLoss
+from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
@@ -45,6 +46,22 @@ class Answers:
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
         return policy_view(self._scheduler, self._store)
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        epoch_s = self._scheduler.clock.epoch_unix_s
+        return [
+            DecisionView(
+                at_s=epoch_s + row.now_s,
+                policy=row.policy,
+                took_ms=1000.0 * row.took_s,
+                started=row.grants,
+                preempted=row.preempted,
+                late=row.is_late,
+                note=row.note,
+            )
+            for row in self._store.decisions(limit)
+        ]
 
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -21,10 +20,12 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
+from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
-from rota.server.notifying import targets_of
 from rota.server.tenants.settings import parse_tenants
-from rota.worlds.live.endings import RULES, BackOff, Cause, Rule
+from rota.worlds.live.endings import BackOff
+from rota.worlds.live.own_rules import rules_of
 
 DAY_S = 86400.0
 
@@ -63,6 +64,10 @@ class Config:
     """Longest pause before a retry."""
     trial: float = 60.0
     """Length of the trial run of jobs that want one."""
+    idle_after: float = 0.0
+    """A job that has held devices and done nothing for so long is told so; 0 is never."""
+    idle_action: str = "tell"
+    """What becomes of it: tell, or suspend after as long again."""
     suspend_memory_gib: float = 0.0
     """Host memory that suspended jobs may hold on this machine; half of it if 0."""
     keep_files: float = 30 * DAY_S
@@ -85,15 +90,17 @@ class Config:
     """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
+    autoscale: Any = field(default_factory=dict)
+    """Who brings nodes and takes them away: {command: […], min: 1, max: 16}; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
 
 KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events", "keep_keys"})
 """Durations of which 0 is for ever."""
-DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
-FOREVER = "forever"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "failures"})
+DURATIONS = KEPT | {"idle_after", "deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
+FOREVER, NEVER = "forever", "never"
+ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -190,6 +197,8 @@ def parsed(name: str, value: Any, where: str) -> Any:
         return value
     if name in KEPT and str(value).strip() in ("0", FOREVER):
         return 0.0
+    if name == "idle_after" and str(value).strip() in ("0", NEVER):
+        return 0.0
     if name in DURATIONS:
         return _duration(value, where)
     kind: Any = type(_FIELDS[name].default)
@@ -249,6 +258,10 @@ def _check(config: Config, file: Path) -> None:
         raise InputError.at("leaves no time to decide", field="--deadline", expected="a duration such as 10s")
     if config.lost_after < 1.0:
         raise InputError.at("is too short", field="--lost-after", expected="1s or more")
+    if config.idle_action not in ("tell", "suspend"):
+        raise InputError.at(
+            f"{config.idle_action!r} is nothing to do", field="--idle-action", expected="tell or suspend"
+        )
     if config.log_level not in ("debug", "info", "warning", "error"):
         raise InputError.at(
             f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
@@ -257,7 +270,8 @@ def _check(config: Config, file: Path) -> None:
     tenants_of(config, f"{file}: tenants")
     caps_of(config.caps)
     targets_of(config.notify)
-    rules_of(config)
+    autoscale_of(config.autoscale)
+    rules_of(config.failures)
     knowledge_of(config)
 
 
@@ -273,6 +287,8 @@ def shown(name: str, value: Any) -> str:
     """A value as people write it; the database's password stays out of sight."""
     if name in KEPT and not value:
         return FOREVER
+    if name == "idle_after" and not value:
+        return NEVER
     if name in DURATIONS:
         return format_duration(value).replace(" ", "")
     if name == "database_url":
@@ -300,43 +316,6 @@ def _flow(value: Any) -> str:
 def tenants_of(config: Config, where: str = "tenants") -> Tenants:
     """The tenants that are configured."""
     return parse_tenants(config.tenants, where)
-
-
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """The failure classifier: the rules of the file, then the built-in ones."""
-    own = []
-    for number, said in enumerate(config.failures if isinstance(config.failures, list) else [None], start=1):
-        where = f"failures: rule {number}"
-        if not isinstance(said, dict) or not _HEAD < set(said) <= _HEAD | _FITS:
-            raise InputError(f"{where}: expected name, cause, and some of codes, signals, log")
-        try:
-            re.compile(said.get("log", ""))
-            own.append(
-                Rule(
-                    str(said["name"]),
-                    _CAUSES[str(said["cause"])],
-                    _numbers(said.get("codes", [])),
-                    _numbers(said.get("signals", [])),
-                    str(said.get("log", "")),
-                )
-            )
-        except (KeyError, ValueError, TypeError, re.error) as error:
-            problem = f"there is no cause {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError(
-                f"{where}: {problem}; expected cause user, oom or infrastructure, lists of numbers, a regex"
-            ) from None
-    return (*own, *RULES)
-
-
-_HEAD, _FITS = {"name", "cause"}, {"codes", "signals", "log"}
-_CAUSES = {cause.value: cause for cause in (Cause.USER, Cause.OOM, Cause.INFRASTRUCTURE)}
-"""No rule makes a success of a failure."""
-
-
-def _numbers(said: Any) -> frozenset[int]:
-    if not isinstance(said, list):
-        raise TypeError(f"{said!r} is no list")
-    return frozenset(int(one) for one in said)
 
 
 def knowledge_of(config: Config) -> dict[str, str]:

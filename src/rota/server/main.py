@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import ipaddress
 import json
 import logging
 import os
@@ -28,6 +27,7 @@ from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
+from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
@@ -43,13 +43,14 @@ from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
 from rota.server.history import History
+from rota.server.hooks.autoscaling import Scaler, autoscale_of
+from rota.server.hooks.notifying import Notices, targets_of
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
 from rota.server.logging import set_up
 from rota.server.logs import Logs
 from rota.server.metrics import Metrics
 from rota.server.nodes import Nodes
-from rota.server.notifying import Notices, targets_of
 from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
@@ -58,7 +59,7 @@ from rota.server.policy.remote import Limits
 from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
-from rota.server.serving import Address, Serving
+from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
@@ -69,9 +70,11 @@ from rota.server.tidying import Tidier
 from rota.server.users import Users
 from rota.server.views import job_view
 from rota.server.waiting import CommandOutcomes, Notifier
+from rota.wire.scaling import AutoscaleView
 from rota.wire.views import UserView
 from rota.worlds.live.directives import Directives
 from rota.worlds.live.inbox import Inbox
+from rota.worlds.live.own_rules import rules_of
 from rota.worlds.live.settings import LiveSettings
 
 log = logging.getLogger(__name__)
@@ -99,6 +102,7 @@ class Running:
     answers: Answers
     tidier: Tidier
     notices: Notices
+    scaler: Scaler | None = None
 
     def stop(self) -> None:
         """Make `serving.run` return; a successor may be started now, and waits until we have gone."""
@@ -110,6 +114,8 @@ class Running:
         self.inbox.close()
         self.tidier.close()
         self.notices.close()
+        if self.scaler is not None:
+            self.scaler.close()
         self.thread.join(timeout=10)
         if self.scheduler.host is not None:
             self.scheduler.host.close()
@@ -126,7 +132,7 @@ def start(home: Path, config: Config) -> Running:
     in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
     shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
-    feed = Feed(notifier)
+    feed, nodes_changed = Feed(notifier), threading.Event()
     settings = scheduler_settings(config)
     notices = Notices(
         config.name, targets_of(config.notify), partial(told_of, store, clock), clock.epoch_unix_s
@@ -140,12 +146,18 @@ def start(home: Path, config: Config) -> Running:
         shared.heard,
         settings,
         roster.accounts,
-        Announcer(feed, outcomes, metrics, notices),
+        Announcer(feed, outcomes, metrics, notices, nodes_changed.set),
     )
+    scale = autoscale_of(config.autoscale)
+    scaler = None
+    if scale is not None:
+        scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
-    services = services_of(config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices)
+    services = services_of(
+        config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
+    )
     app = create_app(services, roster, metrics, ApiSettings(metrics_open=config.metrics_open), feed)
     serving = Serving(app, Address(config.host, config.port, home / SOCKET))
     shared.notes.extend(note for note in (serving.moved, in_the_clear(config.host)) if note)
@@ -153,7 +165,9 @@ def start(home: Path, config: Config) -> Running:
     thread.start()
     tidier.start()
     notices.start()
-    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices)
+    if scaler is not None:
+        scaler.start()
+    return Running(serving, scheduler, shared.inbox, store, thread, answers, tidier, notices, scaler)
 
 
 def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -191,6 +205,7 @@ def services_of(
     outcomes: CommandOutcomes,
     caps: Caps,
     notices: Notices,
+    scaler: Scaler | None = None,
 ) -> Services:
     """What the routes ask, over the cluster called `name`."""
     store, inbox, directives, clock, shown = (
@@ -224,7 +239,11 @@ def services_of(
     tenants = TenantAccounts(store, scheduler, commands, answers)
 
     def silent() -> list[str]:
-        return [*agents.silent(), *tenants.troubles(), *notices.troubles()]
+        of_hook = scaler.troubles() if scaler is not None else ()
+        return [*agents.silent(), *tenants.troubles(), *notices.troubles(), *of_hook]
+
+    def autoscale() -> AutoscaleView | None:
+        return None if scaler is None else scaler.view()
 
     return Services(
         submissions=Submissions(store, inbox, clock, answers, caps),
@@ -232,7 +251,7 @@ def services_of(
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
         history=History(store, records, clock),
-        cluster=Overview(name, store, scheduler, tidier, silent, shared.notes),
+        cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
         tenants=tenants,
         users=Users(shared.roster),
@@ -257,12 +276,14 @@ def host_maker(home: Path, config: Config) -> MakeHost:
 
 def scheduler_settings(config: Config) -> SchedulerSettings:
     """What the scheduler is told of the configuration."""
-    caps = caps_of(config.caps)
+    caps, scale = caps_of(config.caps), autoscale_of(config.autoscale)
     live = LiveSettings(
         lost_after_s=config.lost_after,
         back_off=configuration.back_off_of(config),
-        rules=configuration.rules_of(config),
+        rules=rules_of(config.failures),
         trial_s=config.trial,
+        idle_after_s=config.idle_after,
+        suspend_idle=config.idle_action == "suspend",
         log_limit=lambda tenant: caps.of(tenant).log_mib << 20,
     )
     return SchedulerSettings(
@@ -270,20 +291,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         tenants=configuration.tenants_of(config),
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
-    )
-
-
-def in_the_clear(host: str) -> str:
-    """What is to be said of an address that others than this machine reach; nothing of loopback."""
-    try:
-        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_own = False
-    if is_own:
-        return ""
-    return (
-        f"the API listens at {host} without TLS: tokens and logs cross the network as they are; put a proxy "
-        "with TLS before it (docs/live.md), or trust that network"
+        autoscale=None if scale is None else scale.limits,
     )
 
 
@@ -364,6 +372,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 def _leave(home: Path, running: Running) -> None:
     """From now on nobody takes this for the controller of its home."""
+    tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()
 
@@ -371,6 +380,7 @@ def _leave(home: Path, running: Running) -> None:
 def _tell_when_ready(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
     running.serving.ready.wait()
     note(home, running, flags)
+    tell_manager(READY)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from rota.server.store.rows import REAL, NodeRow
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
 from rota.server.views import STOPPED, node_state
+from rota.wire.scaling import AutoscaleView
 from rota.wire.views import ClusterStatus
 
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
@@ -30,10 +31,11 @@ class Overview:
         tidier: Tidier,
         silent: Callable[[], list[str]] = list,
         notes: Sequence[str] = (),
+        autoscale: Callable[[], AutoscaleView | None] = lambda: None,
     ) -> None:
         """`silent` says which agents are not heard of, `notes` what was found out at the start."""
         self._name, self._store, self._scheduler, self._tidier = name, store, scheduler, tidier
-        self._silent, self._notes = silent, notes
+        self._silent, self._notes, self._autoscale = silent, notes, autoscale
         self._started_s = time.time()
 
     def status(self) -> ClusterStatus:
@@ -52,6 +54,7 @@ class Overview:
             suspended=totals.get("SUSPENDED", 0),
             finished=sum(count for state, count in totals.items() if state not in LIVE),
             store=self._store.where,
+            autoscale=self._autoscale(),
             troubles=self._troubles(nodes),
         )
 

@@ -32,13 +32,7 @@ from rota.server.refusals import Busy
 from rota.server.scheduler_view import SchedulerView
 from rota.server.stepping import StepRecorder, attempt_row
 from rota.server.store.failures import StoreError
-from rota.server.store.rows import (
-    REAL,
-    SHADOW,
-    AttemptRow,
-    Everything,
-    Step,
-)
+from rota.server.store.rows import REAL, SHADOW, AttemptRow, Everything, Step
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import TenantsInForce, on_record
 from rota.server.turning import TurnChanges, changes_of, step_of
@@ -50,6 +44,7 @@ from rota.worlds.live.knowledge import live_providers
 from rota.worlds.live.leaving import preemption_costs, to_redo
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE, ScaleLimits, Scaling
 from rota.worlds.live.world import LiveWorld
 
 log = logging.getLogger(__name__)
@@ -72,6 +67,8 @@ class SchedulerSettings:
     min_run_s: float = 60.0
     """No job is preempted before it has run for so long."""
     seed: int = 0
+    autoscale: ScaleLimits | None = None
+    """How large the cluster may be, where an operator's hook brings nodes; None if it is as it is."""
 
 
 class MakeHost(Protocol):
@@ -167,8 +164,8 @@ class Scheduler:
         """Everything anew from the store; what the inbox holds besides is kept."""
         everything = self.store.load()
         built = rebuild(everything, self._tenants(everything), self.accounts(), self.clock())
-        self.view.policy = everything.policies[REAL]
         self.view.nodes = {node.name: node for node in everything.nodes}
+        self.view.policy = everything.policies[REAL]
         for name in self.view.nodes:
             self.heard.setdefault(name, self.clock())
         if self.directives.unmet is None:
@@ -241,6 +238,7 @@ class Scheduler:
             self.host.set_shadow(shadow.spec)
 
     def _world(self, built: Rebuilt, everything: Everything) -> LiveWorld:
+        limits = self.settings.autoscale
         return LiveWorld(
             built.table,
             built.cluster,
@@ -254,6 +252,7 @@ class Scheduler:
             settings=self.settings.live,
             done=self._done,
             clock_trouble=self.clock.trouble,
+            scaling=None if limits is None else Scaling.read(limits, everything.facts.get(AUTOSCALE)),
         )
 
     def _rules(self, world: LiveWorld) -> Rules:

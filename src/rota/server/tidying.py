@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 LEAST_REST_S, RESTS = 0.02, 10
 """Pause after each transaction, and how often its own time that is at least."""
 MOST_POINTS = 1_000_000
-"""Of the curves of all jobs, those of live jobs aside: some 250 MB."""
+"""Of the curves of all jobs, those of live jobs aside: a few hundred megabytes."""
 EXPIRED_S = 86400.0
 """A token that has expired is known for so long, so that whoever uses it is told why it is refused."""
 NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30

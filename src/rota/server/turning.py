@@ -25,6 +25,7 @@ from rota.server.store.rows import (
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
 """Ends of intervals by which a job gives up devices it would have kept."""
@@ -43,6 +44,8 @@ class TurnChanges:
     """A reason for each job that had to give up devices."""
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
+    idle: Sequence[tuple[int, str]] = ()
+    """Rows of jobs that do nothing, with what is to be said of it."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
     """Names of the nodes whose state or devices changed."""
@@ -55,6 +58,8 @@ class TurnChanges:
     decided_s: float | None = None
     """How long the decision took, if there was one."""
     outcome: str = "applied"
+    wanted: bool = False
+    """Whether it has changed how many nodes are wanted, or which of them may go."""
 
 
 def step_of(
@@ -95,6 +100,7 @@ def step_of(
             for row, cost in unsaved.costs
         ],
         shadow=_shadow_rows(recorder, host),
+        facts={AUTOSCALE: live.scaling.plain()} if unsaved.scaling and live.scaling is not None else {},
     )
     return step, jobs
 
@@ -171,6 +177,7 @@ def changes_of(
         jobs=changed,
         done=[(done.seq, done.outcome) for done in step.done],
         started=unsaved.started,
+        idle=unsaved.idle,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),
@@ -179,4 +186,5 @@ def changes_of(
         lost=sum(attempt.how == How.LOST for attempt in ended),
         decided_s=None if step.decision is None else step.decision.took_s,
         outcome="late" if step.decision is not None and step.decision.is_late else "applied",
+        wanted=AUTOSCALE in step.facts,
     )

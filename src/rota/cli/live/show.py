@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli.live.connect import JobArgument, live
+from rota.cli.live.curves import curves_text
 from rota.cli.live.listing import gpus
-from rota.cli.live.submit import estimate, spare
+from rota.cli.live.submit import estimate
 from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text, wrapped
 from rota.cli.shell import JsonFlag, print_json
+from rota.client.saying import abilities, asked, spare
 from rota.model.units import plural
-from rota.model.words import count, duration, gib, share
+from rota.model.words import ahead, count, duration, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client
-    from rota.wire.job import JobSpec
-    from rota.wire.sync import Capability
-    from rota.wire.views import AttemptView, JobDetail, JobView, SizeView, Why
+    from rota.wire.views import AttemptView, JobDetail, JobView, PlanView, SizeView, Why
 
 EVENTS = 10
+MOST_SLOTS = 8
+"""Stretches of a plan that are listed."""
 
 
 @live
-def show(client: Client, job: JobArgument, as_json: JsonFlag = False) -> None:
+def show(
+    client: Client,
+    job: JobArgument,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="What it has said over time: loss, step time, use of devices.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Show all that is known of a job.
 
     \b
     Examples:
       rota show 17
+      rota show 17 --curves
       rota show 17 --json | jq .attempts
 
     What it asked for, what it has now, each attempt with its end, what its program can do, how fast it is on
     how many GPUs (measured where it ran, predicted elsewhere), and what happened to it last.
     """
     from rota.client import route
+    from rota.wire.curves import CurvesView
     from rota.wire.views import JobDetail
 
-    answer = client.call("GET", route("v1", "jobs", job))
+    answer = client.call("GET", route("v1", "jobs", job, *(["curves"] if curves else [])))
     if as_json:
         print_json(answer)
+    elif curves:
+        typer.echo(curves_text(CurvesView.model_validate(answer)), nl=False)
     else:
         typer.echo(detail_text(JobDetail.model_validate(answer)), nl=False)
 
@@ -80,7 +93,30 @@ def why_text(why: Why) -> str:
             lines.append(wrapped(f"To change that: {reason.remedy}", next_, next_))
     if why.start_s is not None or why.basis:
         lines.append(wrapped(estimate(why.start_s, why.start_from_s, why.start_to_s, why.basis)))
+    if why.plan is not None:
+        lines += plan_lines(why.plan)
     return "".join(line + "\n" for line in lines)
+
+
+def plan_lines(plan: PlanView) -> list[str]:
+    """The deadline with what is to spare, and a line for each stretch of the plan."""
+    now = now_s()
+    due = f"deadline {moment(plan.due_s)} ({ahead(plan.due_s, now)})"
+    if plan.slack_s is None:
+        return [f"{due}: nothing is planned for it"]
+    spare = (
+        f"{duration(plan.slack_s)} to spare" if plan.slack_s >= 0 else f"{duration(-plan.slack_s)} too late"
+    )
+    lines = [f"{due}, planned to be kept with {spare}:" if plan.slack_s >= 0 else f"{due}, planned {spare}:"]
+    for slot in plan.slots[:MOST_SLOTS]:
+        length = duration(slot.to_s - slot.from_s)
+        lines.append(
+            f"  {moment(slot.from_s)} to {moment(slot.to_s)}  {plural(slot.gpus, 'GPU')} for {length}"
+        )
+    if len(plan.slots) > MOST_SLOTS:
+        more = len(plan.slots) - MOST_SLOTS
+        lines.append(f"  and {more} more, the last until {moment(plan.slots[-1].to_s)}")
+    return lines
 
 
 def detail_text(detail: JobDetail) -> str:
@@ -93,21 +129,22 @@ def detail_text(detail: JobDetail) -> str:
         ("state", job.state + (f" ({job.reason})" if job.reason not in ("", job.state) else "")),
         ("because", job.cause),
         ("devices", ",".join(job.devices)),
+        ("idle", _idle(job)),
         ("submitted", moment(job.submit_s)),
         ("first start", "" if job.start_s is None else moment(job.start_s)),
         ("ended", "" if job.end_s is None else moment(job.end_s)),
         ("ran, waited", f"{_brief(job.run_s)}, {duration(job.waiting_s)}"),
         ("exit", "" if job.end_s is None else ended_by(job.exit_code, job.signal)),
-        ("promised", spare(job)),
+        ("promised", spare(job, moment)),
         ("offered", _offered(job)),
         ("stopped", _stops(job.preemptions, job.failures)),
         ("lost", _lost(detail.attempts)),
     ]
-    parts = [pairs_text(head, sentences=("because",)), pairs_text(_asked(detail.spec, gpus(job)))]
+    parts = [pairs_text(head, sentences=("because",)), pairs_text(asked(detail.spec, gpus(job), moment))]
     if detail.attempts:
         parts.append(_attempts(detail.attempts, said=job.cause))
     if detail.capability is not None:
-        parts.append(pairs_text(_program(detail.capability, detail.attempts)))
+        parts.append(pairs_text(abilities(detail.capability, detail.attempts)))
     if detail.sizes:
         parts.append(_sizes(detail.sizes))
     if detail.events:
@@ -116,6 +153,13 @@ def detail_text(detail: JobDetail) -> str:
     if detail.gone:
         parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
+
+
+def _idle(job: JobView) -> str:
+    """Since when it has done nothing with its devices, if that is too long."""
+    if job.idle_since_s is None:
+        return ""
+    return f"for {duration(now_s() - job.idle_since_s)}: it holds devices and does nothing"
 
 
 def _offered(job: JobView) -> str:
@@ -142,56 +186,6 @@ def _lost(attempts: Sequence[AttemptView]) -> str:
     """`8m 20s of work by preemption`; nothing if that is not worth a line."""
     lost_s = sum(one.lost_s for one in attempts)
     return f"{duration(lost_s)} of work by preemption" if lost_s >= 1.0 else ""
-
-
-def _asked(spec: JobSpec, gpus: str) -> Iterator[tuple[str, str]]:
-    """What differs from the defaults."""
-    import shlex
-
-    low, high = spec.range
-    elastic = f", {low} to {high}" + ("" if spec.counts == "any" else f" ({spec.counts})")
-    elastic += f" in steps of {spec.gpus_step}" if spec.gpus_step > 1 else ""
-    yield "command", shlex.join(_in_short(word) for word in spec.command)
-    yield "folder", spec.workdir
-    yield "gpus", gpus + (elastic if low != high else "")
-    yield "types", ",".join(spec.gpu_types)
-    yield "nodes", spec.nodes.replace("|", ", ")
-    yield (
-        "share",
-        f"{spec.gpu_share:g} of {'a' if spec.gpus == 1 else 'each'} device" if spec.gpu_share < 1.0 else "",
-    )
-    yield "gpu memory", f"{gib(spec.gpu_memory_gib)} GiB" if spec.gpu_memory_gib else ""
-    yield "kept of it", f"{gib(spec.gpu_persistent_gib)} GiB" if spec.gpu_persistent_gib else ""
-    yield "cpus", count(spec.cpus) if spec.cpus else ""
-    yield "memory", f"{gib(spec.memory_gib)} GiB" if spec.memory_gib else ""
-    yield "kind", spec.kind if spec.kind != "train" else ""
-    yield "priority", str(spec.priority) if spec.priority else ""
-    yield "weight", f"{spec.weight:g}" if spec.weight != 1.0 else ""
-    yield "time limit", duration(spec.time_s) if spec.time_s else ""
-    yield "deadline", moment(spec.deadline_s) if spec.deadline_s is not None else ""
-    yield "worth", ", ".join(f"{due.value:g} by {moment(due.at_s)}" for due in spec.deadlines)
-    yield "not before", moment(spec.begin_s) if spec.begin_s is not None else ""
-    yield "after", ", ".join(f"{after.job} ({after.when})" for after in spec.after)
-    yield "array", spec.array
-    yield "batch", _batch(spec)
-    yield "group", spec.group
-    yield "group rule", spec.group_rule if spec.group_rule != "all" else ""
-    yield "workload", spec.workload
-    yield "comment", spec.comment
-
-
-def _batch(spec: JobSpec) -> str:
-    """`256, 128 to 4096`, as far as it is known."""
-    size = [] if spec.batch_size is None else [f"{spec.batch_size:g}"]
-    if spec.batch_min is not None and spec.batch_max is not None:
-        size.append(f"{spec.batch_min:g} to {spec.batch_max:g}")
-    return ", ".join(size)
-
-
-def _in_short(word: str) -> str:
-    """A word of a command; a script, which has lines, by their number (--json has it whole)."""
-    lines = word.rstrip("\n").count("\n") + 1
-    return f"({lines} lines)" if lines > 1 else word
 
 
 def _attempts(attempts: list[AttemptView], said: str) -> str:
@@ -266,19 +260,3 @@ def _progress(attempt: AttemptView) -> str:
             f"{gib(attempt.peak_gib)} GiB" if attempt.peak_gib >= 1 else f"{1024 * attempt.peak_gib:.0f} MiB"
         )
     return ", ".join(parts)
-
-
-def _program(can: Capability, attempts: Sequence[AttemptView]) -> Iterator[tuple[str, str]]:
-    able = {
-        "checkpoint": can.checkpoint,
-        "resize": can.resize,
-        "change its batch size": can.batch_size,
-        "move its state to host memory": can.to_host,
-    }
-    newest = max((one.number for one in attempts if one.start_s is not None), default=0)
-    silent = f" (attempt {can.attempt} did; attempt {newest} has not said anything yet)"
-    is_of_before = 0 < can.attempt < newest
-    speaks = f"rota.training {can.training}{silent if is_of_before else ''}"
-    yield "speaks", speaks if can.training else "not rota.training"
-    yield "can", ", ".join(what for what, it_can in able.items() if it_can)
-    yield "suspends by", can.suspend.value if can.suspend else ""

@@ -14,13 +14,14 @@ from rota.cli.live.request import Request, describes_job, make_job
 from rota.cli.live.tables import moment, now_s, warn, wrapped
 from rota.cli.quick import submitted
 from rota.cli.shell import JsonFlag, print_json
+from rota.client.saying import spare
 from rota.errors import InputError
 from rota.model.words import ahead, duration
 
 if TYPE_CHECKING:
     from rota.client import Client
     from rota.wire.job import JobSpec
-    from rota.wire.views import DryRun, JobView
+    from rota.wire.views import DryRun
 
 
 @live
@@ -83,7 +84,7 @@ def answered(client: Client, id: str) -> str:
     while True:
         job = JobView.model_validate(client.call("GET", route("v1", "jobs", id))["job"])
         if job.promised_s is not None:
-            return f"its deadline is promised: {spare(job)}"
+            return f"its deadline is promised: {spare(job, moment)}"
         if job.offered_s is not None and job.offered_until_s is not None:
             left = duration(max(job.offered_until_s - now_s(), 0.0))
             by = f"by {moment(job.offered_s)} if you accept within {left}: rota accept {id}"
@@ -93,23 +94,6 @@ def answered(client: Client, id: str) -> str:
         if time.monotonic() > until_s:
             return f"its deadline has not been looked at yet: rota show {id}"
         time.sleep(0.05)
-
-
-def spare(job: JobView) -> str:
-    """`by 2026-11-22T14:05:10, 12m to spare`; nothing if nothing is promised."""
-    if job.promised_s is None:
-        return ""
-    by = f"by {moment(job.promised_s)}"
-    if job.end_s is not None:
-        late_s = job.end_s - job.promised_s
-        return by + (", kept" if late_s <= 0 else f", {duration(late_s)} late")
-    if job.expected_s is None:
-        return f"{by}, which cannot be kept"
-    spare_s = job.promised_s - job.expected_s
-    told = (
-        f"{duration(spare_s)} to spare" if spare_s >= 0 else f"at risk: {duration(-spare_s)} late as it looks"
-    )
-    return f"{by}, {told}"
 
 
 @live

@@ -45,6 +45,9 @@ from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
 from rota.solvers.one_by_one import Filling, fill_apathetic
 
 _Settled = tuple[Mapping[int, int], list[Grant], list[int]]
+_SOON_S = 1.0
+"""AFS-P: who may reach the next queue within this counts as there, so that no two decisions follow each other
+closely and undo each other: one because something happened, the other because a limit is reached."""
 _TRIES = 2
 """At most; a large cluster of several types cannot wait until everything fits."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
@@ -177,7 +180,10 @@ class Afs:
         if not self.parameters.queues:
             return served
         # What counts is a sum of products: a limit that is missed by a rounding has been reached.
-        queue = np.searchsorted(self.parameters.queues, served * (1.0 + 1e-12), side="right")
+        jobs = snapshot.jobs
+        most = np.minimum(jobs.gpus_max[rows], snapshot.cluster.gpus) * jobs.gpu_share[rows]
+        soon = served * (1.0 + 1e-12) + _SOON_S * most  # whether it has them now makes no difference
+        queue = np.searchsorted(self.parameters.queues, soon, side="right")
         return queue.astype(np.float64)
 
     def _look_again_s(self, snapshot: Snapshot, shares: Mapping[int, int]) -> float:

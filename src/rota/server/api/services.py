@@ -31,20 +31,20 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     JobDetail,
     JobView,
     NodeView,
     PolicyView,
-    TenantsMoved,
-    TenantsView,
     UserView,
     WhatIf,
     Why,
@@ -181,6 +181,10 @@ class Policies(Protocol):
         """The one that decides."""
         ...
 
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        ...
+
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another one from now on."""
         ...
@@ -199,6 +203,10 @@ class Tenants(Protocol):
 
     def tenants(self) -> TenantsView:
         """All that are configured, and all that have jobs."""
+        ...
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        """What each held in the last `days`, as means over so many stretches."""
         ...
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:

@@ -25,6 +25,7 @@ from rota.worlds.live.recent_costs import RecentCosts
 from rota.worlds.live.settings import LiveSettings
 from rota.worlds.live.timers import AFTERWARDS_S, Timers
 from rota.worlds.live.unsaved import Unsaved
+from rota.worlds.live.wanted_nodes import Scaling
 
 
 class LiveJobs(Mapping[int, LiveJob]):
@@ -55,6 +56,8 @@ class LiveJobs(Mapping[int, LiveJob]):
         self.seen: list[Observation] | None = None
         """What was seen of running jobs since somebody asked; None as long as nobody has."""
         self.unsaved = Unsaved()
+        self.scaling: Scaling | None = None
+        """How many nodes are wanted; None if nobody could bring them."""
         self._jobs = {job.row: job for job in jobs}
         self._gone: set[int] = set()
 

@@ -9,6 +9,8 @@ AFTERWARDS_S = 1e-3
 """So long after a moment the loop has taken it in."""
 NODES = -1
 """Stands for a row in the entry that looks at all nodes."""
+SCALING = -2
+"""Likewise in the entry that looks at how many there are to be."""
 
 
 class Timers:

@@ -22,7 +22,7 @@ from rota.scheduler.guard.host_memory import Resident
 from rota.scheduler.world import Batch, Change, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import State
-from rota.worlds.live import commands, leaving, lifecycle
+from rota.worlds.live import commands, leaving, lifecycle, scaling
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.dependencies import derived_holds, expect
@@ -37,7 +37,8 @@ from rota.worlds.live.node_states import look_at_nodes
 from rota.worlds.live.observing import seen_before, settle
 from rota.worlds.live.reports import take_in
 from rota.worlds.live.settings import LiveSettings
-from rota.worlds.live.timers import NODES
+from rota.worlds.live.timers import NODES, SCALING
+from rota.worlds.live.wanted_nodes import Scaling
 
 
 class LiveWorld:
@@ -60,10 +61,13 @@ class LiveWorld:
         settings: LiveSettings | None = None,
         done: Iterable[int] = (),
         clock_trouble: Callable[[], str] = str,
+        scaling: Scaling | None = None,
     ) -> None:
+        """`scaling` is there if an operator's hook is told how many nodes are wanted."""
         self.cluster = cluster
         machines = Machines(cluster, nodes)
         self.live = LiveJobs(table, machines, jobs, directives, epoch_unix_s, settings or LiveSettings())
+        self.live.scaling = scaling
         self.jobs = table.jobs
         self.inbox = inbox
         self.clock = clock
@@ -91,6 +95,7 @@ class LiveWorld:
             if job.holds:
                 live.timers.set(job.row, self.clock())
         live.timers.set(NODES, self.clock() + live.settings.lost_after_s / 4)
+        scaling.look_at(live, self.clock())
 
     def next(self, until_s: float) -> Batch | None:
         """What happened; a TIMER batch at `until_s`; None once the inbox is closed."""
@@ -121,7 +126,7 @@ class LiveWorld:
             lifecycle.offer(self.live, self.live[row], offer)
 
     def scale(self, nodes: int) -> None:
-        """Nodes are there when agents have joined: nobody here can order any."""
+        scaling.ask(self.live, nodes)
 
     def stopped(self, row: int, how: How) -> Lost:
         """Settle the progress of the attempt of `row`; on a lost node it is void from now on."""
@@ -252,5 +257,7 @@ class LiveWorld:
             if row == NODES:
                 self._look_at_clock(batch)
                 look_at_nodes(self.live, self.heard, batch)
+            elif row == SCALING:
+                scaling.look(self.live, batch)
             else:
                 look_at_row(self.live, row, batch)

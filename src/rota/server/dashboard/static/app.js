@@ -121,12 +121,15 @@ const rota = (() => {
   // -- parts that fetch themselves again ---------------------------------------------------------
 
   let focused = null;
+  const unfolded = new Map();
   document.addEventListener("htmx:beforeSwap", (event) => {
+    for (const one of all("details[id]", event.detail.target)) unfolded.set(one.id, one.open);
     const inside = document.activeElement;
     focused = event.detail.target.contains(inside) ? keyOf(inside) : null;
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     tick(event.detail.target.isConnected ? event.detail.target : document);
+    for (const one of all("details[id]", event.detail.target)) one.open = unfolded.get(one.id) ?? one.open;
     if (!focused) return;
     const again = all("[data-row], [id]").find((element) => keyOf(element) === focused);
     const target = again && (again.matches("tr") ? one("a, button", again) : again);

@@ -1,4 +1,4 @@
-"""Who wants to be told of ends, failures and preemptions: a command or a webhook of the operator's.
+"""Who is told of ends, failures, preemptions and idle jobs: a command or a webhook of the operator's.
 
 The scheduler only puts a line into a queue of bounded length.  A thread for each target takes what has come
 in, asks the store what has become of the jobs, and tells it in one message: at most one in `every_s` seconds,
@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import threading
-import urllib.error
-import urllib.request
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +17,11 @@ from typing import Any
 
 from rota.errors import InputError, RotaError, WorldError
 from rota.model.units import format_duration, parse_duration
+from rota.server.hooks.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
 
 log = logging.getLogger(__name__)
-END, FAILURE, PREEMPTION = "end", "failure", "preemption"
-KINDS = (END, FAILURE, PREEMPTION)
+END, FAILURE, PREEMPTION, IDLE = "end", "failure", "preemption", "idle"
+KINDS = (END, FAILURE, PREEMPTION, IDLE)
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
 """So long a command may run, or a webhook take to answer."""
@@ -52,10 +50,7 @@ class Target:
     @property
     def name(self) -> str:
         """For people: without what an address may hold as a secret."""
-        if self.command:
-            return f"command {self.command[0]}"
-        scheme, _, rest = self.url.partition("://")
-        return f"{scheme}://{rest.rpartition('@')[2].partition('/')[0]}/…"
+        return shown_target(self.command, self.url)
 
 
 @dataclass(frozen=True)
@@ -67,14 +62,6 @@ class Told:
     at_s: float
     """Seconds since the cluster's epoch."""
     text: str = ""
-
-
-class NotTaken(Exception):  # noqa: N818
-    """The target did not take a message."""
-
-    def __init__(self, why: str, *, again: bool = True) -> None:
-        super().__init__(why)
-        self.again = again
 
 
 Details = Callable[[Sequence[int]], Mapping[int, Mapping[str, Any]]]
@@ -104,6 +91,10 @@ class Notices:
     def preempted(self, row: int, how: str, at_s: float) -> None:
         """A job had to give devices up."""
         self._put(Told(PREEMPTION, row, at_s, how))
+
+    def idle(self, row: int, text: str, at_s: float) -> None:
+        """A job holds devices and does nothing, or has been suspended for that."""
+        self._put(Told(IDLE, row, at_s, text))
 
     def ended(self, row: int, state: str, at_s: float) -> None:
         """A job has ended; said again, it is told once."""
@@ -221,43 +212,9 @@ def deliver(target: Target, message: Mapping[str, Any]) -> None:
     """Hand a message over; raises NotTaken."""
     data = json.dumps(message).encode()
     if target.command:
-        _run_command(target.command, data)
+        run_command(target.command, data, PATIENCE_S)
     else:
-        _post(target.url, data)
-
-
-def _run_command(command: Sequence[str], data: bytes) -> None:
-    try:
-        done = subprocess.run(
-            command, input=data, capture_output=True, timeout=PATIENCE_S, check=False, cwd="/"
-        )
-    except subprocess.TimeoutExpired:
-        raise NotTaken(f"it has not ended within {PATIENCE_S:g} s") from None
-    except OSError as error:
-        raise NotTaken(f"it cannot be run: {error.strerror or error}") from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise NotTaken(f"it ended with {done.returncode}{': ' + said[-1][:200] if said else ''}")
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What is told goes where the operator says, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _post(url: str, data: bytes) -> None:
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "rota"})
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S) as answer:
-            answer.read(1 << 16)
-    except urllib.error.HTTPError as error:
-        again = error.code in (408, 429) or error.code >= 500
-        raise NotTaken(f"it answers {error.code}", again=again) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise NotTaken(f"it cannot be reached: {getattr(reason, 'strerror', None) or reason}") from None
+        post(target.url, data, PATIENCE_S)
 
 
 def targets_of(said: Any) -> list[Target]:
@@ -268,22 +225,12 @@ def targets_of(said: Any) -> list[Target]:
 
 
 def _target(said: Any, where: str) -> Target:
-    known = {"command", "url", "on", "tenant", "every"}
-    if not isinstance(said, dict) or not set(said) <= known or ("command" in said) == ("url" in said):
-        raise InputError(f"{where}: expected `command` or `url`, and some of on, tenant, every")
-    command, url, on = said.get("command", []), said.get("url", ""), said.get("on", list(KINDS))
-    if "command" in said and not (command and _are_texts(command)):
-        raise InputError(f"{where}: command is {command!r}; expected a program and its arguments as a list")
-    if "url" in said and not str(url).startswith(("http://", "https://")):
-        raise InputError(f"{where}: url is no address; expected http://… or https://…")
-    if not _are_texts(on) or not on or not set(on) <= set(KINDS):
+    command, url = command_or_url(said, where, ("on", "tenant", "every"))
+    on = said.get("on", list(KINDS))
+    if not are_texts(on) or not on or not set(on) <= set(KINDS):
         raise InputError(f"{where}: on is {on!r}; expected a list of {', '.join(KINDS)}")
     try:
         every_s = parse_duration(str(said.get("every", "1s")), "every")
     except RotaError as error:
         raise InputError(f"{where}: {error}") from None
-    return Target(tuple(command), str(url), frozenset(on), str(said.get("tenant", "")), every_s)
-
-
-def _are_texts(said: Any) -> bool:
-    return isinstance(said, list) and all(isinstance(one, str) and one for one in said)
+    return Target(command, url, frozenset(on), str(said.get("tenant", "")), every_s)

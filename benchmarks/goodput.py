@@ -1,9 +1,9 @@
-"""What a decision of Sia costs among many elastic jobs, on three types of GPUs.
+"""What a decision costs of policies that know goodput, among many elastic jobs on three types of GPUs.
 
-    python benchmarks/sia.py [--jobs 2000] [--nodes 417] [--minutes 15]
+    python benchmarks/goodput.py [sia pollux ...] [--jobs 2000] [--nodes 417] [--types 3] [--minutes 15]
 
 All jobs come at once, may have 1 to 64 GPUs, and run for days; profiles of 26 workloads are made up from one
-seed.  Each line is a decision: CPU seconds, jobs that change, what the program may miss of its optimum.
+seed.  Each line is a decision: CPU seconds, jobs that change, what Sia's program may miss of its optimum.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Timed:
         began = time.process_time()
         decision = self.inner.decide(snapshot, memory)
         took = time.process_time() - began
-        missing = decision.memory["missing"]
+        missing = decision.memory.get("missing", math.nan)
         print(f"{snapshot.now:8.0f} s {took:8.3f} {len(decision.grants):8d} {missing:10.4f}", flush=True)
         return decision
 
@@ -58,13 +58,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("policies", nargs="*", default=["sia"], metavar="POLICY")
     parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--types", type=int, default=len(SPEEDS), help="of GPUs")
     parser.add_argument("--nodes", type=int, default=417, help="of 8 GPUs, of each type")
     parser.add_argument("--minutes", type=int, default=15)
     arguments = parser.parse_args()
     rng, jobs = np.random.default_rng(1), arguments.jobs
     profiles = {f"w{number}": profile(rng) for number in range(26)}
-    cluster = parse_cluster(",".join(f"{arguments.nodes}x8:{name}" for name in SPEEDS))
+    cluster = parse_cluster(",".join(f"{arguments.nodes}x8:{name}" for name in [*SPEEDS][: arguments.types]))
     table = JobTable.build(
         [f"j{row}" for row in range(jobs)],
         submit_s=np.zeros(jobs),
@@ -76,9 +78,10 @@ def main() -> None:
     )
     trace = Trace(table, Truth.build(rng.uniform(2e4, 2e5, jobs)), source="made up", format="none")
     speed = GoodputSpeed(trace, cluster, GoodputTable(profiles))
-    print(f"{'moment':>10} {'CPU s':>8} {'changes':>8} {'missing':>10}")
-    loop, _ = prepare(Timed("sia"), trace, cluster, Setting(speed=speed))
-    loop.run(60.0 * arguments.minutes)
+    for policy in arguments.policies:
+        print(f"{policy}\n{'moment':>10} {'CPU s':>8} {'changes':>8} {'missing':>10}")
+        loop, _ = prepare(Timed(policy), trace, cluster, Setting(speed=speed))
+        loop.run(60.0 * arguments.minutes)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,220 @@
+"""Which policy a site should adopt, and how firm that is: replays of its own trace, judged.
+
+import rota
+advice = rota.advise("sacct.txt", cluster="site.yaml", goal="jct=2,tail=1")
+advice.write("advice.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rota.advice.adopting import Adoption, adoption
+from rota.advice.candidates import Candidates, Situation, candidates
+from rota.advice.goals import Wanted, parse_goals, wanted
+from rota.advice.part import MOST_JOBS, Part, part_of
+from rota.advice.power import parse_power
+from rota.advice.slurm import Near, nearest
+from rota.advice.trials import DURATION, Plan, Running, Trials, Watch
+from rota.advice.verdict import Verdict, judge
+from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
+from rota.api.setting import parse_knowledge
+from rota.errors import InputError
+from rota.knowledge.needs import Knowledge
+from rota.model.cluster import Cluster
+from rota.model.trace import Trace
+from rota.model.units import parse_duration
+from rota.scheduler.policy import PolicySpec, parse_policy
+from rota.traces import read
+from rota.traces.capacity import cluster_from
+from rota.traces.deadlines import parse_deadlines, with_deadlines
+from rota.traces.elastic import make_elastic, parse_sizes
+from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.measured_costs import MeasuredCosts
+
+RESTARTS = "checkpoint=10s,restore=60s"
+"""What an interruption costs if nobody says; a running cluster measures it: `--costs measured`."""
+SEEDS = 3
+TIME = "5m"
+_TABLES: Mapping[str, frozenset[Knowledge]] = {
+    "scaling": frozenset({Knowledge.SCALING, Knowledge.THROUGHPUT}),
+    "throughput": frozenset({Knowledge.SCALING, Knowledge.THROUGHPUT}),
+    "goodput": frozenset({Knowledge.SCALING, Knowledge.GOODPUT}),
+    "pairs": frozenset({Knowledge.PAIRS}),
+    "regimes": frozenset({Knowledge.REGIMES}),
+}
+"""What can be told once a table is given."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do, and all that it rests on."""
+
+    trace: Trace
+    """As it was read."""
+    part: Part
+    cluster: Cluster
+    cluster_said: str
+    """As somebody typed it."""
+    wanted: Wanted
+    present: PolicySpec
+    candidates: Candidates
+    knowledge: Mapping[str, str]
+    costs: str
+    durations: tuple[str, ...]
+    """Other sources of durations that were to be tried."""
+    seeds: int
+    """Replays of each policy that were to be made."""
+    trials: Trials
+    verdict: Verdict
+
+    @property
+    def best(self) -> PolicySpec:
+        return parse_policy(self.verdict.best.policy)
+
+    @property
+    def adoption(self) -> Adoption:
+        """How the best comes into force."""
+        return adoption(self.best, self.knowledge)
+
+    @property
+    def is_slurm(self) -> bool:
+        """Whether the trace is from a site with Slurm."""
+        return self.trace.format == "sacct"
+
+    @property
+    def slurm(self) -> Near:
+        """What comes nearest to the best in Slurm."""
+        return nearest(self.best, self.trace)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything, as plain values for JSON."""
+        from rota.advice.plain import plain
+
+        return plain(self)
+
+    def text(self, width: int = 100, *, slurm: bool | None = None) -> str:
+        """One screen of text."""
+        from rota.advice.text import text
+
+        return text(self, width, slurm=self.is_slurm if slurm is None else slurm)
+
+    def html(self) -> str:
+        """The page: one file with everything in it."""
+        from rota.advice.page import render
+
+        return render(self)
+
+    def write(self, path: str | PathLike[str]) -> Path:
+        """Write the page to `path`, whole or not at all."""
+        from rota.model.atomic import replacing
+
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target) as partial:
+            partial.write_text(self.html(), encoding="utf-8")
+        return target
+
+
+def advise(
+    trace: str | PathLike[str] | Trace,
+    *,
+    cluster: str | PathLike[str] | Cluster = "auto",
+    goal: str = "jct",
+    policies: Sequence[str] | None = None,
+    present: str | None = None,
+    knowledge: str | Mapping[str, str] | None = None,
+    costs: str | Costs | None = RESTARTS,
+    power: str | None = None,
+    window: str | None = None,
+    most_jobs: int = MOST_JOBS,
+    seeds: int = SEEDS,
+    time: str = TIME,
+    deadlines: str | None = None,
+    elastic: str | None = None,
+    format: str | None = None,
+    workers: int | None = None,
+    progress: Watch | None = None,
+    **world: Any,
+) -> Advice:
+    """Replay `trace` under the present policy and others, and judge which serves the goals best.
+
+    goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
+    policies   the candidates; those that suit the trace if None
+    present    what the site runs now; EASY backfill for batch schedulers' logs, else `fifo:skip=yes`
+    knowledge  what candidates are told, and by whom; durations are `predicted` if nobody says otherwise
+    costs      of interruptions; `RESTARTS` if nobody says
+    power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
+    window     the latest such stretch of the trace, `30d`, or START:END; all of it if None
+    most_jobs  of the trace that count: the latest
+    seeds      replays of each policy, all but the first with moved submissions (`rota.traces.shaking`)
+    time       after which no further replay begins
+    deadlines  factors of durations between which deadlines are drawn, as for `simulate`
+    elastic    sizes that jobs of one size can run on as well, as for `simulate`
+    world      further words of `simulate`: `can`, `throughput`, `scaling`, `goodput`, `failures` ...
+
+    Raises InputError for anything that is not as expected.
+    """
+    weights = parse_goals(goal)
+    whole = trace if isinstance(trace, Trace) else read(str(fspath(trace)), format)
+    if elastic is not None:
+        whole = make_elastic(whole, parse_sizes(elastic))
+    if deadlines is not None:
+        whole = with_deadlines(whole, parse_deadlines(deadlines))
+    part = part_of(whole, window, most_jobs)
+    where = cluster if isinstance(cluster, Cluster) else cluster_from(str(fspath(cluster)), whole)
+    want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
+    own = parse_policy(present or SITE_POLICY_OF.get(whole.format, SITE_POLICY))
+    told = frozenset(kind for name, them in _TABLES.items() if world.get(name) is not None for kind in them)
+    chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
+    sources = {DURATION: "predicted", **parse_knowledge(knowledge)}
+    limits = not np.isnan(part.trace.jobs.limit_s).all()
+    plan = Plan(
+        part=part,
+        cluster=where,
+        wanted=want,
+        present=own,
+        candidates=chosen.specs,
+        knowledge=sources,
+        site_knowledge={**sources, DURATION: "user" if limits else sources[DURATION]},
+        durations=[one for one in ("predicted", *["user"] * limits, "noisy") if one != sources[DURATION]],
+        seeds=_check_seeds(seeds),
+        world={**world, "costs": costs},
+        time_s=parse_duration(time, field="--time"),
+        workers=workers,
+    )
+    trials = Running(plan, progress).run()
+    return Advice(
+        trace=whole,
+        part=part,
+        cluster=where,
+        cluster_said="CLUSTER" if isinstance(cluster, Cluster) else str(fspath(cluster)),
+        wanted=want,
+        present=own,
+        candidates=chosen,
+        knowledge=sources,
+        costs=_costs_words(costs),
+        durations=tuple(plan.durations),
+        seeds=seeds,
+        trials=trials,
+        verdict=judge(trials, want, sources[DURATION]),
+    )
+
+
+def _costs_words(costs: str | Costs | None) -> str:
+    """The costs as they can be typed, where they can."""
+    if isinstance(costs, MeasuredCosts):
+        return "measured"
+    return costs if isinstance(costs, str) else "none" if costs is None else repr(costs)
+
+
+def _check_seeds(seeds: int) -> int:
+    if seeds < 1:
+        raise InputError.at(f"{seeds} seeds", field="--seeds", expected="at least one")
+    return seeds

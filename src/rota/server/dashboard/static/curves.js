@@ -1,0 +1,216 @@
+// The curves of a job: fetched as JSON, drawn by uPlot, fetched again when the job has something new to say.
+"use strict";
+
+(() => {
+  const section = rota.one("#curves");
+  if (!section) return;
+  const plots = rota.one(".plots", section);
+  const WORDS = {
+    loss: "Loss", step_s: "Step time", batch_size: "Batch size", throughput: "Throughput",
+    gradient_noise: "Gradient noise", gpus: "Devices", utilisation: "Utilisation",
+    gpu_memory_gib: "Device memory", memory_gib: "Host memory",
+  };
+  const UNITS = { s: "s", samples: "samples", "samples/s": "samples/s", GiB: "GiB" };
+  const HEIGHT = 170, LEAST_MS = 2000, SILENCE = 4;
+  const sync = uPlot.sync("job");
+  const drawn = new Map();
+  let asked = 0, timer = null, shown = null;
+
+  function text(value, unit) {
+    if (value === null || value === undefined) return "–";
+    if (unit === "part") return `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
+    return `${short(value)}${UNITS[unit] ? ` ${UNITS[unit]}` : ""}`;
+  }
+
+  function short(value) {
+    const size = Math.abs(value);
+    if (size !== 0 && (size >= 1e7 || size < 1e-4)) return value.toExponential(2);
+    if (size >= 1000) return Math.round(value).toLocaleString("en");
+    return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
+  }
+
+  // Columns for uPlot: a point without values stands in each long silence, so that no line crosses it.
+  function columns(answer, name) {
+    const { mean, low, high } = answer.curves[name];
+    const data = [[], [], [], []], size = answer.at_s.length;
+    if (size) push(data, answer.at_s[0] - 0.5, null, null, null);  // all curves share their time
+    let last = null;
+    answer.at_s.forEach((at, i) => {
+      const until = answer.until_s[i];
+      if (last !== null && at - last > SILENCE * answer.spacing_s && at - last > 10) push(data, (last + at) / 2, null, null, null);
+      if (mean[i] !== null) push(data, (at + until) / 2, mean[i], low[i], high[i]);
+      last = until;
+    });
+    if (size) push(data, answer.until_s[size - 1] + 0.5, null, null, null);
+    return data;
+  }
+
+  function push(data, ...values) {
+    values.forEach((value, i) => data[i].push(value));
+  }
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  function options(name, unit, place, width, isLog) {
+    const line = colour(`--c${place % 8}`), soft = colour("--soft"), grid = { stroke: colour("--line"), width: 1 };
+    const axis = { stroke: soft, grid, ticks: { ...grid, size: 4 }, font: "11px system-ui, sans-serif" };
+    const band = { stroke: "transparent", width: 0, points: { show: false } };
+    return {
+      width, height: HEIGHT, legend: { show: false }, padding: [8, 26, 0, 0],
+      cursor: { sync: { key: sync.key }, y: false, drag: { x: true, y: false } },
+      scales: { x: { time: true }, y: isLog ? { distr: 3 } : { range: (_, low, high) => around(low, high, unit) } },
+      axes: [{ ...axis, size: 26, space: 64, values: (_, ticks, __, ___, step) => ticks.map((one) => clock(one, step)) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((one) => (one === null ? "" : unit === "part" ? `${Math.round(100 * one)} %` : short(one))) }],
+      series: [{}, { stroke: line, width: 1.6, points: { size: 4, fill: line } }, band, band],
+      bands: [{ series: [3, 2], fill: `${line}33` }],
+      hooks: { setCursor: [(plot) => tell(name, plot.cursor.idx)] },
+    };
+  }
+
+  function clock(unix, step) {
+    const at = new Date(1000 * unix), two = (number) => String(number).padStart(2, "0");
+    if (step >= 86400) return at.toLocaleDateString("en", { month: "short", day: "numeric" });
+    const minutes = `${two(at.getHours())}:${two(at.getMinutes())}`;
+    return step < 60 ? `${minutes}:${two(at.getSeconds())}` : minutes;
+  }
+
+  function around(low, high, unit) {
+    if (low === null || high === null) return [0, 1];
+    if (unit === "part") return [0, Math.max(1, high)];
+    const isFlat = high - low <= 0.02 * Math.abs(high);
+    const room = isFlat ? Math.abs(high) * 0.1 || 1 : 0.06 * (high - low);
+    const floor = low >= 0 && (low < 0.4 * high || isFlat) ? 0 : low - room;
+    return [floor, high + room];
+  }
+
+  function tell(name, place) {
+    const one = drawn.get(name);
+    if (!one) return;
+    const [, mean, low, high] = one.data;
+    let i = place;
+    if (i === null || i === undefined) for (i = mean.length - 1; i > 0 && mean[i] === null;) i -= 1;
+    const range = low[i] !== null && low[i] !== high[i] ? ` (${short(low[i])} to ${short(high[i])})` : "";
+    one.said.textContent = `${text(mean[i], one.unit)}${one.unit === "part" ? "" : range}`;
+  }
+
+  function make(name, unit, place) {
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
+    const title = document.createElement("b"), said = document.createElement("output"), box = document.createElement("div");
+    figure.className = "plot";
+    figure.dataset.curve = name;
+    title.textContent = WORDS[name] || name;
+    caption.append(title);
+    const one = { name, unit, place, figure, box, said, isLog: false, data: null, plot: null };
+    if (name === "loss" || name === "gradient_noise") {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = "log";
+      button.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-label", `${title.textContent} on a logarithmic scale`);
+      button.addEventListener("click", () => {
+        one.isLog = !one.isLog;
+        button.setAttribute("aria-pressed", String(one.isLog));
+        again(one);
+      });
+      caption.append(button);
+      one.button = button;
+    }
+    caption.append(said);
+    figure.append(caption, box);
+    plots.append(figure);
+    drawn.set(name, one);
+    return one;
+  }
+
+  function again(one) {
+    if (one.plot) one.plot.destroy();
+    one.plot = new uPlot(options(one.name, one.unit, one.place, one.box.clientWidth || 400, one.isLog), one.data, one.box);
+    tell(one.name, null);
+  }
+
+  function draw(answer) {
+    shown = answer;
+    const names = Object.keys(answer.curves);
+    rota.one("[data-empty]", section).hidden = names.length > 0;
+    Object.keys(WORDS).forEach((name, place) => {
+      if (!names.includes(name)) return;
+      const one = drawn.get(name) || make(name, answer.curves[name].unit, place);
+      one.data = columns(answer, name);
+      const isPositive = one.data[2].every((value) => value === null || value > 0);
+      if (one.button) one.button.disabled = !isPositive;
+      if (one.isLog && !isPositive) one.isLog = false;
+      one.figure.setAttribute("aria-label", `${WORDS[name]}: ${one.data[1].length} points`);
+      if (one.plot) {
+        one.plot.setData(one.data);
+        if (one.plot.cursor.idx === null || one.plot.cursor.left < 0) tell(name, null);
+      } else again(one);
+    });
+  }
+
+  // Only what is new is asked for.  The last point is: it may stand for what is not on record yet.
+  function known() {
+    return shown && shown.at_s.length > 1 ? cut(shown, shown.at_s.length - 1) : null;
+  }
+
+  function cut(answer, size) {
+    const part = { ...answer, curves: {} };
+    for (const list of ["at_s", "until_s", "attempt"]) part[list] = answer[list].slice(0, size);
+    for (const [name, curve] of Object.entries(answer.curves)) {
+      part.curves[name] = { unit: curve.unit, ...mapped((list) => curve[list].slice(0, size)) };
+    }
+    return part;
+  }
+
+  function joined(before, after) {
+    const both = { ...before, curves: {} };
+    for (const list of ["at_s", "until_s", "attempt"]) both[list] = before[list].concat(after[list]);
+    for (const name of new Set([...Object.keys(before.curves), ...Object.keys(after.curves)])) {
+      const [one, two] = [before.curves[name], after.curves[name]];
+      const lists = mapped((list) => filled(one, list, before.at_s.length).concat(filled(two, list, after.at_s.length)));
+      both.curves[name] = { unit: (one || two).unit, ...lists };
+    }
+    return both;
+  }
+
+  function mapped(made) {
+    return { mean: made("mean"), low: made("low"), high: made("high") };
+  }
+
+  function filled(curve, list, size) {
+    return curve ? curve[list] : Array(size).fill(null);
+  }
+
+  async function fetched() {
+    timer = null;
+    asked = Date.now();
+    const before = known();
+    const since = before ? `?since=${before.until_s.at(-1) + 0.001}` : "";
+    try {
+      const told = await fetch(section.dataset.curves + since, { headers: { accept: "application/json" } });
+      if (!told.ok) return;
+      const answer = await told.json();
+      if (!before) draw(answer);
+      else if (answer.at_s.length && answer.spacing_s !== shown.spacing_s) {
+        shown = null;  // points have become fewer
+        soon();
+      } else if (answer.at_s.length) draw(joined(before, answer));
+    } catch (_) { /* the banner says that nobody answers */ }
+  }
+
+  function soon() {
+    if (timer === null && !document.hidden) timer = setTimeout(fetched, Math.max(0, asked + LEAST_MS - Date.now()));
+  }
+
+  new ResizeObserver(() => {
+    for (const one of drawn.values()) {
+      const width = one.box.clientWidth;
+      if (one.plot && width && width !== one.plot.width) one.plot.setSize({ width, height: HEIGHT });
+    }
+  }).observe(plots);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => [...drawn.values()].forEach(again));
+  document.body.addEventListener(section.dataset.on, soon);
+  document.body.addEventListener("live-all", soon);
+  document.addEventListener("visibilitychange", soon);
+  fetched();
+})();

@@ -1,0 +1,76 @@
+"""How many nodes are wanted, within an operator's limits, and which machines may go: what is stored of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rota.worlds.live.machines import LiveNode
+
+AUTOSCALE = "autoscale"
+"""Who drains the nodes that are too many; also the name under which `Scaling` is stored."""
+
+
+def works(state: str, drained_by: str) -> bool:
+    """Whether a node counts: it takes jobs, or its agent is being restarted, and back soon or lost."""
+    return state == "up" or (state == "away" and not drained_by)
+
+
+@dataclass(frozen=True)
+class ScaleLimits:
+    """How large the cluster may be."""
+
+    least: int
+    most: int
+    cooldown_s: float = 60.0
+    """Pause between two changes of the wanted number."""
+    nodes: str = "*"
+    """Names of the nodes that may be taken away, as a pattern of the shell."""
+
+
+@dataclass
+class Scaling:
+    """What is wanted, over the end of a controller."""
+
+    limits: ScaleLimits
+    wanted: int = 0
+    """Nodes that are to take jobs; 0 until the cluster has been looked at once."""
+    changed_s: float = -math.inf
+    """When that was changed last."""
+    released: set[str] = field(default_factory=set)
+    """Nodes whose machines may go."""
+    gone: set[str] = field(default_factory=set)
+    """Nodes that have gone since, and have not joined again."""
+    asked: int | None = None
+    """What the policy wants once the pause is over; not stored, since it says so again."""
+    look_s: float = math.inf
+    """Moment of the next look; entries of the timers for another one are old."""
+
+    @classmethod
+    def read(cls, limits: ScaleLimits, stored: Mapping[str, Any] | None) -> Scaling:
+        """As it was stored."""
+        if not stored:
+            return cls(limits)
+        changed_s = stored.get("changed_s")
+        return cls(
+            limits,
+            int(stored["wanted"]),
+            -math.inf if changed_s is None else float(changed_s),
+            set(stored["released"]),
+            set(stored["gone"]),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """As it is stored."""
+        changed_s = None if math.isinf(self.changed_s) else self.changed_s
+        names = {"released": sorted(self.released), "gone": sorted(self.gone)}
+        return {"wanted": self.wanted, "changed_s": changed_s, **names}
+
+    def within(self, nodes: int) -> int:
+        return min(max(nodes, self.limits.least), self.limits.most)
+
+    def may_take(self, node: LiveNode) -> bool:
+        return fnmatchcase(node.name, self.limits.nodes)

@@ -1,0 +1,73 @@
+"""`rota advise`: as text, JSON and page, and what it says of wrong words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from shell_play import rota, rota_process
+
+from rota.advice.goals import GOALS
+
+WORDS = ["--cluster", "4x8", "--policy", "fifo,srtf", "--seeds", "1", "-j", "1"]
+
+
+def test_text_and_page(hundred: Path, tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    done = rota("advise", hundred, *WORDS, "--goal", "jct=2,tail=1", "--slurm", "--out", page)
+    assert (done.status, done.err) == (0, "")
+    assert "fifo:skip=yes (now)" in done.out
+    assert "Goal tail: how long the hundredth of the jobs waits" in done.out
+    assert "The trace records no starts" in done.out
+    assert f"Page: {page}" in done.out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_as_json(hundred: Path) -> None:
+    facts = json.loads(rota("advise", hundred, *WORDS, "--json").out)
+    assert {one["policy"] for one in facts["policies"]} == {"fifo:skip=yes", "fifo", "srtf"}
+    assert facts["present"] == "fifo:skip=yes"
+    assert facts["part"]["jobs"] == 100
+    assert facts["out"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--goal speed", "rota: --goal: 'speed' is no goal; expected jct, tail, fairness"),
+        ("--goal deadlines", "has one; expected --deadlines 0.5:1.5 to draw some, or another goal"),
+        ("--goal energy --power 60:300", "rota: --power: '60:300' is no power; expected BUSY:IDLE watts"),
+        ("--present tiresia", "rota: there is no policy 'tiresia'; did you mean 'tiresias'?"),
+        ("--window soon", "rota: --window: 'soon'"),
+        ("--seeds 0", "rota: --seeds: 0 seeds; expected at least one"),
+        ("--policy fifo:skip=yes", "rota: --policy: fifo:skip=yes is what is there; expected another policy"),
+    ],
+)
+def test_what_is_wrong(hundred: Path, words: str, sentence: str) -> None:
+    done = rota("advise", hundred, "--cluster", "4x8", *words.split())
+    assert done.status == 2
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_example_of_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of docs/advise.md print what stands there, but for the time that they took."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs/advise.md").read_text(encoding="utf-8")
+    example = text.partition("<!-- example -->")[2].partition("<!-- end of example -->")[0]
+    commands = example.partition("```sh\n")[2].partition("```")[0].replace("\\\n", " ").splitlines()
+    printed = example.partition("```text\n")[2].partition("```")[0]
+    last = None
+    for command in commands:
+        last = rota_process(*command.split()[1:])
+        assert (last.status, last.err) == (0, "")
+    assert last is not None
+
+    assert all(f"| `{goal.key}` | {goal.means} |" in text for goal in GOALS.values())
+
+    def settled(said: str) -> list[str]:
+        return [line.rstrip() for line in said.splitlines() if not line.startswith("Replayed in")]
+
+    assert settled(last.out) == settled(printed)
