@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The tests start hundreds of processes; without this each of them would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick test soak deep lint check fast bench bench-live agree elastic fidelity headlines bless docs clean
+.PHONY: help setup demo quick test soak deep lint check fast bench bench-live agree elastic fidelity headlines bless docs screens site clean
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -115,6 +115,18 @@ docs: setup  ## write the pages that are generated, and the figure of the README
 	$(BIN)/python -m rota.cli.pages docs README.md
 	@if [ -f out/demo/report.html ]; then $(BIN)/python -m rota.cli.figure out/demo docs/figures/demo-jct.svg; \
 	else echo "docs/figures/demo-jct.svg is left as it is; 'make demo' makes the run it shows"; fi
+
+screens: setup  ## pictures of every page of the dashboard, in out/screens (needs Chromium and playwright)
+	$(BIN)/python benchmarks/dashboard.py --screens out/screens
+
+SITE := $(VENV)/.site
+
+$(SITE): $(STAMP)
+	$(BIN)/pip install --quiet --constraint constraints.txt 'mkdocs-material>=9.6,<10' 'mkdocstrings[python]>=0.29'
+	@touch $@
+
+site: setup $(SITE)  ## the documentation as a site that needs no network, searched, into out/site
+	$(BIN)/python website/build.py out
 
 clean:  ## remove what the other verbs made, the environment included
 	rm -rf $(VENV) out build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis

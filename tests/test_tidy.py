@@ -70,11 +70,11 @@ LONG = {
         600,
         "rates, their ends, what changes cost, where stretches begin: one heap",
     ),
-    "server/store/rows.py": (430, "what is stored, one dataclass for each table, read side by side"),
+    "server/store/rows.py": (455, "what is stored, one dataclass for each table, read side by side"),
     "table/state.py": (475, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/loop.py": (530, "one pass of the loop, from what happened to what is recorded"),
     "server/store/store.py": (
-        435,
+        450,
         "every call of the store with what it promises; the work is done elsewhere",
     ),
     "agent/shim.py": (705, "started alone, by an interpreter without paths: it can import nothing of ours"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def as_happened(trace: Trace, policy: str) -> Trace:
     return replace(trace, observed=RecordedRun(np.array(start_s), np.array(finish_s)))
 
 
-def asked(trace: Trace | None = None, **words: object) -> Advice:
+def asked(trace: Trace | Path | None = None, **words: object) -> Advice:
     """An advice on the busy trace, one replay each."""
     words = {"cluster": CLUSTER, "seeds": 1, "workers": 1, "present": "fifo", **words}
     return advise(trace or busy(), **words)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from rota.advice import Advice, trials
 from rota.advice.verdict import judge
 from rota.api import simulate
 from rota.errors import InputError
+from shared_data import data, needs_shared
 
 TRIED = ["fifo:skip=yes", "srtf", "tiresias"]
 
@@ -85,6 +86,7 @@ def test_a_replay_that_does_not_agree_is_no_ground() -> None:
     text = seen.text()
     assert "No recommendation" in text
     assert "too much to go by" in text
+    assert "--site-policy" not in text, "here it is called --present"
     assert "rota policy set" not in text
     facts = seen.to_dict()
     assert facts["firm"] is False
@@ -114,7 +116,7 @@ def test_few_jobs_decide_nothing() -> None:
 def test_when_the_time_is_over_it_says_what_is_missing() -> None:
     over = asked(policies=TRIED, time="0s")
     assert over.trials.undone == TRIED
-    assert "no time was left for fifo:skip=yes, srtf and tiresias (--time)" in over.text()
+    assert "no time was left for fifo:skip=yes, srtf, tiresias and durations from" in over.text()
 
 
 def test_a_run_is_ended_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +144,29 @@ def test_energy_needs_watts_and_says_what_it_is() -> None:
     text = asked(goal="energy", power="300:60", policies=["srtf"]).text()
     assert "kWh" in text
     assert "computed from what jobs hold, not measured" in " ".join(text.split())
+
+
+@needs_shared
+@pytest.mark.slow
+def test_on_a_public_trace() -> None:
+    """A fortnight of ITP's cluster 06: who is said to be worse is so in a run of `simulate` as well."""
+    path = data("itp_elasticflow/raw/cluster06.csv.gz")
+    found = asked(
+        path, cluster="16x8", policies=["fifo:skip=yes", "tiresias", "srtf"], window="14d", workers=None
+    )
+    part = found.part
+    results = simulate(
+        part.trace,
+        cluster="16x8",
+        policies=["fifo", "fifo:skip=yes", "tiresias", "srtf"],
+        knowledge="duration=predicted",
+        costs=found.costs,
+        measure=part.measured,
+    )
+    jct_s = {summary.policy: summary["mean_jct_s"] for summary in results.summaries}
+    worse = [line.policy for line in found.verdict.lines if not line.undecided]
+    assert worse
+    assert all(jct_s[found.verdict.best.policy] < jct_s[name] for name in worse)
 
 
 def test_as_json(advice: Advice) -> None:

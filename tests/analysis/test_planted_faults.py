@@ -6,6 +6,7 @@ import pytest
 
 from rota.analysis.studies import Analysis, study
 from rota.analysis.thresholds import Thresholds
+from rota.model.cluster import Cluster, NodeShape
 from rota.model.trace import Trace
 from rota.traces.registry import find
 from rota.traces.source import TraceSource
@@ -68,6 +69,31 @@ def test_a_counter_that_stands_at_zero_measures_nothing() -> None:
     assert named(analysis) == set()
     needs = [gap.needs for gap in analysis.unsaid if gap.what == "how busy the held GPUs were"]
     assert needs == ["gres/gpuutil is 0 for every job: it was not measured"]
+
+
+def test_processor_time_that_is_low_for_everybody_names_nobody() -> None:
+    """A site whose accounting sees the launcher alone."""
+    lines = dump(3, ("idle",), Site(jobs=350, days=6, usage=False)).splitlines()
+    at = lines[0].split("|").index("TotalCPU")
+    cells = [line.split("|") for line in lines]
+    text = "\n".join("|".join([*c[:at], c[at] or "00:00:07", *c[at + 1 :]]) for c in cells)
+    assert named(study(trace_of(text))) == set()
+
+
+def test_a_partition_that_nobody_used_is_known_if_it_is_stated() -> None:
+    """Without the v100 jobs nobody knows of the other partition; with the site's file it stands empty."""
+    lines = dump(3, ("wrong",), SMALL).splitlines()
+    trace = trace_of("\n".join(line for line in lines if "v100" not in line))
+    assert named(study(trace)) == set()
+    stated = Cluster.build(
+        [
+            NodeShape(
+                SMALL.nodes, 8, "a100", names=tuple(f"a100-{i:02d}" for i in range(1, 7)), labels=("a100",)
+            ),
+            NodeShape(2, 8, "v100", names=("v1", "v2"), labels=("v100",)),
+        ]
+    )
+    assert named(study(trace, stated)) == {PLANTED["wrong"]}
 
 
 def test_sums_and_means_of_utilisation_are_told_apart() -> None:

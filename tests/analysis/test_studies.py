@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rota.analysis.history import History
+from rota.analysis.locality import company_share
 from rota.analysis.pools import Pools
 from rota.analysis.queueing import BEFORE, FAIR, FRAGMENTED, FULL, split
 from rota.analysis.studies import Analysis, study
@@ -111,6 +112,46 @@ def test_a_list_of_jobs_says_nothing_of_waiting() -> None:
     assert {one.key for one in analysis.findings} == {"demand", "sizes", "durations", "burstiness"}
     assert "how long jobs waited, and why" in {gap.what for gap in analysis.unsaid}
     assert analysis.checked == ()
+
+
+def test_run_times_that_nobody_knows_are_no_hours() -> None:
+    """A workload whose durations a table gives: sizes are counted in jobs, and no GPU-hour is named."""
+    trace = replace(
+        trace_of((0, 0, 50, 1), (10, 10, 60, 2)), observed=None, truth=Truth.build([np.nan, np.nan])
+    )
+    analysis = study(trace)
+    (sizes,) = [one for one in analysis.findings if one.key == "sizes"]
+    assert sizes.sentence == "Of 2 jobs, 50% asked for one GPU."
+    assert analysis.checked == ()
+
+
+def test_company_counts_while_it_is_there() -> None:
+    """Two jobs on node a for half of the first one's time; one alone on b."""
+    trace = trace_of((0, 0, 100, 1), (0, 50, 100, 1), (0, 0, 100, 1))
+    seen = replace(trace.observed, nodes={0: ("a",), 1: ("a",), 2: ("b",)})
+    history = History.of(replace(trace, observed=seen))
+    assert company_share(history, np.arange(3)).tolist() == [0.5, 1.0, 0.0]
+
+
+def test_interference_is_seen_where_it_is_and_not_where_it_is_not() -> None:
+    """One kind of job, alone at 80 %, beside others at 60 %; then at 80 % as well."""
+    jobs = [(1000.0 * i, 1000.0 * i, 1000.0 * i + 900, 1) for i in range(30)]
+    jobs += [
+        (100_000.0 + 1000 * i, 100_000.0 + 1000 * i, 100_900.0 + 1000 * i, 1) for i in range(30) for _ in "ab"
+    ]
+    trace = trace_of(*jobs, group=[0] * 90, group_names=("train",))
+    trace = replace(trace, observed=replace(trace.observed, nodes=dict.fromkeys(range(90), ("n1",))))
+    rng = np.random.default_rng(1)
+
+    def gap(beside: float) -> object:
+        busy = np.where(np.arange(90) < 30, 0.8, beside) + rng.normal(0, 0.03, 90)
+        used = {id: {"gpu_utilisation": float(of)} for id, of in zip(trace.jobs.ids, busy, strict=True)}
+        analysis = study(replace(trace, facts={"usage": used}))
+        (finding,) = [one for one in analysis.findings if one.key == "interference"]
+        return finding.numbers["significant"], round(finding.value, 1)
+
+    assert gap(0.6) == (True, 0.2)
+    assert gap(0.8) == (False, 0.0)
 
 
 def test_one_job_that_never_ran() -> None:

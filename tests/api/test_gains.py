@@ -14,6 +14,8 @@ from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
 from rota.traces.generate import generate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
@@ -22,7 +24,7 @@ def trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def analysis(trace: Trace) -> Analysis:
-    return analyze(trace, cluster="4x8", replays=80)
+    return analyze(trace, cluster="4x8", replays=60)
 
 
 def test_the_busiest_jobs_are_a_stretch_of_the_trace() -> None:
@@ -38,7 +40,7 @@ def test_the_busiest_jobs_are_a_stretch_of_the_trace() -> None:
 def test_a_gain_is_what_the_two_replays_say(trace: Trace, analysis: Analysis) -> None:
     gains = [one.gain for finding in analysis.findings for one in finding.remedies if one.gain]
     (gain,) = [gain for gain in gains if gain.policy == "sjf"]
-    part = trace.take(busiest(trace, 80))
+    part = trace.take(busiest(trace, 60))
     runs = rota.simulate(
         part, cluster="4x8", policies=["sjf", "fifo:skip=yes"], knowledge="duration=predicted", workers=1
     )
@@ -52,7 +54,7 @@ def test_a_trace_without_starts_is_told_what_a_replay_would_show(analysis: Analy
     assert "replayed_waiting" in keys
     assert "how long jobs waited, and why" in {gap.what for gap in analysis.unsaid}
     (remark,) = analysis.remarks
-    assert remark.startswith("Replays: the 80 jobs in a row that asked for most GPU time (")
+    assert remark.startswith("Replays: the 60 jobs in a row that asked for most GPU time (")
 
 
 def test_no_replays_cost_nothing(trace: Trace) -> None:

@@ -19,9 +19,9 @@ from rota.wire.curves import CurvesView, CurveView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Disk
 from rota.wire.sync import Capability, DeviceInfo, Mechanism, Piece, ProgressReport, Usage
+from rota.wire.tenants import CellView, TenantLoss, TenantsMoved, TenantsView, TenantView
 from rota.wire.views import (
     AttemptView,
-    CellView,
     ClusterStatus,
     DeviceView,
     EventView,
@@ -32,10 +32,6 @@ from rota.wire.views import (
     PolicyView,
     ReasonView,
     SizeView,
-    TenantLoss,
-    TenantsMoved,
-    TenantsView,
-    TenantView,
     WhatIf,
     Why,
 )

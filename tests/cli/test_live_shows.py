@@ -143,6 +143,7 @@ def test_why(why: Why, lines: list[str]) -> None:
     ("seen", "text"),
     [
         (job("1", "RUNNING", nodes=["a", "b"], reason="Shrunk"), "a,b"),
+        (job("1", "RUNNING", nodes=["a"], idle_since_s=NOW_S - 2400), "a (idle 40m)"),
         (job("1", reason="Resources"), "(Resources)"),
         (job("1"), ""),
         (job("1", "COMPLETED", end_s=NOW_S, exit_code=0, reason="COMPLETED"), ""),
@@ -152,7 +153,8 @@ def test_why(why: Why, lines: list[str]) -> None:
         (job("1", "CANCELLED", end_s=NOW_S), ""),
     ],
 )
-def test_where_or_why(seen: JobView, text: str) -> None:
+def test_where_or_why(monkeypatch: pytest.MonkeyPatch, seen: JobView, text: str) -> None:
+    monkeypatch.setattr("rota.cli.live.tables.CLOCK", lambda: NOW_S)
     assert where_or_why(seen) == text
 
 

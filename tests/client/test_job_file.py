@@ -65,6 +65,7 @@ def test_a_whole_job() -> None:
         user_retries: 1
         trial: yes
         accept_later_deadline: yes
+        idle_after: never
         preemptible: no
         checkpoint: own
         self_fence: true
@@ -87,6 +88,7 @@ def test_a_whole_job() -> None:
     assert (spec.output, spec.error, spec.output_limit_gib) == ("logs/%j.out", "logs/%j.err", 1.0)
     assert (spec.notice_signal, spec.notice_s, spec.grace_s) == ("USR1", 60, 30)
     assert spec.accept_later_deadline
+    assert spec.idle_after_s == 0.0
     assert (spec.trial, spec.preemptible, spec.self_fence, spec.hold) == (True, False, True, False)
     named = {"share"} | {line.split(":")[0].strip().replace("-", "_") for line in _lines_of(fields)}
     assert set(PARSERS) - named == set(), "a key of its own for each property"

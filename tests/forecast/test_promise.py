@@ -14,13 +14,11 @@ from test_forecast import PAST, given, moment_of
 
 from play import job
 from rota.errors import InputError
-from rota.forecast.altered import with_arrivals
 from rota.forecast.futures import ForecastRequest
 from rota.forecast.promise import Outlook, Promise, PromiseRequest, promise, wilson
-from rota.forecast.remaining import Durations, Past, RemainingSource
-from rota.forecast.sampling import ENOUGH, Arrivals, Misjudgement
+from rota.forecast.remaining import Durations, RemainingSource
+from rota.forecast.sampling import ENOUGH, Misjudgement
 from rota.knowledge.reward import ByDeadline
-from rota.model.job_columns import Deadline
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.snapshot import table_of
 from tiers import examples
@@ -177,38 +175,6 @@ def test_what_is_drawn_from_past_runs_is_not_made_wrong_again() -> None:
 # -- who else comes --------------------------------------------------------------------------------
 
 
-def test_arrivals_are_as_often_as_before() -> None:
-    """Eleven jobs in 100 s: one each 10 s, alike in what they ask for."""
-    jobs = " ".join(f"J{i} {1 + i % 2}x10@{10 * i}" for i in range(11))
-    moment = moment_of(jobs, "1x2", at_s=100.0, deadline_s=[15.0 + 10 * i for i in range(11)])
-    state = table_of(moment.snapshot(frozenset()))
-    arrivals = Arrivals.of(state, given(*[10.0] * 11))
-    assert arrivals.per_s == 0.1
-    more, told_s = arrivals.join(moment, 10_100.0, np.random.default_rng(1))
-    jobs_to_come = table_of(more.snapshot(frozenset())).jobs
-    new = np.arange(11, len(jobs_to_come))
-    assert len(new) == len(told_s) == pytest.approx(1000, rel=0.1)
-    assert set(told_s.tolist()) == {10.0}
-    assert set(jobs_to_come.gpus[new].tolist()) == {1, 2}
-    assert (np.diff(jobs_to_come.submit_s[new]) >= 0.0).all()
-    assert (jobs_to_come.deadline_s - jobs_to_come.submit_s)[new] == pytest.approx(15.0)
-    assert len(set(jobs_to_come.ids)) == len(jobs_to_come)
-
-
-def test_arrivals_keep_several_deadlines() -> None:
-    values = {0: (Deadline(30.0, 2.0), Deadline(40.0, 1.0))}
-    moment = moment_of("A 1x50", "1x1", deadlines=values)
-    more = with_arrivals(moment, np.array([0]), np.array([100.0]))
-    jobs = table_of(more.snapshot(frozenset())).jobs
-    assert jobs.deadlines[1] == (Deadline(130.0, 2.0), Deadline(140.0, 1.0))
-
-
-def test_nobody_comes_where_nobody_came() -> None:
-    moment = moment_of("A 1x50", "1x1")
-    state = table_of(moment.snapshot(frozenset()))
-    assert Arrivals.of(state, given(50.0)).join(moment, 500.0, np.random.default_rng(1))[0] is moment
-
-
 def test_without_arrivals_a_promise_is_too_good() -> None:
     """On a full cluster that serves the shortest first, those to come are in the way of the new job."""
     jobs = " ".join(f"J{i} 1x9@{10 * i}" for i in range(11))
@@ -218,13 +184,3 @@ def test_without_arrivals_a_promise_is_too_good() -> None:
     assert alone.promises[0].chance.share == 1.0
     assert among.promises[0].chance.share < 0.5
     assert among.arrivals_per_s == 0.1
-
-
-def test_the_past_of_a_table() -> None:
-    moment = moment_of("A 1x10 B 2x30 C 1x99@40", "1x2", at_s=40.0)
-    past = Past.of(table_of(moment.snapshot(frozenset())))
-    assert (past.run_s.tolist(), list(past.tenant), past.gpus.tolist()) == (
-        [10.0, 30.0],
-        ["default"] * 2,
-        [1, 2],
-    )

@@ -138,12 +138,16 @@ def test_groups_hold_the_same_definitions() -> None:
 def test_worst_tenant() -> None:
     """Ten jobs each of two tenants on 8 GPUs; nine of a third, treated worse, are too few to count."""
     jobs = [
-        {"submit_s": 0.0, "finish_s": jct_s, "start_s": 0.0, "duration_s": 10.0, "gpus": 1, "tenant": tenant}
-        for tenant, jct_s, count in (("a", 20.0, 10), ("b", 30.0, 10), ("c", 90.0, 9))
+        {"submit_s": 0.0, "finish_s": jct_s, "start_s": 0.0, "duration_s": 1e3, "gpus": 1, "tenant": tenant}
+        for tenant, jct_s, count in (("a", 2e3, 10), ("b", 3e3, 10), ("c", 9e3, 9))
         for _ in range(count)
     ]
     assert summarise(record(jobs))["worst_tenant_rho"] == pytest.approx(3.0)
     assert summarise(record(jobs[:10]))["worst_tenant_rho"] is None, "of one tenant nobody is the worst"
+    brief = [{**job, "tenant": "d", "duration_s": 1.0, "finish_s": 900.0} for job in jobs[:10]]
+    assert summarise(record([*jobs, *brief]))["worst_tenant_rho"] == pytest.approx(3.0), (
+        "900 s over ten minutes"
+    )
 
 
 SHARED = [

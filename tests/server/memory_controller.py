@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from rota.errors import InputError
 from rota.scheduler.policy import policy_names
+from rota.server.answering.starts import Starts
 from rota.server.api.forms import (
     Act,
     JobChange,
@@ -34,11 +36,13 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply, SyncRequest, Wanted
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView, TenantView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import Doing, StretchView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     ForecastRow,
@@ -47,9 +51,6 @@ from rota.wire.views import (
     NodeView,
     PolicyView,
     ReasonView,
-    TenantsMoved,
-    TenantsView,
-    TenantView,
     UserView,
     WhatIf,
     Why,
@@ -192,6 +193,15 @@ class MemoryController:
         points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
         return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
 
+    def order(self) -> list[int] | None:
+        return [view.row for view, _ in self._rows if view.state == "PENDING"]
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
+        return {id: self.why(id).reasons for id in ids}
+
+    def starts(self) -> Starts:
+        return Starts(time.time(), {view.id: (time.time() + 60, None, None) for view, _ in self._rows})
+
     def timeline(self, who: Caller, id: str) -> list[StretchView]:
         view, _ = self._owned(who, id)
         return [StretchView(doing=Doing.WAITING, from_s=view.submit_s)]
@@ -242,6 +252,12 @@ class MemoryController:
 
     def tenants(self) -> TenantsView:
         return TenantsView(tenants=[TenantView(path="t")], policy=self._policy)
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        return TenantsHistory(times=[1.0, 2.0], held={"t": [0.0, 1.0]})
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        return [DecisionView(at_s=1.0, policy=self._policy, took_ms=2.5)]
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:
         parse_tenants(move.tenants)
@@ -299,7 +315,11 @@ class MemoryController:
         if self.roster.user(user.name) is not None:
             raise Conflict(f"there is a user {user.name!r} already")
         view = UserView(
-            name=user.name, admin=user.admin, tenant=user.tenant or user.name, account=user.account
+            name=user.name,
+            admin=user.admin,
+            tenant=user.tenant or user.name,
+            account=user.account,
+            viewer=user.viewer,
         )
         self.roster.put_user(view)
         return self.new_token(user.name)

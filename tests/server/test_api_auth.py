@@ -15,6 +15,7 @@ from serving_toys import Stage, routes
 
 from rota.client import Client, Refused
 from rota.model.atomic import write_secret
+from rota.server.api.forms import NewUser
 from rota.server.auth import (
     Roster,
     TokenRecord,
@@ -282,3 +283,35 @@ def test_roster_forgets() -> None:
     with pytest.raises(Unauthorized):
         identify_token(roster, token, 0)
     assert roster.token(other.id) is other, "a node may have a user's name"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/jobs", 200),
+        ("GET", "/v1/status", 200),
+        ("GET", "/v1/whoami", 200),
+        ("POST", "/v1/whatif", 422),  # a question, and a wrong one
+        ("POST", "/v1/jobs", 403),
+        ("POST", "/v1/jobs?dry_run=true", 403),
+        ("PATCH", "/v1/jobs/1", 403),
+        ("POST", "/v1/jobs/1/cancel", 403),
+        ("POST", "/v1/users/wall/token", 403),
+        ("DELETE", "/v1/users/wall", 403),
+    ],
+)
+def test_who_may_look_changes_nothing(stage: Stage, method: str, path: str, status: int) -> None:
+    """Of their own neither; they ask what they like."""
+    if stage.controller.roster.user("wall"):
+        stage.controller.remove_user("wall")
+    new = NewUser(name="wall", tenant="vision", viewer=True)
+    with Client(stage.serving.url, stage.controller.add_user(new).token) as wall:
+        if status == 200:
+            wall.call(method, path)
+            return
+        with pytest.raises(Refused) as caught:
+            wall.call(method, path, {})
+    assert (caught.value.status, "may look and change nothing" in str(caught.value)) == (
+        status,
+        status == 403,
+    )

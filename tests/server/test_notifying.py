@@ -163,7 +163,7 @@ def test_a_target_that_hangs_stops_nobody(hook: Hook, tmp_path: Path) -> None:
         ([{"command": "mail ann"}], "command is 'mail ann'; expected a program and its arguments as a list"),
         (
             [{"url": "http://x", "on": ["start"]}],
-            "on is ['start']; expected a list of end, failure, preemption",
+            "on is ['start']; expected a list of end, failure, preemption, idle",
         ),
         ([{"url": "http://x", "every": "soon"}], "every"),
         ([{"url": "http://x", "whom": "ann"}], "some of on, tenant, every"),

@@ -34,6 +34,7 @@ KINDS: list[tuple[str, Any, str, Any, Any, Any]] = [
     ("port", 1, "2", 3, (1, 2, 3), 0),
     ("min_run", "1s", "2m", "3h", (1.0, 120.0, 10800.0), 60.0),
     ("keep_events", "1h", "forever", 0, (3600.0, 0.0, 0.0), 90 * 86400.0),
+    ("idle_after", "1h", "never", 0, (3600.0, 0.0, 0.0), 0.0),
     ("suspend_memory_gib", 1.5, "2", 3, (1.5, 2.0, 3.0), 0.0),
     ("metrics_open", "yes", "on", True, (True, True, True), False),
 ]
@@ -79,9 +80,15 @@ def test_every_setting_is_shown_with_its_source(tmp_path: Path) -> None:
     shown = {name: (value, source) for name, value, source in lines}
     assert shown["deadline"] == ("1m30s", "flag")
     assert (shown["keep_files"][0], shown["keep_keys"][0]) == ("30d", "1d")
+    assert (shown["idle_after"][0], shown["idle_action"][0]) == ("never", "tell")
     assert shown["metrics_open"] == ("yes", "ROTA_METRICS_OPEN")
     assert "secret" not in str(lines)
     assert shown["database_url"][0] == "postgresql://…@db/rota"
+
+
+def test_what_becomes_of_idle_jobs(tmp_path: Path) -> None:
+    write(tmp_path, idle_action="kill")
+    assert sentence(tmp_path, {}) == "--idle-action: 'kill' is nothing to do; expected tell or suspend"
 
 
 def test_another_file(tmp_path: Path) -> None:

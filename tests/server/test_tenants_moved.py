@@ -17,7 +17,7 @@ from rota.server.callers import Caller
 from rota.server.refusals import Conflict
 from rota.server.tenants.accounts import TenantAccounts
 from rota.server.tenants.settings import plain_tenants
-from rota.wire.views import TenantView
+from rota.wire.tenants import TenantView
 from rota.worlds.live.inbox import Begun
 
 ADMIN = Caller(user="root", admin=True)

@@ -36,6 +36,7 @@ from rota.traces.capacity import cluster_from
 from rota.traces.deadlines import parse_deadlines, with_deadlines
 from rota.traces.elastic import make_elastic, parse_sizes
 from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.measured_costs import MeasuredCosts
 
 RESTARTS = "checkpoint=10s,restore=60s"
 """What an interruption costs if nobody says; a running cluster measures it: `--costs measured`."""
@@ -198,12 +199,19 @@ def advise(
         present=own,
         candidates=chosen,
         knowledge=sources,
-        costs=costs if isinstance(costs, str) else "none" if costs is None else repr(costs),
+        costs=_costs_words(costs),
         durations=tuple(plan.durations),
         seeds=seeds,
         trials=trials,
         verdict=judge(trials, want, sources[DURATION]),
     )
+
+
+def _costs_words(costs: str | Costs | None) -> str:
+    """The costs as they can be typed, where they can."""
+    if isinstance(costs, MeasuredCosts):
+        return "measured"
+    return costs if isinstance(costs, str) else "none" if costs is None else repr(costs)
 
 
 def _check_seeds(seeds: int) -> int:

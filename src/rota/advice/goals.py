@@ -152,7 +152,7 @@ GOALS: Mapping[str, Goal] = {
             "worst tenant",
             "how many times longer the worst treated tenant's jobs take than alone on that tenant's even "
             "share of the cluster: the sum of its jobs' times from submission to end, over the sum of what "
-            "they would take there",
+            "they would take there; no time of a job counts as less than ten minutes",
             "times",
             True,
             1e-3,

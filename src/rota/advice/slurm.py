@@ -1,8 +1,8 @@
 """What comes nearest to a policy in Slurm: configuration lines, and what no line can say.
 
 Lines are as slurm.conf(5) and sacctmgr(1) of Slurm 22.05 describe them.  Controller and database of that
-version took all of them; on a node of two slots the three of `fifo` behaved as the policies do (docs/advise.md).
-QOS and fair-share need slurmdbd.  Whatever else a site has configured stays.
+version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
+(docs/advise.md).  QOS and fair-share need slurmdbd.  Whatever else a site has configured stays.
 """
 
 from __future__ import annotations

@@ -147,10 +147,11 @@ def replay_sentence(advice: Advice) -> str:
             "The trace records no starts, so nobody knows how far a replay is from what happened: gains are "
             "of the replay. Try the winner in the shadow of the present policy first."
         )
+    text = calibration.text.replace("--site-policy", "--present")
     apart = f"Replay error for {advice.wanted.words}: {100 * verdict.replay_error:.0f}%"
     if verdict.agrees is False:
-        return f"{apart}, too much to go by. {calibration.text}"
-    return f"{apart}; smaller differences are called undecided. {calibration.text}"
+        return f"{apart}, too much to go by. {text}"
+    return f"{apart}; smaller differences are called undecided. {text}"
 
 
 def spread_sentence(advice: Advice) -> str:
@@ -169,12 +170,13 @@ def time_sentence(advice: Advice) -> str:
     """What was run, and what the time did not allow for."""
     trials = advice.trials
     said = [f"Replayed in {format_duration(trials.spent_s)}"]
-    if trials.undone:
-        said.append(f"no time was left for {listed(trials.undone)} (--time)")
+    lacking = [*trials.undone]
     wanted = {*(one.source for one in advice.verdict.told), *trials.others}
     missing = [one for one in advice.durations if one not in wanted]
     if missing:
-        said.append(f"nor for durations from {listed([SOURCES.get(one, one) for one in missing])}")
+        lacking.append(f"durations from {listed([SOURCES.get(one, one) for one in missing])}")
+    if lacking:
+        said.append(f"no time was left for {listed(lacking, len(lacking))} (--time)")
     if advice.seeds > advice.verdict.seeds:
         said.append(f"{advice.verdict.seeds} of {advice.seeds} seeds were reached")
     return "; ".join(said) + "."

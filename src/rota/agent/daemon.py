@@ -18,17 +18,18 @@ from pathlib import Path
 
 from rota.agent.acting import RETRY_S, ActionExecutor
 from rota.agent.cuda_checkpoint import CudaCheckpoint, probe
-from rota.agent.devices import Devices
+from rota.agent.devices import Devices, Load
 from rota.agent.identity import boot_id
+from rota.agent.idling import is_busy
 from rota.agent.limits import LimitKeeper
 from rota.agent.live import Live
 from rota.agent.logs import fetch
 from rota.agent.mechanisms import Mechanisms, Transition
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
-from rota.agent.telling import report_of, waiting_report
+from rota.agent.telling import Memo, report_of, waiting_report
 from rota.agent.terminals import Terminals
-from rota.agent.usage import UsageSampler, machine_memory_gib, memory_gib, roots_of
+from rota.agent.usage import UsageSampler, Used, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
 from rota.engine import reconcile as plans
 from rota.engine.board import Board
@@ -211,10 +212,21 @@ class Agent:
         for live in lives:
             if not live.pids:
                 continue
-            gpu = self.devices.load(live.devices)
-            self._executor.memo(live.key).use(looked[live.key], gpu, time.time())
+            gpu, memo, used = self.devices.load(live.devices), self._executor.memo(live.key), looked[live.key]
+            memo.use(used, gpu, time.time(), self._idle_s(live, memo, used, gpu, now))
             if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
+
+    def _idle_s(self, live: Live, memo: Memo, used: Used, gpu: Load | None, now: float) -> float | None:
+        """For how long a part has done nothing; None of one that is suspended, or where nobody can tell."""
+        if live.status is PartStatus.SUSPENDED:
+            memo.idle.reset()
+            return None
+        busy = is_busy(
+            used.cpu_cores, None if gpu is None else gpu.utilisation, on_slots=self.devices.kind == "cpu"
+        )
+        said = self._mechanisms.relay(live).progress()
+        return memo.idle.look(is_busy=busy, said=said, now_s=now)
 
     # -- one step --------------------------------------------------------------------------------
 

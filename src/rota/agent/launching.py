@@ -28,7 +28,7 @@ from rota.training.protocol import VOID
 from rota.wire.sync import Part, Rank
 
 LOG = logging.getLogger("rota.agent")
-PRIVATE = ("ROTA_", "TORCHELASTIC_")
+PRIVATE = ("ROTA_", "TORCHELASTIC_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_")
 """Variables of the agent's own environment that are none of a job's business."""
 SHIM_KNOWS = ("PATH", "LD_LIBRARY_PATH", VARIABLE)
 """Variables of the agent that its shims get: what the interpreter needs, and tests."""

@@ -32,6 +32,7 @@ from rota.client.http import Client, Refused
 from rota.engine.link import FAR_MOST_S, LOCAL_MOST_S, Transport
 from rota.errors import InputError, WorldError
 from rota.model.atomic import write_secret
+from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.model.units import plural
 from rota.wire.sync import Joined, NodeInfo, check_node
 
@@ -90,6 +91,7 @@ def run(options: Options) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _leave(lock, agent))
         options.on_ready(membership.node)
+        tell_manager(READY)
         LOG.info("node %s takes part with %s", membership.node, plural(len(devices.infos()), "device"))
         agent.run()
     return 0
@@ -97,6 +99,7 @@ def run(options: Options) -> int:
 
 def _leave(lock: locked, agent: Agent) -> None:
     """End soon; whoever starts another agent here meanwhile waits for us."""
+    tell_manager(STOPPING)
     lock.leave()
     agent.stop()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rota.agent.idling import IdleClock
 from rota.agent.live import Live
 from rota.agent.mechanisms import Done, Mechanisms, Operation, Transition
 from rota.agent.relay import READY
@@ -14,6 +15,8 @@ from rota.wire.sync import Capability, Cost, Exit, Part, PartStatus, Report, Usa
 
 QUIET_S = 30.0
 """Usage that has hardly changed is news after this time."""
+IDLE_NEWS_S = 1.0
+"""Doing nothing for less is no news."""
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Memo:
     trouble: str = ""
     """Why the last action on it failed."""
     usage: Usage | None = None
+    idle: IdleClock = field(default_factory=IdleClock)
     capability: Capability | None = None
     froze_early: bool = False
     """It was suspended before it had done a step: what it says of being ready counts that time as well."""
@@ -51,14 +55,17 @@ class Memo:
         if not done.problem:
             self.cost(done.kind, done.seconds, done.bytes)
 
-    def use(self, used: Used, gpu: tuple[float, float] | None, now_s: float) -> None:
-        """A look at what it uses; kept if it is news."""
+    def use(
+        self, used: Used, gpu: tuple[float, float] | None, now_s: float, idle_s: float | None = None
+    ) -> None:
+        """A look at what it uses, and for how long it has done nothing; kept if it is news."""
         new = Usage(
             at_s=now_s,
             cpu_cores=round(used.cpu_cores, 3),
             memory_gib=round(used.memory_gib, 4),
             gpu_utilisation=None if gpu is None else round(gpu[0], 3),
             gpu_memory_gib=None if gpu is None else round(gpu[1], 3),
+            idle_s=None if idle_s is None else round(idle_s, 3),
         )
         if self.usage is None or _differs(self.usage, new):
             self.usage = new
@@ -146,4 +153,12 @@ def _differs(old: Usage, new: Usage) -> bool:
         or abs(new.memory_gib - old.memory_gib) > 0.02 + 0.05 * old.memory_gib
         or abs((new.gpu_utilisation or 0.0) - (old.gpu_utilisation or 0.0)) > 0.1
         or abs((new.gpu_memory_gib or 0.0) - (old.gpu_memory_gib or 0.0)) > 0.5
+        or _is_idle_news(old.idle_s, new.idle_s)
     )
+
+
+def _is_idle_news(old_s: float | None, new_s: float | None) -> bool:
+    """It works again after more than a moment, or has done nothing for twice as long as was told."""
+    if old_s is None or new_s is None:
+        return old_s is not new_s
+    return new_s < old_s or new_s >= 2.0 * max(old_s, IDLE_NEWS_S)

@@ -10,14 +10,16 @@ import numpy as np
 
 from rota.analysis.failures import Trials
 from rota.analysis.figures import bars
-from rota.analysis.finding import Finding, Said, hours, percent
+from rota.analysis.finding import Finding, Said, Unsaid, hours, percent
 from rota.analysis.history import History, failed
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
+from rota.model.jobs import Outcome
 from rota.model.units import format_duration
 
 STUDY = "failures"
+WHAT = "which arrays die in the same way"
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,22 @@ class _Group:
 def study(history: History, thresholds: Thresholds) -> Said:
     """One finding for each group of which nearly all ended in one and the same failure."""
     died = failed(history) & (history.run_s >= 0) & np.isfinite(history.trace.truth.duration_s)
+    jobs, seen = history.trace.jobs, history.trace.observed
+    if not (jobs.group_names or (seen is not None and seen.arrays)):
+        return Said(unsaid=(Unsaid(STUDY, WHAT, "JobID of array tasks (17_3), or JobName (group)"),))
+    if not (history.outcome != Outcome.COMPLETED).any():
+        return Said(unsaid=(Unsaid(STUDY, WHAT, "the outcome of each job (State, outcome), or none failed"),))
     if not died.any():
         return Said()
     ways = _ways(history)
     groups = _groups(history, int(thresholds.array_tasks))
+    alike = Counter(group.is_array for group in groups)
     died_alike = {group: _same_way(group, died, ways) for group in groups}
     striking = [
         group
         for group, (way, dead) in died_alike.items()
         if class_of(way) != FailureClass.INFRASTRUCTURE
-        and _stands_out(group, dead, died, len(groups), thresholds)
+        and _stands_out(group, dead, died, alike[group.is_array], thresholds)
     ]
     findings = [_finding(history, group, *died_alike[group]) for group in _largest(striking)]
     return Said(tuple(sorted(findings, key=lambda one: (-one.value, one.subject))))

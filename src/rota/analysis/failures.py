@@ -71,7 +71,7 @@ def study(history: History, thresholds: Thresholds) -> Said:
     """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
     known = history.ran
     if not known.any():
-        return Said(unsaid=(Unsaid(STUDY, "how jobs end", "run times"),))
+        return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", "run times"),))
     trials = Trials.of(history)
     if not len(trials.row) and bool((history.outcome == Outcome.COMPLETED).all()):
         needs = "the outcome of each job (State, outcome), or none failed or was cancelled"

@@ -32,32 +32,33 @@ def study(history: History, thresholds: Thresholds) -> Said:
     if not history.starts or seen is None or not seen.nodes:
         return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "the nodes of each job (NodeList, ran_on)"),))
     rows = np.array([row for row in seen.nodes if history.ran[row]], dtype=np.int64)
-    gangs = rows[history.trace.jobs.gpus[rows] > 1]
+    # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
+    works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
+    parts = [_gangs(history, rows[history.trace.jobs.gpus[rows] > 1], rows, works)]
+    if not works[rows].any():
+        needs = "utilisation (TRESUsageInTot with gres/gpuutil)"
+        parts.append(Said(unsaid=(Unsaid(STUDY, "what spreading and company do to utilisation", needs),)))
+    else:
+        parts.append(_by_company(history, rows, works[rows]))
+    return Said.together(parts)
+
+
+def _gangs(history: History, gangs: Ints, rows: Ints, works: Bools) -> Said:
+    """How many are spread, and what that has to do with utilisation."""
+    seen = history.trace.observed
+    assert seen is not None
     if not len(gangs):
         return Said(unsaid=(Unsaid(STUDY, "where gangs lay", "jobs with several GPUs"),))
     nodes = np.array([len(seen.nodes[row]) for row in gangs.tolist()])
     width = _widest(history, rows)
-    least = np.ceil(history.trace.jobs.gpus[gangs] / width)
-    spread = nodes > least
-    findings = [_spread(history, gangs, nodes, spread, width)]
-    unsaid = []
-    # Who does nothing does so anywhere: idle jobs say nothing of locality or company.
-    works = np.nan_to_num(history.utilisation) > thresholds.idle_utilisation
+    spread = nodes > np.ceil(history.trace.jobs.gpus[gangs] / width)
+    found = [_spread(history, gangs, nodes, spread, width)]
     measured = works[gangs]
-    if measured.any():
-        by_spread = _by_spread(history, gangs[measured], nodes[measured])
-        by_company = _by_company(history, rows, works[rows])
-        findings += by_spread + by_company
-        if not by_spread:
-            needs = f"{LEAST_JOBS} measured gangs of one size on each of two numbers of nodes"
-            unsaid.append(Unsaid(STUDY, "what spreading does to utilisation", needs))
-        if not by_company:
-            needs = f"{LEAST_JOBS} measured jobs of kinds that ran alone on their nodes and beside others"
-            unsaid.append(Unsaid(STUDY, "what company does to utilisation", needs))
-    else:
-        needs = "utilisation of jobs with several GPUs (TRESUsageInTot with gres/gpuutil)"
-        unsaid.append(Unsaid(STUDY, "what spreading and company do to utilisation", needs))
-    return Said(tuple(findings), tuple(unsaid))
+    by_spread = _by_spread(history, gangs[measured], nodes[measured])
+    if by_spread or not works[rows].any():
+        return Said((*found, *by_spread))
+    needs = f"{LEAST_JOBS} measured gangs of one size on each of two numbers of nodes"
+    return Said(tuple(found), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
 
 
 def _widest(history: History, rows: Ints) -> float:
@@ -134,7 +135,7 @@ def _by_spread(history: History, gangs: Ints, nodes: Ints) -> list[Finding]:
     ]
 
 
-def _by_company(history: History, rows: Ints, works: Bools) -> list[Finding]:
+def _by_company(history: History, rows: Ints, works: Bools) -> Said:
     """Utilisation of jobs that had their nodes to themselves, and of those that had company there."""
     measured, company = rows[works], company_share(history, rows)[works]
     alone, beside = measured[company <= 0.1], measured[company >= 0.5]
@@ -146,7 +147,8 @@ def _by_company(history: History, rows: Ints, works: Bools) -> list[Finding]:
         if len(a) >= LEAST_ALIKE and len(b) >= LEAST_ALIKE:
             pairs.append((float(a.mean()), float(b.mean()), min(len(a), len(b)), _error(a, b)))
     if sum(n for _, _, n, _ in pairs) < LEAST_JOBS:
-        return []
+        needs = f"{LEAST_JOBS} measured jobs of kinds that ran alone on their nodes and beside others"
+        return Said(unsaid=(Unsaid(STUDY, "what company does to utilisation", needs),))
     weight = np.array([n for _, _, n, _ in pairs], dtype=np.float64)
     a, b = (float(np.average([pair[i] for pair in pairs], weights=weight)) for i in (0, 1))
     part = weight / weight.sum()
@@ -158,17 +160,19 @@ def _by_company(history: History, rows: Ints, works: Bools) -> list[Finding]:
         f"others, each kind compared with itself{tells}."
     )
     bar_rows = [("alone", (a,), percent(a)), ("beside others", (b,), percent(b))]
-    return [
-        Finding(
-            *("interference", STUDY, sentence, a - b, "share"),
-            numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
-            figure=bars(
-                "Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows, top=1.0
+    return Said(
+        (
+            Finding(
+                *("interference", STUDY, sentence, a - b, "share"),
+                numbers={"alone": a, "beside": b, "kinds": len(pairs), "error": error, "significant": sure},
+                figure=bars(
+                    "Utilisation alone and beside others", "Of jobs of the same kinds.", bar_rows, top=1.0
+                ),
+                note="A kind is one user, one name, one size.",
+                remedies=(_AVOID,) if sure and a - b > 0.02 else (),
             ),
-            note="A kind is one user, one name, one size.",
-            remedies=(_AVOID,) if sure and a - b > 0.02 else (),
         )
-    ]
+    )
 
 
 def _kinds(history: History) -> Ints:

@@ -194,10 +194,10 @@ def _of(history: History, label: str) -> Bools:
 
 
 def _may_use(history: History, other: _Elsewhere, rows: Ints) -> Bools:
-    """The user's tenant has run there, or several tenants have: it is nobody's own."""
+    """The user's tenant has run there, or several have, or nobody: it is no other tenant's own."""
     there = _of(history, other.label)
     tenants = set(history.tenant.code[there].tolist())
-    if len(tenants) > 1:
+    if len(tenants) != 1:
         return np.ones(len(rows), dtype=np.bool_)
     return np.array([int(history.tenant.code[row]) in tenants for row in rows.tolist()], dtype=np.bool_)
 

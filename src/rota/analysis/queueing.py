@@ -22,6 +22,8 @@ from rota.traces.usage import SIZES
 
 STUDY = "queueing"
 BEFORE, FAIR, FRAGMENTED, FULL = "before eligible", "fair share", "fragmentation", "full"
+SLOW_START_S = 300.0
+"""A mean wait beside free GPUs that is shorter may be the time it takes to start."""
 LEAST_H = 1.0
 """Waits that add up to less are not worth a split."""
 _ORDER = Remedy(
@@ -160,7 +162,8 @@ def _fragmentation(
         "What the wait is made of, by size", "Shares of the time waited, and the mean wait.", rows, named, 1.0
     )
     remedies = []
-    if shares[FRAGMENTED] >= 0.1:
+    mean_s = total / max(int(started.sum()), 1)
+    if shares[FRAGMENTED] * mean_s >= SLOW_START_S:
         remedies.append(_RELAX)
     if shares[FAIR] >= 0.1:
         remedies.append(_QUOTA)
@@ -182,6 +185,6 @@ def _fragmentation(
 _WORDS = {
     BEFORE: "before they were eligible",
     FAIR: "while their tenant was at its quota",
-    FRAGMENTED: "while enough GPUs stood free where they may run (fragmentation, or the queue's order)",
+    FRAGMENTED: "beside enough free GPUs that would do (fragmentation, the queue's order, or starting up)",
     FULL: "while too few GPUs were free",
 }

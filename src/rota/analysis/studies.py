@@ -98,7 +98,7 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 FAULTS: dict[str, tuple[str, str]] = {
     "idle_user": ("users who hold idle GPUs", "who holds GPUs that idle"),
-    "failing_array": ("arrays that die in the same way", "what failed, when and of what"),
+    "failing_array": ("arrays that die in the same way", arrays.WHAT),
     "wrong_partition": ("jobs sent to the wrong partition", partitions.WHAT),
     "over_asked_limits": ("time limits far above need", "how generous time limits are"),
 }

@@ -15,6 +15,8 @@ from rota.reports.series import Steps
 from rota.traces.usage import SIZES
 
 STUDY = "utilisation"
+CPU_MARGIN = 5.0
+"""Processor time tells idle jobs from others only where the median job uses so many times the threshold."""
 _NEEDS = "TRESUsageInTot with gres/gpuutil, of the steps (sacct without --allocations)"
 _SHARING = Remedy("gandiva", "systems/gandiva.md", "packs jobs that keep a GPU little busy on one GPU")
 
@@ -143,7 +145,9 @@ def _idle_users(history: History, thresholds: Thresholds) -> Said:
     long = history.ran & (history.run_s >= thresholds.idle_run_h * HOUR_S)
     on_gpus = np.isfinite(history.utilisation)
     each_gpu = history.cpu_cores / np.maximum(history.gpus, 1e-9)
-    by_cpu = ~on_gpus.any() & np.isfinite(each_gpu)
+    cores = each_gpu[long & np.isfinite(each_gpu)]
+    counted = len(cores) > 0 and float(np.median(cores)) >= CPU_MARGIN * thresholds.idle_cpu_cores
+    by_cpu = np.isfinite(each_gpu) & (counted and not on_gpus.any())
     known = history.ran & (on_gpus | by_cpu)
     if not known.any():
         needs = f"{_NEEDS}, or TotalCPU"

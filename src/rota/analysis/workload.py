@@ -62,6 +62,10 @@ def _sizes(history: History) -> Said:
         f"those that asked for more took {percent(wide)} of the GPU-hours."
     )
     figure = bars("Jobs by size", "Length: share of GPU-hours.", rows, top=1.0)
+    if not whole:  # nobody knows how long they ran
+        sentence = f"Of {len(history.gpus):,} jobs, {percent(single)} asked for one GPU."
+        counted = [(name, (numbers[name]["jobs"],), percent(numbers[name]["jobs"])) for name, _, _ in rows]
+        figure = bars("Jobs by size", "Share of jobs.", counted, top=1.0)
     numbers_all = {
         "jobs": len(history.gpus),
         "gpu_hours": whole,

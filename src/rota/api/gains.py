@@ -92,7 +92,8 @@ def with_gains(
         whole = "all jobs" if len(part) == len(trace) else f"the {len(part):,} jobs in a row {most}"
         remarks.append(
             f"Replays: {whole} ({format_duration(span_s)} of submissions), replayed on "
-            f"{cluster.describe()}, empty at first; policies are told {knowledge} unless it says otherwise."
+            f"{cluster.describe()}, empty at first; policies are told {knowledge}, and know nothing of "
+            "earlier jobs."
         )
     return analysis.with_findings(findings, remarks)
 

@@ -17,6 +17,7 @@ from rota.reports.files import write_results
 from rota.reports.html import Notes
 from rota.reports.metrics import METRICS
 from rota.reports.notebook import brief
+from rota.reports.shown import Figure, figure
 from rota.reports.summary import Summary, summarise
 from rota.reports.table import comparison_text
 from rota.reports.window import Window
@@ -77,6 +78,10 @@ class Results:
         types = {"policy": pl.String, "observed": pl.Boolean, "seed": pl.Int64}
         types |= {key: pl.Int64 if of.unit == "count" else pl.Float64 for key, of in METRICS.items()}
         return pl.DataFrame(rows, schema=types)
+
+    def figure(self, name: str = "completion") -> Figure:
+        """One chart, which a notebook shows: completion, waiting, utilisation, queue, work or nodes."""
+        return figure(name, self.records, self.window)
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the headline, the comparison, and what to know before believing it."""

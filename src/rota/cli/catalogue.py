@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
 import sys
-import textwrap
-from dataclasses import MISSING, Field, fields
-from enum import StrEnum
-from typing import Any, get_type_hints
+from typing import Any
 
 from rota.cli.system_index import Entry, Parameter
+from rota.scheduler.parameters import parameters_told
 from rota.scheduler.policy import System, system, systems
 
 HEAD = ("Paper", "Decides", "Needs", "Idea", "Departs", "Checked")
@@ -69,49 +65,4 @@ def head_of(docstring: str) -> dict[str, str]:
 
 def parameters_of(kind: type[Any]) -> tuple[Parameter, ...]:
     """The fields of a dataclass of parameters, with the strings written under them."""
-    types, meanings = get_type_hints(kind), field_docs(kind)
-    return tuple(
-        Parameter(f.name, _default(f), values_of(types[f.name]), meanings.get(f.name, ""))
-        for f in fields(kind)
-    )
-
-
-def _default(field: Field[Any]) -> str:
-    if field.default is not MISSING:
-        return value_text(field.default)
-    return value_text(field.default_factory()) if field.default_factory is not MISSING else "required"
-
-
-def value_text(value: object) -> str:
-    """A parameter's value as one types it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return "/".join(value_text(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def values_of(kind: Any) -> str:
-    """What may be given for a parameter of the type `kind`."""
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return " ".join(str(member) for member in kind)
-    if kind == tuple[float, ...]:
-        return "numbers joined by /"
-    names = {bool: "yes no", int: "whole number", float: "number", str: "text"}
-    return names.get(kind, str(kind))
-
-
-def field_docs(kind: type[Any]) -> dict[str, str]:
-    """Field -> the string that stands under its assignment; empty for a class typed at a prompt."""
-    try:
-        source = textwrap.dedent(inspect.getsource(kind))
-    except (OSError, TypeError):
-        return {}
-    body = ast.parse(source).body[0]
-    assert isinstance(body, ast.ClassDef)
-    docs = {}
-    for assigned, after in zip(body.body, body.body[1:], strict=False):
-        is_string = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if isinstance(assigned, ast.AnnAssign) and isinstance(assigned.target, ast.Name) and is_string:
-            docs[assigned.target.id] = inspect.cleandoc(str(after.value.value))  # type: ignore[attr-defined]
-    return docs
+    return tuple(Parameter(*one) for one in parameters_told(kind))

@@ -53,11 +53,19 @@ LIVE: dict[str, Lazy] = {
         "rota.cli.service:config",
         "Show every setting, its value and where that comes from: flag, environment, file or default.",
     ),
+    "controller": Lazy(
+        "rota.cli.joining:controller", "Run the controller in the foreground, until SIGTERM; jobs run on."
+    ),
     "agent": Lazy(
         "rota.cli.joining:agent",
         "Let this machine take part in a cluster, in the foreground, until SIGTERM; jobs run on.",
     ),
     "user": Lazy(f"{_LIVE}.users:app", "Add, list and remove users."),
+    "completion": Lazy(
+        "rota.cli.completion:completion",
+        "Print what a shell needs to complete commands, options, policies, and ids of live jobs.",
+    ),
+    "man": Lazy("rota.cli.manual:man", "Print the man page: this help, as `man` reads it."),
     "demo": Lazy(
         "rota.cli.demo.command:demo",
         "Run small training jobs on this machine under two policies, for a minute or so.",
@@ -84,7 +92,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("resume", "requeue", "accept", "update"),
     ),
     "Cluster": ("nodes", "drain", "tenants", "top", "policy", "whatif", "history", "usage", "events", "user"),
-    "Service": ("up", "down", "status", "doctor", "config", "agent", "demo"),
+    "Service": (
+        *("up", "down", "status", "doctor", "config", "controller", "agent", "completion"),
+        *("man", "demo"),
+    ),
     "Simulation": (
         *("simulate", "advise", "analyze", "trace", "snapshot", "replay", "promise", "systems"),
         "fidelity",

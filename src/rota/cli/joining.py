@@ -1,4 +1,4 @@
-"""`rota agent`: this machine takes part in a cluster, in the foreground."""
+"""`rota agent` and `rota controller`: parts of a cluster in the foreground, for service managers."""
 
 from __future__ import annotations
 
@@ -68,3 +68,32 @@ def agent(
         on_ready=lambda name: typer.echo(f"node {name} takes part", err=True),
     )
     raise typer.Exit(run(options))
+
+
+def controller(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings; $ROTA_HOME/config.yaml if not given."),
+    ] = None,
+) -> None:
+    """Run the controller in the foreground, until SIGTERM; jobs run on.
+
+    \b
+    Examples:
+      ROTA_HOST=0.0.0.0 ROTA_PORT=7682 rota controller
+
+    For service managers and containers; `rota up` starts one in the background.  Settings are those of `rota
+    config`: environment, then file.
+    """
+    from rota.cli.background import make_home
+    from rota.cli.service import check_server
+    from rota.model.one_thread import use_one_thread
+
+    check_server()
+    where = home().absolute()
+    make_home(where)
+    use_one_thread()
+    from rota.server.main import main
+
+    arguments = ["--home", str(where), *(["--config", str(config.absolute())] if config else [])]
+    raise typer.Exit(main(arguments))

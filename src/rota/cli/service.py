@@ -98,7 +98,7 @@ def up(
       rota up --devices cpu:4       four CPU slots that behave as devices
       rota up --policy tiresias --min-run 30s
     """
-    _check_server()
+    check_server()
     if database_url and "@" in database_url:
         typer.echo(
             "rota: a password in --database-url shows in `ps` for a moment; `database_url` in config.yaml "
@@ -134,7 +134,7 @@ def up(
     _report(where, started, as_json, policy)
 
 
-def _check_server() -> None:
+def check_server() -> None:
     """What the controller is made of is an extra of the package: named before anything runs."""
     from importlib.util import find_spec
 

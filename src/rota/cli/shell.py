@@ -107,17 +107,20 @@ def progress_bars(wanted: bool) -> Iterator[Told | None]:
 
 def complete_policy(incomplete: str) -> list[str]:
     """Names that continue a comma-separated list of policies."""
-    from rota.scheduler.policy import systems
-
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in systems() if name.startswith(last)]
+    return [f"{before}{comma}{name}" for name in complete_system(last)]
 
 
 def complete_system(incomplete: str) -> list[str]:
     """Names of policies."""
-    from rota.scheduler.policy import systems
+    from rota.cli.system_index import index
 
-    return [name for name in systems() if name.startswith(incomplete)]
+    known = index()
+    if known is None:  # other packages have policies too
+        from rota.scheduler.policy import systems
+
+        return [name for name in systems() if name.startswith(incomplete)]
+    return [name for name in known.systems if name.startswith(incomplete)]
 
 
 def complete_format(incomplete: str) -> list[str]:

@@ -28,6 +28,7 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 _IN_UNITS = {"memory": " in GiB", "duration": " in seconds"}
 _TYPED = {
     "grace_s": "grace in seconds",
+    "idle_after_s": "idle_after in seconds",
     "notice_s": "notice in seconds",
     "notice_signal": "notice",
     "begin_s": "begin",
@@ -117,6 +118,11 @@ def _sentence(error: ValidationError) -> str:
 
 def _text(name: str) -> Parser:
     return lambda text, field: {name: text}
+
+
+def _idle_after(text: str, field: str) -> Fields:
+    """A duration, or `never`."""
+    return {"idle_after_s": 0.0 if text.lower() == "never" else parse_duration(text, field)}
 
 
 def _number(name: str, kind: type[int] | type[float]) -> Parser:
@@ -298,6 +304,7 @@ PARSERS: dict[str, Parser] = {
     "user_retries": _number("user_retries", int),
     "trial": _flag("trial"),
     "accept_later_deadline": _flag("accept_later_deadline"),
+    "idle_after": _idle_after,
     "preemptible": _flag("preemptible"),
     "checkpoint": _choice("checkpoint", "auto", "own", "none"),
     "self_fence": _flag("self_fence"),

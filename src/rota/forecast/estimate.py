@@ -1,21 +1,31 @@
 """When one job is expected to start, under the policy in force: what `rota why` and a dry run tell.
 
-The moment is forked as for a forecast, but each fork ends when the job has started.
+The moment is forked as for a forecast, but each fork ends when the job has started.  A first look, at few
+futures in which nobody else comes, says how far ahead to look; then others come in every future, as they did
+in some stretch of the past: a policy that is not first come, first served lets some of them go first.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.forecast.compare import Range, policy_in_force, ranges, why_endless
-from rota.forecast.futures import Case, ForecastRequest, Run, make_case, play_all
+from rota.forecast.futures import JOBS_SAMPLED, Case, ForecastRequest, Run, make_case, play_all
+from rota.forecast.sampling import Arrivals, future_of
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
+from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase
+
+FIRST_LOOK = 3
+"""Futures that say how far ahead to look."""
+AHEAD = 4.0
+"""How far that is, in times of the latest start of the first look."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +55,56 @@ def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = Non
         raise InputError.at(f"job {row} does not live at this moment", field="row", expected="a live job")
     if case.state.phase[row] == Phase.RUNNING:
         return StartEstimate(Range(case.state.first_start_s.item(row)), None, "it runs")
-    runs = play_all(case, spec, moment.memory, asked.budget_s, until_start=row)
+    runs, come = _runs(moment, case, spec, asked, place)
     start = ranges(np.array([[run.start_s[place]] for run in runs]))[0]
     if start.at_s is None:
         waiting = [run for run in runs if np.isinf(run.start_s[place])]
         return StartEstimate(start, None, f"it {why_endless(case, waiting, row)}")
-    return StartEstimate(start, _position(case, runs, place), _basis(case, len(runs), str(spec)))
+    return StartEstimate(start, _position(case, runs, place), _basis(case, len(runs), str(spec), come))
+
+
+def _runs(
+    moment: Frozen, case: Case, spec: PolicySpec, asked: ForecastRequest, place: int
+) -> tuple[list[Run], bool]:
+    """Futures of the moment until the live job at `place` has started, and whether others come in them."""
+    begin_s, row = time.monotonic(), int(case.rows[place])
+    few = replace(case, draws=case.draws[:FIRST_LOOK])
+    part_s = asked.budget_s / 4.0 if len(case.draws) > 1 else asked.budget_s
+    first = play_all(few, spec, moment.memory, part_s, until_start=row)
+    if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
+        return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
+    ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
+    arrivals = Arrivals.of(case.state, asked.durations)
+    left_s = asked.budget_s - (time.monotonic() - begin_s)
+    if not arrivals.tell(ahead_s):
+        rest = replace(case, draws=case.draws[len(first) :])
+        return first + play_all(rest, spec, moment.memory, left_s, until_start=row), False
+    samples = max(min(asked.samples, JOBS_SAMPLED // len(case.rows)), 1)
+    deadline_s = begin_s + asked.budget_s
+    ahead_s = min(AHEAD * ahead_s, arrivals.span_s)
+    runs: list[Run] = []
+    while len(runs) < samples and (not runs or time.monotonic() < deadline_s):
+        until_s = case.state.now + ahead_s
+        future = future_of(moment, asked, arrivals, until_s, asked.seed, len(runs))
+        left_s = max(deadline_s - time.monotonic(), 0.0)
+        run = play_all(future, spec, moment.memory, left_s, until_start=row)[0]
+        if run.is_cut:
+            break  # the time is over, and what was cut off would spoil the range
+        if run.start_s.item(place) > until_s and ahead_s < arrivals.span_s:
+            ahead_s = min(AHEAD * ahead_s, arrivals.span_s)  # it would have waited for more of them
+        else:
+            runs.append(run)
+    return (runs, True) if runs else (first, False)
 
 
 def _position(case: Case, runs: Sequence[Run], place: int) -> int:
-    """The median over the runs of one more than the jobs that start before it."""
+    """The median over the runs of one more than the live jobs that start before it."""
     waits = case.state.phase[case.rows] != Phase.RUNNING
     earlier = case.rows < case.rows[place]
     before = []
     for run in runs:
-        own = run.start_s[place]
-        sooner = (run.start_s < own) | ((run.start_s == own) & earlier)
+        starts, own = run.start_s[: len(case.rows)], run.start_s[place]
+        sooner = (starts < own) | ((starts == own) & earlier)
         before.append(int((sooner & waits).sum()))
     return 1 + int(np.quantile(before, 0.5, method="inverted_cdf"))
 
@@ -76,10 +120,11 @@ _WORDS = {
 }
 
 
-def _basis(case: Case, samples: int, policy: str) -> str:
-    """Whose durations the estimate stands on."""
+def _basis(case: Case, samples: int, policy: str, come: bool) -> str:
+    """Whose durations the estimate stands on, and who else was taken to come."""
     counts = case.estimate.counts()
     parts = ", ".join(f"{count} {_WORDS[basis]}" for basis, count in counts.items())
     times = f", {samples} samples" if samples > 1 else ""
     jobs = plural(len(case.rows), "job")
-    return f"simulated under {policy} with the durations of {jobs}: {parts}{times}"
+    others = "; others come as they have before" if come else ""
+    return f"simulated under {policy} with the durations of {jobs}: {parts}{others}{times}"

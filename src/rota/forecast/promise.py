@@ -22,7 +22,7 @@ from rota.errors import InputError
 from rota.forecast.altered import with_job
 from rota.forecast.compare import policy_in_force
 from rota.forecast.futures import ForecastRequest, Run, make_case, play_all
-from rota.forecast.sampling import Arrivals, Misjudgement, drawn_totals
+from rota.forecast.sampling import Arrivals, Misjudgement, drawn_totals, future_of
 from rota.knowledge.reward import ByDeadline, Reward, by_steps
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import Job, JobTable
@@ -253,21 +253,11 @@ class _Futures:
 
     def _play(self, number: int, moment: Frozen, agreement: ByDeadline | None) -> _Future:
         """One future, with the job if there is an `agreement`."""
-        seed = self.request.seed
         known = len(moment.packed["jobs"]["ids"])
-        told_s: Floats = np.empty(0)
-        if self.arrivals is not None:
-            rng = np.random.default_rng([seed, number, 1])
-            moment, told_s = self.arrivals.join(moment, self.until_s, rng)
-        asked, given = self.request.asked, dict(enumerate(told_s.tolist(), known))
-        durations = replace(asked.durations, given_s={**asked.durations.given_s, **given})
-        case = make_case(
-            moment,
-            replace(asked, durations=durations, samples=1, budget_s=math.inf, until_s=self.until_s),
-            1,
-        )
+        asked = replace(self.request.asked, budget_s=math.inf, until_s=self.until_s)
+        case = future_of(moment, asked, self.arrivals, self.until_s, self.request.seed, number)
         done_s = case.state.work_s(case.rows)
-        sampled = case.estimate.draw(np.random.default_rng([seed, number, 2]))
+        sampled = case.draws[0]
         totals = drawn_totals(
             case.estimate,
             done_s,

@@ -6,29 +6,38 @@ say nothing about it any more.  The rules, in this order:
 
 1. A value that somebody gave for this job counts as it is.
 2. A service does not end, unless the user stated a time limit.
-3. `user`: the time limit.  `predicted`: the mean of the completed jobs of the group, failing that of the
-   tenant, that ran longer than this one has.  `history`: none, all are sampled.
-4. Without a value from there: sampled from the tenant's completed jobs that ran longer than this one has,
-   failing that from those of all tenants.
+3. `user`: the time limit times the part of theirs that completed jobs of the tenant have used, failing that
+   those of all; the limit as it is where nobody is on record with one.
+   `predicted`: the run time of a completed job of the group, failing that of the tenant.
+   `history`: none, all are drawn from the tenant's.
+4. Without a value from there: the run time of a completed job of the tenant, failing that of any.
 5. Without any past: the time limit, or the first guess of one hour.
 6. A job that has outrun all of it is taken to be half done: it goes on for as long as it has run.
 
-Nobody is taken to run beyond a time limit that is still ahead.
+Where there are several values one is drawn in each possible future, so that what comes of them has a range;
+of a tenant's and of all tenants' jobs those that asked for about as many GPUs go before the others.  A set
+counts if `ENOUGH` of it ran longer than this job has.  Nobody is taken to run beyond a time limit that is
+still ahead.
+
+Who has completed so far is short: the long ones still run.  Jobs that run therefore count with what they have
+run, as lengths that are known to be exceeded (Kaplan and Meier 1958).  And draws are not independent: jobs
+that somebody submits in one go are much alike, and there are weeks of long jobs and of short ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.errors import InputError
-from rota.model.columns import Floats, Ints, read_only
+from rota.model.columns import Bools, Floats, Ints, read_only
 from rota.model.job_columns import JobKind
 from rota.model.jobs import JobTable
 from rota.table.state import Phase, State
@@ -36,6 +45,16 @@ from rota.table.state import Phase, State
 _NAMED = ("tenant", "group")
 FIRST_GUESS_S = 3600.0
 """Run time of a job about which nobody knows anything."""
+ENOUGH = 2
+"""Completed jobs that ran longer from which on the nearest set of them is drawn from."""
+MOST_DRAWN = 512
+"""Values that are kept of a set: more say the same."""
+IN_ONE_GO_S = 900.0
+"""Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
+ALIKE = 0.4
+"""How alike the luck of jobs of a series is: its part of the variance."""
+AT_ONCE_BY_LIMIT, AT_ONCE = 0.15, 0.4
+"""How alike that of all jobs is that live at once: of those whose limits are known, of others."""
 
 
 class RemainingSource(StrEnum):
@@ -69,10 +88,19 @@ class Past:
     """Recurring series the job belonged to; empty if none."""
     gpus: Ints
     """GPUs requested."""
+    limit_s: Floats = field(default_factory=lambda: np.empty(0))
+    """Time limits, NaN where none was stated; empty if none is on record."""
+    is_over: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
+    """False of a job that still runs, and will have run longer than `run_s`; empty if all are over."""
 
     def __post_init__(self) -> None:
         n = len(self.run_s)
-        if not len(self.tenant) == len(self.group) == len(self.gpus) == n:
+        if not len(self.limit_s):
+            object.__setattr__(self, "limit_s", np.full(n, math.nan))
+        if not len(self.is_over):
+            object.__setattr__(self, "is_over", np.ones(n, dtype=bool))
+        columns = (self.tenant, self.group, self.gpus, self.limit_s, self.is_over)
+        if any(len(column) != n for column in columns):
             raise ValueError(f"the past has {n} run times, but other columns of another length")
 
     @classmethod
@@ -82,39 +110,130 @@ class Past:
 
     @classmethod
     def of(cls, state: State) -> Past:
-        """The completed jobs of a table."""
-        rows = np.flatnonzero(state.phase[: state.submitted] == Phase.COMPLETED)
+        """The completed jobs of a table, and those that run."""
+        phase = state.phase[: state.submitted]
+        rows = np.flatnonzero((phase == Phase.COMPLETED) | (phase == Phase.RUNNING))
         jobs = state.jobs
+        rows = rows[(phase[rows] == Phase.COMPLETED) | (jobs.kind[rows] != JobKind.SERVICE)]
         tenants, groups = ([jobs.name_of(which, row) for row in rows.tolist()] for which in _NAMED)
-        return cls(state.work_s(rows), tenants, groups, jobs.gpus[rows])
+        is_over = phase[rows] == Phase.COMPLETED
+        return cls(state.work_s(rows), tenants, groups, jobs.gpus[rows], jobs.limit_s[rows], is_over)
 
-    @cached_property
-    def all(self) -> Floats:
-        """Run times, ascending."""
-        return read_only(np.sort(self.run_s))
-
-    @cached_property
-    def by_tenant(self) -> Mapping[str, Floats]:
-        """Run times of each tenant, ascending."""
-        return _split(self.tenant, self.run_s)
-
-    @cached_property
-    def by_group(self) -> Mapping[str, Floats]:
-        """Run times of each group, ascending."""
-        return _split(self.group, self.run_s)
+    def and_running(self, state: State) -> Past:
+        """Those that are over, and those that run in a table."""
+        now = Past.of(state)
+        over, runs = self.is_over, ~now.is_over
+        return Past(
+            np.concatenate((self.run_s[over], now.run_s[runs])),
+            [*_chosen(self.tenant, over), *_chosen(now.tenant, runs)],
+            [*_chosen(self.group, over), *_chosen(now.group, runs)],
+            np.concatenate((self.gpus[over], now.gpus[runs])),
+            np.concatenate((self.limit_s[over], now.limit_s[runs])),
+            np.concatenate((self.is_over[over], now.is_over[runs])),
+        )
 
     @property
     def service_gpu_s(self) -> Floats:
-        """GPU-seconds of each job."""
-        service: Floats = self.run_s * self.gpus
+        """GPU-seconds of each job that is over."""
+        service: Floats = (self.run_s * self.gpus)[self.is_over]
         return service
 
+    def longer(self, ran_s: float, keys: Sequence[Key]) -> tuple[Floats, Key] | None:
+        """What the nearest set that has `ENOUGH`, failing that any, has beyond `ran_s`, and which it is."""
+        return _beyond(self._runs, ran_s, keys)
 
-def _split(names: Sequence[str], run_s: Floats) -> dict[str, Floats]:
-    kinds, codes = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+    def by_limit(self, tenant: str, limit_s: float, ran_s: float) -> Floats | None:
+        """Run times of a job with this limit, by how much of theirs its tenant's jobs have used, or all."""
+        used = _beyond(self._used, ran_s / limit_s, [("tenant", tenant), ("all",)])
+        return None if used is None else used[0] * limit_s
+
+    @cached_property
+    def _runs(self) -> Mapping[Key, Floats]:
+        """Run times of each set, ascending."""
+        sizes = [size_class(gpus) for gpus in self.gpus.tolist()]
+        kinds: list[tuple[str, list[Sequence[object]]]] = [
+            ("group", [self.group]),
+            ("tenant", [self.tenant]),
+            ("tenant", [self.tenant, sizes]),
+            ("all", [sizes]),
+            ("all", []),
+        ]
+        sets: dict[Key, Floats] = {}
+        for name, columns in kinds:
+            sets |= _split(name, columns, self.run_s, self.is_over)
+        return sets
+
+    @cached_property
+    def _used(self) -> Mapping[Key, Floats]:
+        """Part of their limit that the jobs of each set have used, ascending; 1 at most."""
+        has = np.flatnonzero(self.limit_s > 0.0)
+        part = np.minimum(self.run_s[has] / self.limit_s[has], 1.0)
+        tenants = [self.tenant[place] for place in has.tolist()]
+        over = self.is_over[has]
+        return _split("tenant", [tenants], part, over) | _split("all", [], part, over)
+
+
+Key = tuple[object, ...]
+"""A set of completed jobs: `("tenant", "a", 3)` are those of tenant a that asked for 8 to 15 GPUs."""
+
+
+def size_class(gpus: int) -> int:
+    """Jobs of one class ask for about as many GPUs: from a power of two to less than the next."""
+    return max(gpus, 1).bit_length() - 1
+
+
+def _chosen(names: Sequence[str], which: Bools) -> list[str]:
+    return [name for name, one in zip(names, which.tolist(), strict=True) if one]
+
+
+def _split(
+    name: str, columns: Sequence[Sequence[object]], values: Floats, is_over: Bools
+) -> dict[Key, Floats]:
+    """Values to draw from by what stands in `columns`; those with an empty name belong to none.
+
+    A set of which less than `ENOUGH` are over says nothing, unless all are.
+    """
+    keys: Iterable[Key] = zip(*columns, strict=True) if columns else repeat((), len(values))
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        if "" not in key:
+            places.setdefault((name, *key), []).append(place)
     return {
-        str(name): read_only(np.sort(run_s[codes == code])) for code, name in enumerate(kinds) if str(name)
+        key: read_only(to_draw_from(values[own], is_over[own]))
+        for key, own in places.items()
+        if is_over[own].all() or is_over[own].sum() >= ENOUGH
     }
+
+
+def to_draw_from(values: Floats, is_over: Bools) -> Floats:
+    """Ascending values, each as likely as the next, `MOST_DRAWN` at most.
+
+    Those that are not over are lengths that will be exceeded: their part goes to what is longer, after the
+    estimator of Kaplan and Meier.  Where nothing is, to the longest of all.
+    """
+    order = np.lexsort((~is_over, values))  # of a tie those that are over go first
+    values, is_over = values[order], is_over[order]
+    if len(values) <= MOST_DRAWN and is_over.all():
+        return values
+    at_risk = np.arange(len(values), 0, -1)
+    longer = np.cumprod(np.where(is_over, 1.0 - 1.0 / at_risk, 1.0))
+    count = min(len(values), MOST_DRAWN)
+    place = np.searchsorted(1.0 - longer, (np.arange(count) + 0.5) / count - 1e-12)
+    drawn: Floats = values[np.minimum(place, len(values) - 1)]
+    return drawn
+
+
+def _beyond(sets: Mapping[Key, Floats], least: float, keys: Sequence[Key]) -> tuple[Floats, Key] | None:
+    """Values above `least` of the first set that has `ENOUGH`, failing that of the first that has any."""
+    some = None
+    for key in keys:
+        values = sets.get(key, _EMPTY)
+        beyond = values[int(values.searchsorted(least, "right")) :]
+        if len(beyond) >= ENOUGH:
+            return beyond, key
+        if len(beyond) and some is None:
+            some = beyond, key
+    return some
 
 
 @dataclass(frozen=True)
@@ -129,6 +248,8 @@ class RemainingTimes:
     """By place in `rows`: the run times one of which is drawn."""
     most_s: Floats
     """What no draw exceeds: the time limit where it is still ahead."""
+    series: Ints
+    """Number of the series that each belongs to."""
 
     def counts(self) -> dict[str, int]:
         """How many jobs got their duration from where."""
@@ -138,8 +259,15 @@ class RemainingTimes:
     def draw(self, rng: Generator) -> Floats:
         """One possible world: sampled durations are drawn, the others are what they are."""
         drawn = self.told_s.copy()
+        count = len(self.rows)
+        by_limit = np.array([basis is Basis.USER for basis in self.basis], dtype=bool)
+        at_once = np.where(by_limit, AT_ONCE_BY_LIMIT, AT_ONCE)
+        luck: Floats = np.sqrt(at_once) * rng.standard_normal()
+        luck += math.sqrt(ALIKE) * rng.standard_normal(count)[self.series]
+        luck += np.sqrt(1.0 - ALIKE - at_once) * rng.standard_normal(count)
         for place, values in self.candidates.items():
-            value = values.item(int(rng.random() * len(values)))
+            part = 0.5 * math.erfc(-luck.item(place) / math.sqrt(2.0))
+            value = values.item(min(int(part * len(values)), len(values) - 1))
             drawn[place] = min(value, self.most_s.item(place))
         return drawn
 
@@ -162,11 +290,12 @@ class Durations:
         for place, (row, ran) in enumerate(zip(rows.tolist(), ran_s.tolist(), strict=True)):
             value, came_from = self._value(jobs, row, ran)
             if isinstance(value, np.ndarray):
-                candidates[place] = value
+                if len(value) > 1:
+                    candidates[place] = value
                 value = float(np.minimum(value, most_s[place]).mean())
             told[place] = value if came_from is Basis.GIVEN else min(value, most_s.item(place))
             basis.append(came_from)
-        return RemainingTimes(rows, told, tuple(basis), candidates, most_s)
+        return RemainingTimes(rows, told, tuple(basis), candidates, most_s, series_of(jobs, rows))
 
     def _value(self, jobs: JobTable, row: int, ran: float) -> tuple[float | Floats, Basis]:
         """A number, or what to draw one from, with where it came from."""
@@ -180,34 +309,46 @@ class Durations:
     def _from_source(
         self, jobs: JobTable, row: int, ran: float, limit: float
     ) -> tuple[float | Floats, Basis]:
+        tenant = jobs.name_of("tenant", row)
         if self.source is RemainingSource.USER and not math.isnan(limit):
-            return (limit, Basis.USER) if limit > ran else _as_long_again(ran)
-        tenant = self.past.by_tenant.get(jobs.name_of("tenant", row), _EMPTY)
+            return self._from_limit(tenant, ran, limit)
+        size = size_class(jobs.gpus.item(row))
+        keys: list[Key] = [("tenant", tenant, size), ("tenant", tenant), ("all", size), ("all",)]
         if self.source is RemainingSource.PREDICTED:
-            group = self.past.by_group.get(jobs.name_of("group", row), _EMPTY)
-            longer = _first_longer(ran, group, tenant)
-            if longer is not None:
-                return float(longer.mean()), Basis.PREDICTED
-        longer = _first_longer(ran, tenant, self.past.all)
+            keys.insert(0, ("group", jobs.name_of("group", row)))
+        longer = self.past.longer(ran, keys)
         if longer is not None:
-            return longer, Basis.HISTORY
-        if len(self.past.all):
+            values, key = longer
+            is_like = self.source is RemainingSource.PREDICTED and key[0] != "all"
+            return values, Basis.PREDICTED if is_like else Basis.HISTORY
+        if len(self.past.run_s):
             return _as_long_again(ran)
         if not math.isnan(limit):
             return (limit, Basis.USER) if limit > ran else _as_long_again(ran)
         return (FIRST_GUESS_S, Basis.GUESS) if ran < FIRST_GUESS_S else _as_long_again(ran)
 
+    def _from_limit(self, tenant: str, ran: float, limit: float) -> tuple[float | Floats, Basis]:
+        if limit <= ran:
+            return _as_long_again(ran)
+        used = self.past.by_limit(tenant, limit, ran)
+        return (limit if used is None else used), Basis.USER
+
 
 _EMPTY: Floats = np.empty(0)
 
 
-def _first_longer(ran: float, *pasts: Floats) -> Floats | None:
-    """What the first of `pasts` that has any run longer than `ran` has of them."""
-    for past in pasts:
-        place = int(past.searchsorted(ran, "right"))
-        if place < len(past):
-            return past[place:]
-    return None
+def series_of(jobs: JobTable, rows: Ints) -> Ints:
+    """For each of `rows` the number of its series: same tenant, group and GPUs, one soon after the other."""
+    newest: dict[tuple[int, ...], tuple[float, int]] = {}
+    series = np.empty(len(rows), dtype=np.int64)
+    for place in np.argsort(jobs.submit_s[rows], kind="stable").tolist():
+        row = rows.item(place)
+        kin = (jobs.tenant.item(row), jobs.group.item(row), jobs.gpus.item(row))
+        at_s = jobs.submit_s.item(row)
+        last_s, number = newest.get(kin, (-math.inf, place))
+        series[place] = number if at_s - last_s <= IN_ONE_GO_S else place
+        newest[kin] = at_s, series.item(place)
+    return series
 
 
 def _as_long_again(ran: float) -> tuple[float, Basis]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.errors import InputError
 from rota.forecast.altered import with_arrivals
+from rota.forecast.futures import Case, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, RemainingTimes
+from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
 from rota.scheduler.moments.frozen import Frozen
@@ -25,6 +28,9 @@ ENOUGH = 30
 """Past jobs of a tenant from which on their own ratios are drawn from."""
 MOST_ARRIVALS = 20_000
 """Jobs that are drawn for one future at most."""
+DAY_S = 86400.0
+DAYS = 3
+"""Days of past from which on a stretch begins at the same hour as the moment."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Misjudgement:
 
 
 _NONE: Floats = np.empty(0)
+_NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
 def drawn_totals(
@@ -70,15 +77,33 @@ def drawn_totals(
     return totals
 
 
+class Joined(NamedTuple):
+    """A moment with jobs to come."""
+
+    moment: Frozen
+    like: Ints
+    """Row of the moment that each of them is like."""
+    run_s: Floats
+    """How long each takes."""
+
+
 @dataclass(frozen=True)
 class Arrivals:
-    """Jobs to come: a Poisson process, each like one of those that have come so far."""
+    """Jobs to come: those of some stretch of the past once more, from the same hour of the day.
+
+    So they keep their bursts and what each asks for (a circular block bootstrap).  Where less than `ENOUGH`
+    have come, as often as so far, each like any of them.
+    """
 
     per_s: float
     rows: Ints
-    """Rows of the moment that are drawn from."""
+    """Rows of the moment that are drawn from, in order of submission."""
     run_s: Floats
     """How long each of them takes at its request, as far as is known."""
+    submit_s: Floats
+    """When each came, counted from the first."""
+    span_s: float
+    """From the first until the moment."""
 
     @classmethod
     def of(cls, state: State, durations: Durations) -> Arrivals:
@@ -93,15 +118,65 @@ class Arrivals:
         run_s = np.where(is_live | (work_s <= 0.0), told.told_s, work_s)
         ends = np.isfinite(run_s)
         rate = float((count - 1) / span_s) if span_s > 0.0 else 0.0
-        return cls(rate if ends.any() else 0.0, rows[ends], run_s[ends])
+        rows = rows[ends]
+        came_s = submit_s[rows] - (state.now - span_s)
+        return cls(rate if len(rows) else 0.0, rows, run_s[rows], came_s, float(span_s))
 
-    def join(self, moment: Frozen, until_s: float, rng: Generator) -> tuple[Frozen, Floats]:
-        """The moment with those that come until `until_s`, and how long each of them is said to take."""
+    def tell(self, ahead_s: float) -> bool:
+        """True if enough came, over a time long enough, to say who comes within `ahead_s`."""
+        return len(self.rows) >= ENOUGH and 0.0 < ahead_s <= self.span_s
+
+    def join(self, moment: Frozen, until_s: float, rng: Generator) -> Joined:
+        """The moment with those that come until `until_s`."""
         now = float(moment.packed["state"]["now"])
-        span_s = until_s - now
-        if not (self.per_s > 0.0 and 0.0 < span_s < math.inf):
-            return moment, _NONE
-        count = min(int(rng.poisson(self.per_s * span_s)), MOST_ARRIVALS)
-        submit_s = np.sort(now + span_s * rng.random(count))
-        drawn = rng.integers(0, len(self.rows), count)
-        return with_arrivals(moment, self.rows[drawn], submit_s), self.run_s[drawn]
+        ahead_s = until_s - now
+        if not (self.per_s > 0.0 and 0.0 < ahead_s < math.inf):
+            return Joined(moment, _NOBODY, _NONE)
+        draw = self._again if len(self.rows) >= ENOUGH else self._any
+        places, after_s = draw(ahead_s, rng)
+        rows = self.rows[places]
+        return Joined(with_arrivals(moment, rows, now + after_s), rows, self.run_s[places])
+
+    def _any(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
+        """Places in `rows`, and seconds from the moment on: as often as so far."""
+        count = min(int(rng.poisson(self.per_s * ahead_s)), MOST_ARRIVALS)
+        after_s = np.sort(ahead_s * rng.random(count))
+        return rng.integers(0, len(self.rows), count), after_s
+
+    def _again(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
+        """The same, of the stretch that begins at some moment of the past, which is taken for a circle."""
+        days = int(self.span_s // DAY_S)
+        back_s = DAY_S * rng.integers(1, days + 1) if days >= DAYS else self.span_s * rng.random()
+        begin_s = self.span_s - back_s
+        after_s = np.mod(self.submit_s - begin_s, self.span_s)
+        order = np.argsort(after_s, kind="stable")
+        rounds = range(math.ceil(min(ahead_s / self.span_s, MOST_ARRIVALS)))
+        places = np.concatenate([order for _ in rounds])
+        after_s = np.concatenate([after_s[order] + number * self.span_s for number in rounds])
+        within = np.flatnonzero(after_s < ahead_s)[:MOST_ARRIVALS]
+        return places[within], after_s[within]
+
+
+def future_of(
+    moment: Frozen, asked: ForecastRequest, arrivals: Arrivals | None, until_s: float, seed: int, number: int
+) -> Case:
+    """Future `number` of a moment: with those who come until `until_s`, and one draw of all durations."""
+    known = len(moment.packed["jobs"]["ids"])
+    come = Joined(moment, _NOBODY, _NONE)
+    if arrivals is not None:
+        come = arrivals.join(moment, until_s, np.random.default_rng([seed, number, 1]))
+    given = {**asked.durations.given_s, **dict(enumerate(come.run_s.tolist(), known))}
+    durations = replace(asked.durations, given_s=given)
+    case = make_case(come.moment, replace(asked, durations=durations, samples=1), 1)
+    drawn = case.estimate.draw(np.random.default_rng([seed, number, 2]))
+    return replace(case, draws=(drawn,), told_s=_as_told(case.told_s, moment, come.like, known))
+
+
+def _as_told(told_s: Floats, moment: Frozen, like: Ints, known: int) -> Floats:
+    """Of those to come the policy is told what it was told of the jobs that they are like, not the truth."""
+    entry: Any = moment.packed["knowledge"].get(Knowledge.DURATION.value)
+    if not entry or entry["provenance"] == Provenance.ORACLE:
+        return told_s
+    as_told = told_s.copy()
+    as_told[known:] = np.asarray(entry["values"])[like]
+    return as_told

@@ -20,6 +20,7 @@ Checked   systems/deadline_sla.md, examples a1 to a7; nothing of the authors' is
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.reward import by_steps, fallen
 from rota.model.columns import Floats, Ints
+from rota.model.grants import Grant
+from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -93,7 +96,18 @@ class DeadlineSla:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         p = self.parameters
         at_s = snapshot.now + p.round_s if p.preemptive else math.inf
-        return self._inner.decide(snapshot, memory, Wake(at_s, if_waiting=True))
+        decision = self._inner.decide(snapshot, memory, Wake(at_s, if_waiting=True))
+        decision.plan_of = partial(plan_of, snapshot, {grant.job: grant for grant in decision.grants})
+        return decision
+
+
+def plan_of(snapshot: Snapshot, granted: Mapping[int, Grant], row: int) -> DeadlinePlan | None:
+    """Whoever runs is to run to its end; the others have no plan: they are served by what they risk."""
+    grant, dues_s = granted.get(row) or snapshot.grants.get(row), snapshot.jobs.deadline_s
+    if grant is None or row >= len(dues_s) or math.isnan(due_s := float(dues_s[row])):
+        return None
+    left_s = float(remaining_s(snapshot, np.array([row]))[0])
+    return DeadlinePlan(due_s, (PlannedSlot(snapshot.now, snapshot.now + left_s, len(grant.devices)),))
 
 
 def key(snapshot: Snapshot, rows: Any, parameters: DeadlineSlaParameters) -> Any:

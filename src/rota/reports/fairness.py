@@ -10,6 +10,8 @@ from rota.reports.sample import Sample
 
 FEWEST_OF_A_TENANT = 10
 """Jobs that count from which on a tenant is one among whom the worst treated is sought."""
+BRIEF_S = 600.0
+"""No time of a job counts as less: a tenant whose jobs last seconds is not a thousand times worse off."""
 
 
 def alone_on_share_s(sample: Sample) -> Floats:
@@ -26,6 +28,7 @@ def worst_share(jct_s: Floats, alone_s: Floats, tenants: Ints) -> float | None:
     None if fewer than two tenants have enough jobs.
     """
     known = ~np.isnan(jct_s) & ~np.isnan(alone_s)
+    jct_s, alone_s = np.maximum(jct_s, BRIEF_S), np.maximum(alone_s, BRIEF_S)
     counts = np.bincount(tenants[known], minlength=1)
     of_tenant = [np.bincount(tenants[known], weights=of[known], minlength=1) for of in (jct_s, alone_s)]
     enough = counts >= FEWEST_OF_A_TENANT

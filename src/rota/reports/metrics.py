@@ -125,8 +125,8 @@ def max_rho(sample: Sample) -> Value:
 def worst_tenant_rho(sample: Sample) -> Value:
     """The largest finish-time fairness of a tenant: sum of its jobs' JCT / sum of their JCT alone on 1/N.
 
-    As for ρ only finished GPU jobs of known duration count, and only tenants with at least ten of them;
-    None if these are fewer than two tenants.
+    Both times of a job count as ten minutes at least.  As for ρ only finished GPU jobs of known duration
+    count, and only tenants with at least ten of them; None if these are fewer than two tenants.
     """
     return worst_share(sample.jct_s, alone_on_share_s(sample), sample.tenant_codes)
 

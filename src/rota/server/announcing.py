@@ -34,6 +34,8 @@ class Announcer:
             self._outcomes.tell(seq, outcome)
         for row, how in turn.taken:
             self._notices.preempted(row, how, turn.at_s)
+        for row, text in turn.idle:
+            self._notices.idle(row, text, turn.at_s)
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)

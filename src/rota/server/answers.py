@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rota.errors import PolicyError
@@ -12,6 +13,8 @@ from rota.server.answering.estimator import Estimator
 from rota.server.answering.moving import losses
 from rota.server.answering.policy import policy_view
 from rota.server.answering.reasons import Words
+from rota.server.answering.several import reasons_of
+from rota.server.answering.starts import Outlook
 from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
@@ -23,7 +26,8 @@ from rota.server.store.asked import asked
 from rota.server.store.rows import JobQuery, JobRow, JobState
 from rota.server.store.store import Store
 from rota.wire.job import JobSpec
-from rota.wire.views import DryRun, JobView, PolicyView, TenantLoss, WhatIf, Why
+from rota.wire.tenants import TenantLoss
+from rota.wire.views import DecisionView, DryRun, JobView, PolicyView, ReasonView, WhatIf, Why
 from rota.worlds.live.dependencies import lacks
 
 WAITING = frozenset({"PENDING", "OFFERED", "SUSPENDED"})
@@ -40,11 +44,28 @@ class Answers:
 
     def __init__(self, scheduler: Scheduler, store: Store, log: Path | None = None) -> None:
         self._scheduler, self._store = scheduler, store
-        self._starts, self._futures, self._trials = (Estimator(log) for _ in range(3))
+        self._starts, self._futures, self._trials, self._all = (Estimator(log) for _ in range(4))
+        self.outlook = Outlook(scheduler, self._all)
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
         return policy_view(self._scheduler, self._store)
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        epoch_s = self._scheduler.clock.epoch_unix_s
+        return [
+            DecisionView(
+                at_s=epoch_s + row.now_s,
+                policy=row.policy,
+                took_ms=1000.0 * row.took_s,
+                started=row.grants,
+                preempted=row.preempted,
+                late=row.is_late,
+                note=row.note,
+            )
+            for row in self._store.decisions(limit)
+        ]
 
     def new_policy(self, policy: str) -> PolicyView:
         """`policy`, which decides from now on, and what of the waiting jobs has no effect under it."""
@@ -107,6 +128,14 @@ class Answers:
         """What would become of the live jobs under other policies."""
         return whatif(self._scheduler, self._futures, question)
 
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+        return self._scheduler.order()
+
+    def reasons(self, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:
+        """All reasons of each of the waiting jobs in a short list, dominant first.  Raises Busy."""
+        return reasons_of(self._scheduler, self._store, rows)
+
     def losses(self, tenants: Tenants) -> list[TenantLoss]:
         """Jobs that would be worse off if `tenants` counted; InputError if their cells cannot be had."""
         try:
@@ -116,6 +145,7 @@ class Answers:
 
     def close(self) -> None:
         """End the processes that look ahead."""
+        self._all.close()
         self._starts.close()
         self._futures.close()
         self._trials.close()

@@ -64,6 +64,10 @@ class Config:
     """Longest pause before a retry."""
     trial: float = 60.0
     """Length of the trial run of jobs that want one."""
+    idle_after: float = 0.0
+    """A job that has held devices and done nothing for so long is told so; 0 is never."""
+    idle_action: str = "tell"
+    """What becomes of it: tell, or suspend after as long again."""
     suspend_memory_gib: float = 0.0
     """Host memory that suspended jobs may hold on this machine; half of it if 0."""
     keep_files: float = 30 * DAY_S
@@ -94,8 +98,8 @@ class Config:
 
 KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events", "keep_keys"})
 """Durations of which 0 is for ever."""
-DURATIONS = KEPT | {"deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
-FOREVER = "forever"
+DURATIONS = KEPT | {"idle_after", "deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
+FOREVER, NEVER = "forever", "never"
 ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
@@ -193,6 +197,8 @@ def parsed(name: str, value: Any, where: str) -> Any:
         return value
     if name in KEPT and str(value).strip() in ("0", FOREVER):
         return 0.0
+    if name == "idle_after" and str(value).strip() in ("0", NEVER):
+        return 0.0
     if name in DURATIONS:
         return _duration(value, where)
     kind: Any = type(_FIELDS[name].default)
@@ -252,6 +258,10 @@ def _check(config: Config, file: Path) -> None:
         raise InputError.at("leaves no time to decide", field="--deadline", expected="a duration such as 10s")
     if config.lost_after < 1.0:
         raise InputError.at("is too short", field="--lost-after", expected="1s or more")
+    if config.idle_action not in ("tell", "suspend"):
+        raise InputError.at(
+            f"{config.idle_action!r} is nothing to do", field="--idle-action", expected="tell or suspend"
+        )
     if config.log_level not in ("debug", "info", "warning", "error"):
         raise InputError.at(
             f"{config.log_level!r} is no level", field="--log-level", expected="debug, info, warning or error"
@@ -277,6 +287,8 @@ def shown(name: str, value: Any) -> str:
     """A value as people write it; the database's password stays out of sight."""
     if name in KEPT and not value:
         return FOREVER
+    if name == "idle_after" and not value:
+        return NEVER
     if name in DURATIONS:
         return format_duration(value).replace(" ", "")
     if name == "database_url":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 
+from rota.server.answering.starts import Starts
 from rota.server.answers import Answers
 from rota.server.api.forms import JobFilter, LogRequest
 from rota.server.callers import Caller
@@ -21,7 +23,7 @@ from rota.server.waiting import Notifier
 from rota.wire.curves import CurvesView
 from rota.wire.sync import Capability, PartStatus, Piece
 from rota.wire.timeline import StretchView
-from rota.wire.views import JobDetail, JobView, Why
+from rota.wire.views import JobDetail, JobView, ReasonView, Why
 
 MOST_INTERVALS, MOST_EVENTS = 1000, 1000
 """The newest, of a job that was moved more often, or of which more has been said."""
@@ -58,6 +60,19 @@ class Jobs:
             )
         )
         return self._answers.with_reasons(self._records.views(rows))
+
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order."""
+        return self._answers.order()
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
+        """All reasons of each of these waiting jobs, dominant first; those that are gone are left out."""
+        rows = [row for id in ids if (row := self._store.job_of_id(id)) is not None]
+        return self._answers.reasons(rows)
+
+    def starts(self) -> Starts:
+        """When waiting jobs are expected to start, as of the last look ahead."""
+        return self._answers.outlook.starts()
 
     def detail(self, who: Caller, id: str) -> JobDetail:
         """Everything about one job."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import ipaddress
 import json
 import logging
 import os
@@ -28,6 +27,7 @@ from rota.errors import RotaError
 from rota.knowledge.registry import Where, kinds
 from rota.model.atomic import replacing, write_secret
 from rota.model.growing import GrowingTable
+from rota.model.readiness import READY, STOPPING, tell_manager
 from rota.scheduler.moments.replica import TracedState
 from rota.server import config as configuration
 from rota.server.agents import Agents
@@ -59,7 +59,7 @@ from rota.server.policy.remote import Limits
 from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
-from rota.server.serving import Address, Serving
+from rota.server.serving import Address, Serving, in_the_clear
 from rota.server.store.rows import REAL, EventRow, PolicyRow, Step
 from rota.server.store.store import Store
 from rota.server.submissions import Submissions
@@ -153,6 +153,7 @@ def start(home: Path, config: Config) -> Running:
     if scale is not None:
         scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
+    answers.outlook.told = partial(feed.tell, ["starts"])
     tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
     services = services_of(
@@ -282,6 +283,8 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         back_off=configuration.back_off_of(config),
         rules=rules_of(config.failures),
         trial_s=config.trial,
+        idle_after_s=config.idle_after,
+        suspend_idle=config.idle_action == "suspend",
         log_limit=lambda tenant: caps.of(tenant).log_mib << 20,
     )
     return SchedulerSettings(
@@ -290,20 +293,6 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
         knowledge=configuration.knowledge_of(config),
         min_run_s=config.min_run,
         autoscale=None if scale is None else scale.limits,
-    )
-
-
-def in_the_clear(host: str) -> str:
-    """What is to be said of an address that others than this machine reach; nothing of loopback."""
-    try:
-        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_own = False
-    if is_own:
-        return ""
-    return (
-        f"the API listens at {host} without TLS: tokens and logs cross the network as they are; put a proxy "
-        "with TLS before it (docs/live.md), or trust that network"
     )
 
 
@@ -384,6 +373,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 def _leave(home: Path, running: Running) -> None:
     """From now on nobody takes this for the controller of its home."""
+    tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()
 
@@ -391,6 +381,7 @@ def _leave(home: Path, running: Running) -> None:
 def _tell_when_ready(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
     running.serving.ready.wait()
     note(home, running, flags)
+    tell_manager(READY)
 
 
 if __name__ == "__main__":

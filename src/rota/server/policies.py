@@ -8,7 +8,7 @@ from rota.server.api.forms import Question
 from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.policy.messages import check_policy
-from rota.wire.views import PolicyView, WhatIf
+from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 
 class Policies:
@@ -20,6 +20,10 @@ class Policies:
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""
         return self._answers.policy()
+
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """How long the newest decisions took, and what came of them."""
+        return self._answers.decisions(limit)
 
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another policy, from now on."""

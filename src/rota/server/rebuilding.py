@@ -224,6 +224,7 @@ def live_job(
         is_over=now.phase > Phase.RUNNING,
         preempted_for=measured.get("preempted_for", ""),
         promise=_promise(measured.get("promise")),
+        idle_since_s=measured.get("idle_since_s"),
         observed=JobObservations.of(measured.get("observed")),
     )
 

@@ -19,13 +19,14 @@ class StoredRoster(Roster):
     def __init__(self, store: Store) -> None:
         self._store = store
         users = [
-            UserView(name=u.name, admin=u.admin, tenant=u.tenant, account=u.account) for u in store.users()
+            UserView(name=u.name, admin=u.admin, tenant=u.tenant, account=u.account, viewer=u.viewer)
+            for u in store.users()
         ]
         super().__init__(users, _records(store.tokens()))
 
     def put_user(self, user: UserView) -> None:
         """Add or replace a user."""
-        self._store.set_user(UserRow(user.name, "", "", user.admin, user.tenant, user.account))
+        self._store.set_user(UserRow(user.name, "", "", user.admin, user.tenant, user.account, user.viewer))
         super().put_user(user)
 
     def put_token(self, token: TokenRecord) -> None:

@@ -368,6 +368,10 @@ class Scheduler:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
 
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+        return self._ask(lambda host: host.order())
+
     def guaranteed(self) -> frozenset[int] | None:
         """Rows that run on what their tenants can always have; None without such guarantees; raises Busy."""
         return self._ask(lambda host: host.standing())

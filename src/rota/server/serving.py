@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import logging
 import os
 import secrets
@@ -250,3 +251,17 @@ def _answers(path: Path) -> bool:
         raise WorldError(f"{path} is there and is no socket; move it away")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, socket_address(path) as address:
         return probe.connect_ex(address) != errno.ECONNREFUSED
+
+
+def in_the_clear(host: str) -> str:
+    """What is to be said of an address that others than this machine reach; nothing of loopback."""
+    try:
+        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_own = False
+    if is_own:
+        return ""
+    return (
+        f"the API listens at {host} without TLS: tokens and logs cross the network as they are; put a proxy "
+        "with TLS before it (docs/live.md), or trust that network"
+    )

@@ -44,6 +44,8 @@ class TurnChanges:
     """A reason for each job that had to give up devices."""
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
+    idle: Sequence[tuple[int, str]] = ()
+    """Rows of jobs that do nothing, with what is to be said of it."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
     """Names of the nodes whose state or devices changed."""
@@ -175,6 +177,7 @@ def changes_of(
         jobs=changed,
         done=[(done.seq, done.outcome) for done in step.done],
         started=unsaved.started,
+        idle=unsaved.idle,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),

@@ -30,7 +30,11 @@ class Users:
             raise Conflict(f"there is a user {user.name!r} already")
         tenant = user.tenant or user.name
         self._check(tenant, user.account)
-        view = UserView(name=user.name, admin=user.admin, tenant=tenant, account=user.account)
+        if user.admin and user.viewer:
+            raise InputError(f"user {user.name!r} cannot be an admin and only look; choose one of them")
+        view = UserView(
+            name=user.name, admin=user.admin, tenant=tenant, account=user.account, viewer=user.viewer
+        )
         self._roster.put_user(view)
         return UserToken(user=view, token=self._roster.renew("user", user.name))
 

@@ -71,6 +71,7 @@ def job_view(row: JobRow, attempt: AttemptRow | None, epoch_s: float, now: float
         cause=state.cause,
         group=asked.group,
         workload=asked.workload,
+        idle_since_s=_unix((state.measured or {}).get("idle_since_s"), epoch_s) if is_running else None,
     )
 
 

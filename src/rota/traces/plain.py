@@ -6,7 +6,8 @@ Columns   required: submit_s, gpus, duration_s (s alone at the requested GPUs; e
           job_id, iterations, outcome (COMPLETED, FAILED, CANCELLED), failures_s (run times of failed
           attempts, joined by ;), signatures (what they failed of, joined by ;), held_s (from submission
           until it could have started, whoever schedules),
-          start_s and end_s (observed), ran_on (names of its nodes, joined by |) and ran_type (of its GPUs)
+          start_s and end_s (observed), ran_on (names of its nodes, joined by |), ran_type (of its GPUs),
+          array (it is a task of) and exit (how it ended: exit 1, signal 9)
 Units     as the names say
 Times     kept as they are: seconds from any origin
 Beside    what has no column (facts, oddities, names not in use) stands in `FILE.rota.json` beside a CSV,
@@ -57,6 +58,8 @@ OTHERS = (
     "end_s",
     "ran_on",
     "ran_type",
+    "array",
+    "exit",
 )
 """What stands beside the columns of a job."""
 _HEAD = "#rota "
@@ -281,7 +284,7 @@ def _run_times(cell: str) -> tuple[float, ...]:
 
 
 def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
-    if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type")):
+    if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type", "array", "exit")):
         return None
 
     def moments(name: str) -> Floats:
@@ -293,7 +296,8 @@ def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
     odd.note("recorded start before submission", "kept", began_s < table.floats("submit_s", low=-np.inf))
     odd.note("recorded end before start", "kept", ended_s < began_s)
     nodes = {row: tuple(cell.split("|")) for row, cell in _filled(table, "ran_on")}
-    return RecordedRun(began_s, ended_s, nodes, dict(_filled(table, "ran_type")))
+    types, arrays, exits = (dict(_filled(table, name)) for name in ("ran_type", "array", "exit"))
+    return RecordedRun(began_s, ended_s, nodes, types, arrays, exits)
 
 
 def _filled(table: Table, name: str) -> list[tuple[int, str]]:

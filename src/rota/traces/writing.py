@@ -125,6 +125,10 @@ def _places(seen: RecordedRun, n: int) -> dict[str, Any]:
         columns["ran_on"] = ["|".join(seen.nodes.get(row, ())) or None for row in range(n)]
     if seen.types:
         columns["ran_type"] = [seen.types.get(row) for row in range(n)]
+    if seen.arrays:
+        columns["array"] = [seen.arrays.get(row) for row in range(n)]
+    if seen.exits:
+        columns["exit"] = [seen.exits.get(row) for row in range(n)]
     return columns
 
 

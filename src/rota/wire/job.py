@@ -150,6 +150,9 @@ class JobSpec(BaseModel):
     """First run on one device for a minute, to catch programs that fail at once."""
     accept_later_deadline: bool = False
     """Take any later deadline that a policy offers where it cannot keep the one asked for."""
+    idle_after_s: Annotated[float, Field(ge=0, le=10 * 366 * 86400.0, allow_inf_nan=False)] | None = None
+    """How long it may hold devices and do nothing before its user is told; 0 is for ever, None as the cluster
+    has it."""
     preemptible: bool = True
     checkpoint: Literal["auto", "own", "none"] = "auto"
     """`own`: the program saves and restores by itself when it gets SIGTERM; `none`: progress is lost when it

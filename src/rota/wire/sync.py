@@ -236,6 +236,8 @@ class Usage(BaseModel):
     gpu_utilisation: n.Part | None = None
     """0..1, mean over its devices."""
     gpu_memory_gib: n.Gib | None = None
+    idle_s: n.Duration | None = None
+    """Seconds for which it has done nothing, by a clock that nobody sets; None if that cannot be told."""
 
 
 class Report(BaseModel):

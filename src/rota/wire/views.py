@@ -33,8 +33,7 @@ class JobView(BaseModel):
     user: str
     tenant: str
     state: str
-    """Slurm's words: PENDING OFFERED RUNNING SUSPENDED COMPLETING COMPLETED FAILED CANCELLED TIMEOUT
-    NODE_FAIL OUT_OF_MEMORY REQUEUED."""
+    """Slurm's words, such as PENDING or OUT_OF_MEMORY, with OFFERED, SUSPENDED, COMPLETING (docs/jobs.md)."""
     reason: str = ""
     """Code of the dominant reason, or the cause of its end."""
     gpus: int
@@ -74,6 +73,8 @@ class JobView(BaseModel):
     """One sentence about how it ended, or about the last attempt."""
     group: str = ""
     workload: str = ""
+    idle_since_s: float | None = None
+    """Since when it has held devices and done nothing, once that is too long; None while it works."""
 
 
 class AttemptView(BaseModel):
@@ -156,6 +157,24 @@ class CostView(BaseModel):
     """Median, of those that moved any."""
 
 
+class PlannedSlotView(BaseModel):
+    """A stretch of a plan in which a job has the same number of GPUs; Unix times."""
+
+    from_s: float
+    to_s: float
+    gpus: int
+
+
+class PlanView(BaseModel):
+    """How the policy in force means to keep a deadline, as of its last decision."""
+
+    due_s: float
+    slots: list[PlannedSlotView]
+    """In order; empty if nothing is planned."""
+    slack_s: float | None = None
+    """From the planned end to the deadline, below 0 if it is missed; None if nothing is planned."""
+
+
 class Why(BaseModel):
     """`rota why`."""
 
@@ -170,6 +189,8 @@ class Why(BaseModel):
     """Range of the estimate where durations are sampled."""
     basis: str = ""
     """Where the estimate comes from, or why there is none."""
+    plan: PlanView | None = None
+    """Of a job with a deadline, where its policy plans ahead."""
     policy: str = ""
 
 
@@ -230,6 +251,19 @@ class PolicyView(BaseModel):
     """Of a policy that was just set: what of the waiting jobs has no effect under it, as sentences."""
 
 
+class DecisionView(BaseModel):
+    """One decision of the policy in force."""
+
+    at_s: float
+    policy: str
+    took_ms: float
+    started: int = 0
+    preempted: int = 0
+    late: bool = False
+    """It did not come in time, or failed: everything kept what it had."""
+    note: str = ""
+
+
 class ForecastRow(BaseModel):
     """One job under one policy: times are Unix seconds; low and high where durations were sampled."""
 
@@ -272,92 +306,6 @@ class ClusterStatus(BaseModel):
     autoscale: AutoscaleView | None = None
     troubles: list[str] = []
     """What an operator should know now, as sentences: database away, node lost, policy late."""
-
-
-class CellView(BaseModel):
-    """Units of the cluster that a tenant is entitled to as a whole."""
-
-    level: str
-    """node or device."""
-    count: int
-    gpu_type: str = ""
-    at: str = ""
-    """Name of the unit, if it is to be this one."""
-    gpus: int | None = None
-    """Of all of them together; None while the machines that have joined do not have them."""
-
-
-class TenantView(BaseModel):
-    """What a tenant is entitled to and has; those below it count as it."""
-
-    path: str
-    configured: bool = True
-    """False if nobody configured it: it has jobs, no quota and weight 1."""
-    quota: float | None = None
-    """GPUs; None if nobody set one."""
-    hard: bool = False
-    """True if the quota is a cap; otherwise what is idle may be borrowed."""
-    weight: float = 1.0
-    quota_by_type: dict[str, float] = {}
-    cells: list[CellView] = []
-    entitled: float | None = None
-    """GPUs that are its own: those of its cells, or else its quota; None without both."""
-    held: float = 0.0
-    """GPUs that its jobs have now."""
-    held_by_type: dict[str, float] = {}
-    own: float | None = None
-    """Of those held, GPUs that it is entitled to; None where it is not known."""
-    running: int = 0
-    waiting: int = 0
-    waiting_gpus: float = 0.0
-    """That its waiting jobs ask for."""
-    gpu_hours: float = 0.0
-    """That its jobs held in the last `TenantsView.days`."""
-
-    @property
-    def free(self) -> float | None:
-        """GPUs of its own that none of its jobs has."""
-        return None if self.entitled is None or self.own is None else max(self.entitled - self.own, 0.0)
-
-    @property
-    def borrowed(self) -> float | None:
-        """GPUs that it has beyond its own."""
-        return None if self.own is None else self.held - self.own
-
-
-class TenantsView(BaseModel):
-    """`rota tenants`."""
-
-    tenants: list[TenantView]
-    """By path."""
-    policy: str
-    since_s: float | None = None
-    """When these quotas, weights and cells came in force; None if nobody configured any."""
-    by: str = ""
-    """Who moved them since the cluster began with its configuration; empty if nobody did."""
-    days: float = 7.0
-    notes: list[str] = []
-    """What a reader should know, as sentences: cells that cannot be had, or that the policy does not heed."""
-
-
-class TenantLoss(BaseModel):
-    """A job that would be worse off if tenants were entitled to something else."""
-
-    job: str
-    tenant: str
-    what: str
-    """preempted, guarantee (it runs on without), refused, held."""
-    sentence: str
-
-
-class TenantsMoved(BaseModel):
-    """What became, or would become, of moving quotas, weights and cells."""
-
-    applied: bool
-    changes: list[str]
-    """What is another for whom, as sentences; empty if nothing is."""
-    losses: list[TenantLoss] = []
-    notes: list[str] = []
 
 
 class RefusedJob(BaseModel):

@@ -144,6 +144,18 @@ def test_use_of_devices_is_drawn() -> None:
     }  # fmt: skip
 
 
+def test_what_an_agent_said_holds_for_a_while() -> None:
+    """It says nothing while nothing changes; after a minute nobody knows any more."""
+    stage = Stage(kind="nvidia", n0=1)
+    row = stage.submit(gpus=1)
+    stage.start(row, 0)
+    stage.run(row, usage=Usage(at_s=EPOCH_S + stage.now, gpu_utilisation=0.25, gpu_memory_gib=10.0))
+    for seconds in (10.0, 100.0, 10.0):
+        stage.now += seconds
+        stage.run(row, progress=progress(stage, loss=seconds))
+    assert ["utilisation" in point.curves for point in drawn(stage)] == [True, True, False]
+
+
 def test_few_jobs_are_thinned_at_once() -> None:
     """Many jobs that began together are full together: a step stays short, and no point is lost."""
     stage = Stage(n0=12)
@@ -160,3 +172,15 @@ def test_few_jobs_are_thinned_at_once() -> None:
         stage.settle()
     assert max(len(news.thinned) for news in stage.news[before:]) <= MOST_THINNED
     assert all(stage.job(row).curves.points <= MOST_POINTS for row in rows)
+
+
+def test_a_lost_node_ends_the_curves_with_what_was_said_last() -> None:
+    stage = Stage(n0=1)
+    row = stage.submit(gpus=1, retries=0)
+    stage.start(row, 0)
+    for loss in (3.0, 2.0):
+        stage.run(row, progress=progress(stage, loss=loss))
+        stage.now += 1.0
+    stage.silent = frozenset({"n0"})
+    stage.wait(60.0)
+    assert drawn(stage)[-1].curves["loss"][0] == 2.0

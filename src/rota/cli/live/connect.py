@@ -184,6 +184,18 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
     return [(row["id"], row["name"]) for row in rows if row["id"].startswith(incomplete)]
 
 
+def complete_node(incomplete: str) -> list[str]:
+    """Names of nodes, if a controller answers at once."""
+    from rota.client import route
+
+    try:
+        with connect(os.environ.get("ROTA_URL"), timeout_s=0.5) as client:
+            rows = client.call("GET", route("v1", "nodes"))
+    except (RotaError, OSError):
+        return []
+    return [row["name"] for row in rows if row["name"].startswith(incomplete)]
+
+
 def job_id(given: str) -> str:
     """The argument, which would not reach the controller as it is if it had slashes or were empty."""
     if not _JOB_ID.fullmatch(given):

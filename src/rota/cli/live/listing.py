@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.cli.live.tables import signal_name, table_text
+from rota.cli.live.tables import now_s, signal_name, table_text
 from rota.model.words import count, duration
 
 TYPE_CHECKING = False  # `typing` would cost more time to load than the table takes
@@ -30,6 +30,11 @@ def _row(job: Row) -> tuple[str, ...]:
     return (job.id, job.name, job.user, job.tenant, job.state, gpus(job), *times, where_or_why(job))
 
 
+def _idle(job: Row) -> str:
+    """` (idle 40m)` of one that holds devices and does nothing."""
+    return "" if job.idle_since_s is None else f" (idle {duration(now_s() - job.idle_since_s)})"
+
+
 def gpus(job: Row) -> str:
     """`2`, `0.5` of one, or `1/2`: running on another number than was asked for."""
     if job.gpus_now and job.gpus_now != job.gpus:
@@ -40,7 +45,7 @@ def gpus(job: Row) -> str:
 def where_or_why(job: Row) -> str:
     """Nodes of one that runs; in parentheses what others wait for, or how they ended."""
     if job.state in ("RUNNING", "COMPLETING") and job.nodes:
-        return ",".join(job.nodes)
+        return ",".join(job.nodes) + _idle(job)
     if job.reason and job.reason != job.state:
         return f"({job.reason})"
     if job.end_s is None or job.state == "COMPLETED":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli.live.connect import live
+from rota.cli.live.connect import complete_node, live
 from rota.cli.live.tables import now_s, table_text
 from rota.cli.shell import JsonFlag, print_json
 from rota.model.units import plural
@@ -77,7 +77,7 @@ def _forget(client: Client, names: Sequence[str], as_json: bool) -> None:
 @live
 def drain(
     client: Client,
-    names: Annotated[list[str], typer.Argument(metavar="NODE...")],
+    names: Annotated[list[str], typer.Argument(metavar="NODE...", autocompletion=complete_node)],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record and for `rota why`.")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Let them take jobs again.")] = False,
     as_json: JsonFlag = False,

@@ -92,6 +92,9 @@ def _ask(
         bool | None,
         _option("", "Take a later deadline if its own cannot be kept.", _W, "--accept-later-deadline"),
     ] = None,
+    idle_after: Annotated[
+        Text, _option("DURATION|never", "How long it may do nothing; as the cluster has it.", _R)
+    ] = None,
     preemptible: Annotated[
         bool | None, _option("", "Whether others may take its devices.", _R, "--preempt/--no-preempt")
     ] = None,

@@ -15,13 +15,15 @@ from rota.cli.live.tables import ended_by, moment, now_s, pairs_text, table_text
 from rota.cli.shell import JsonFlag, print_json
 from rota.client.saying import abilities, asked, spare
 from rota.model.units import plural
-from rota.model.words import count, duration, gib, share
+from rota.model.words import ahead, count, duration, gib, share
 
 if TYPE_CHECKING:
     from rota.client import Client
-    from rota.wire.views import AttemptView, JobDetail, JobView, SizeView, Why
+    from rota.wire.views import AttemptView, JobDetail, JobView, PlanView, SizeView, Why
 
 EVENTS = 10
+MOST_SLOTS = 8
+"""Stretches of a plan that are listed."""
 
 
 @live
@@ -91,7 +93,30 @@ def why_text(why: Why) -> str:
             lines.append(wrapped(f"To change that: {reason.remedy}", next_, next_))
     if why.start_s is not None or why.basis:
         lines.append(wrapped(estimate(why.start_s, why.start_from_s, why.start_to_s, why.basis)))
+    if why.plan is not None:
+        lines += plan_lines(why.plan)
     return "".join(line + "\n" for line in lines)
+
+
+def plan_lines(plan: PlanView) -> list[str]:
+    """The deadline with what is to spare, and a line for each stretch of the plan."""
+    now = now_s()
+    due = f"deadline {moment(plan.due_s)} ({ahead(plan.due_s, now)})"
+    if plan.slack_s is None:
+        return [f"{due}: nothing is planned for it"]
+    spare = (
+        f"{duration(plan.slack_s)} to spare" if plan.slack_s >= 0 else f"{duration(-plan.slack_s)} too late"
+    )
+    lines = [f"{due}, planned to be kept with {spare}:" if plan.slack_s >= 0 else f"{due}, planned {spare}:"]
+    for slot in plan.slots[:MOST_SLOTS]:
+        length = duration(slot.to_s - slot.from_s)
+        lines.append(
+            f"  {moment(slot.from_s)} to {moment(slot.to_s)}  {plural(slot.gpus, 'GPU')} for {length}"
+        )
+    if len(plan.slots) > MOST_SLOTS:
+        more = len(plan.slots) - MOST_SLOTS
+        lines.append(f"  and {more} more, the last until {moment(plan.slots[-1].to_s)}")
+    return lines
 
 
 def detail_text(detail: JobDetail) -> str:
@@ -104,6 +129,7 @@ def detail_text(detail: JobDetail) -> str:
         ("state", job.state + (f" ({job.reason})" if job.reason not in ("", job.state) else "")),
         ("because", job.cause),
         ("devices", ",".join(job.devices)),
+        ("idle", _idle(job)),
         ("submitted", moment(job.submit_s)),
         ("first start", "" if job.start_s is None else moment(job.start_s)),
         ("ended", "" if job.end_s is None else moment(job.end_s)),
@@ -127,6 +153,13 @@ def detail_text(detail: JobDetail) -> str:
     if detail.gone:
         parts.append(wrapped(detail.gone) + "\n")
     return "\n".join(parts)
+
+
+def _idle(job: JobView) -> str:
+    """Since when it has done nothing with its devices, if that is too long."""
+    if job.idle_since_s is None:
+        return ""
+    return f"for {duration(now_s() - job.idle_since_s)}: it holds devices and does nothing"
 
 
 def _offered(job: JobView) -> str:

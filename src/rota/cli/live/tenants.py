@@ -16,7 +16,7 @@ from rota.model.words import ahead, count
 
 if TYPE_CHECKING:
     from rota.client import Client
-    from rota.wire.views import CellView, TenantsMoved, TenantsView, TenantView
+    from rota.wire.tenants import TenantsMoved, TenantsView, TenantView
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -37,7 +37,9 @@ def tenants(
       rota tenants apply
 
     OWN is what a tenant can always have: the GPUs of its cells, or its quota; FREE what is left of that,
-    BORROWED what it has beyond it.  A tenant's numbers hold those of the tenants below it.
+    BORROWED what it has beyond it, WAITING its jobs that wait with the GPUs they ask for.  RHO is how long
+    its jobs took, to how long they would have taken alone on an equal part of the cluster (docs/metrics.md).
+    A tenant's numbers hold those of the tenants below it.
     """
     if context.invoked_subcommand is None:
         _tenants(url=url, token_file=token_file, as_json=as_json)
@@ -45,7 +47,7 @@ def tenants(
 
 @live
 def _tenants(client: Client, as_json: bool) -> None:
-    from rota.wire.views import TenantsView
+    from rota.wire.tenants import TenantsView
 
     answer = client.call("GET", "/v1/tenants")
     if as_json:
@@ -78,7 +80,7 @@ def apply(
     jobs or leave them without a guarantee.  It holds over restarts, until the tenants of the configuration
     are written anew.  Admins only.
     """
-    from rota.wire.views import TenantsMoved
+    from rota.wire.tenants import TenantsMoved
 
     said = said_in(file or home() / "config.yaml")
     answer = client.call("PUT", "/v1/tenants", {"tenants": said, "dry_run": dry_run, "yes": yes})
@@ -109,7 +111,7 @@ def tenants_text(view: TenantsView) -> str:
     if not view.tenants:
         return "no tenants are configured, and nobody has jobs; `rota tenants apply` takes some\n"
     rows = [_row(tenant) for tenant in view.tenants]
-    heads = "TENANT >OWN >HELD >FREE >BORROWED >RUNNING >WAITING >GPU_HOURS ?>WEIGHT ~ENTITLED_TO"
+    heads = "TENANT >OWN >HELD >FREE >BORROWED >WAITING >GPU_HOURS ?>RHO ~ENTITLED_TO"
     text = table_text(heads, rows)
     lines = [f"GPU-hours are those of the last {plural(view.days, 'day')}."]
     if view.by and view.since_s is not None:
@@ -120,40 +122,23 @@ def tenants_text(view: TenantsView) -> str:
 
 
 def _row(tenant: TenantView) -> tuple[str, ...]:
+    from rota.client.entitled import entitled_to
+
     return (
         tenant.path,
         _gpus(tenant.entitled),
         count(tenant.held),
         _gpus(tenant.free),
         _gpus(tenant.borrowed),
-        str(tenant.running),
-        f"{tenant.waiting} ({plural(tenant.waiting_gpus, 'GPU')})" if tenant.waiting else "0",
+        f"{tenant.waiting} ({count(tenant.waiting_gpus)})" if tenant.waiting else "0",
         f"{tenant.gpu_hours:,.1f}",
-        count(tenant.weight),
+        "-" if tenant.rho is None else f"{tenant.rho:.2f}",
         entitled_to(tenant),
     )
 
 
 def _gpus(gpus: float | None) -> str:
     return "-" if gpus is None else count(gpus)
-
-
-def entitled_to(tenant: TenantView) -> str:
-    """`2 nodes of A100, quota 32 (cap)`."""
-    if not tenant.configured:
-        return "nothing: it is not configured"
-    said = [cell_text(cell) for cell in tenant.cells]
-    if tenant.quota is not None:
-        said.append(f"quota {count(tenant.quota)}{' (cap)' if tenant.hard else ''}")
-    said += [f"{count(gpus)} of {kind} at most" for kind, gpus in sorted(tenant.quota_by_type.items())]
-    return ", ".join(said) or "its share by weight"
-
-
-def cell_text(cell: CellView) -> str:
-    """`2 nodes of A100`, `node gpu-3`."""
-    if cell.at:
-        return f"{cell.level} {cell.at}"
-    return plural(cell.count, cell.level) + (f" of {cell.gpu_type}" if cell.gpu_type else "")
 
 
 def moved_text(moved: TenantsMoved) -> str:

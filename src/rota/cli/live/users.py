@@ -39,6 +39,7 @@ def add(
     client: Client,
     name: NameArgument,
     admin: Annotated[bool, typer.Option("--admin", help="May do everything, to all jobs.")] = False,
+    viewer: Annotated[bool, typer.Option("--viewer", help="May look, and change nothing.")] = False,
     tenant: Annotated[
         str, typer.Option(metavar="PATH", help="Whose jobs are theirs too; NAME if not given.")
     ] = "",
@@ -54,12 +55,15 @@ def add(
     Examples:
       rota user add alice --tenant vision/alice
       rota user add bob --account bob --out bob.token
+      rota user add wall --viewer                     for a screen on the wall, or a manager
 
     The user sets ROTA_TOKEN to it, or puts it into a file for --token-file.  Admins only.
     """
     if out is not None:
         check_folder(out.parent)
     body = {"name": name, "admin": admin, "tenant": tenant, "account": account}
+    if viewer:
+        body["viewer"] = True
     _show_token(client.call("POST", "/v1/users", body), out, as_json)
 
 
@@ -96,7 +100,7 @@ def ls(client: Client, as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(answer)
         return
-    rows = [(u["name"], u["tenant"], "admin" if u["admin"] else "user", u["account"] or "-") for u in answer]
+    rows = [(u["name"], u["tenant"], _role(u), u["account"] or "-") for u in answer]
     typer.echo(table_text("~USER ~TENANT ROLE ~ACCOUNT", rows), nl=False)
 
 
@@ -153,6 +157,11 @@ def _show_token(answer: dict[str, Any], out: Path | None, as_json: bool) -> None
     if as_json:
         print_json(answer)
         return
-    role = "admin" if user["admin"] else "user"
+    role = _role(user)
     typer.echo(f"{role} {user['name']} of tenant {user['tenant']}", err=out is None)
     typer.echo(f"token in {out}" if out is not None else answer["token"])
+
+
+def _role(user: dict[str, Any]) -> str:
+    """`admin`, `viewer` or `user`."""
+    return "admin" if user["admin"] else "viewer" if user.get("viewer") else "user"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from rota.model.columns import Ints
+from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.policies.chronus.asks import Ask
 
 
@@ -39,6 +41,19 @@ class Book:
         """True if `row` has the present lease."""
         plan = self.plans.get(row)
         return bool(plan) and plan[0] == self.lease if plan else False
+
+    def plan_of(self, row: int, gpus_of: Ints, lease_s: float) -> DeadlinePlan | None:
+        """The leases of `row` on its GPUs, neighbours as one slot; None without a plan."""
+        plan = self.plans.get(row)
+        if not plan:
+            return None
+        slots: list[PlannedSlot] = []
+        for lease in plan:
+            begin_s, end_s = lease * lease_s, (lease + 1) * lease_s
+            if slots and slots[-1].to_s == begin_s:
+                begin_s = slots.pop().from_s
+            slots.append(PlannedSlot(begin_s, end_s, gpus_of.item(row)))
+        return DeadlinePlan(self.aims[row], tuple(slots))
 
     def drop(self, row: int) -> None:
         """`row` has no plan, and nothing is said of it."""

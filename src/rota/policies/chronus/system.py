@@ -159,8 +159,16 @@ class Chronus:
         """A decision without promises, to be asked again `at_s`, or when a slot begins that matters."""
         wake_s = self._wake_s(snapshot, book, len(preempt)) if at_s is None else at_s
         book.next_s = wake_s if wake_s < math.inf else -1.0
-        reasons = self._reasons(snapshot, book)
-        return Decision(vars(book), grants, preempt, wake=Wake(wake_s), reasons=reasons, otherwise=_SLOTS)
+        reasons, gpus, lease_s = self._reasons(snapshot, book), snapshot.jobs.gpus, self.parameters.lease_s
+        return Decision(
+            vars(book),
+            grants,
+            preempt,
+            wake=Wake(wake_s),
+            reasons=reasons,
+            otherwise=_SLOTS,
+            plan_of=lambda row: book.plan_of(row, gpus, lease_s),
+        )
 
     def _wake_s(self, snapshot: Snapshot, book: Book, preempted: int) -> float:
         """The next slot if somebody waits, else the next lease; never if nobody has a plan either."""

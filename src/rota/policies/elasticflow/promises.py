@@ -7,6 +7,7 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rota.model.promises import DeadlinePlan, PlannedSlot
 from rota.policies.elasticflow.asks import Ask
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.solvers.future import FreeCurve, Plan, least_share, soonest
@@ -24,6 +25,24 @@ class Promised:
     """What they leave free."""
     broken: frozenset[int]
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
+
+    def plan_of(self, row: int, origin_s: float, slot_s: float) -> DeadlinePlan | None:
+        """The plan of `row` in seconds, slots counted from `origin_s`; None for a job without a promise."""
+        for ask, plan in zip(self.asks, self.plans, strict=True):
+            if ask.row == row:
+                return DeadlinePlan(origin_s + ask.due * slot_s, _slots(plan, origin_s, slot_s))
+        return None
+
+
+def _slots(plan: Plan, origin_s: float, slot_s: float) -> tuple[PlannedSlot, ...]:
+    """The pieces in which a job has GPUs, until its work is done."""
+    starts, gpus = plan.starts.tolist(), plan.gpus.tolist()
+    pieces = zip(starts, [*starts[1:], math.inf], gpus, strict=True)
+    return tuple(
+        PlannedSlot(origin_s + max(begin, plan.made) * slot_s, origin_s + min(end, plan.end) * slot_s, count)
+        for begin, end, count in pieces
+        if count and min(end, plan.end) > max(begin, plan.made)
+    )
 
 
 class Planner:

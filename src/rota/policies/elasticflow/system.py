@@ -107,6 +107,7 @@ class ElasticFlow:
             offers=offers,
             promises=self._promises(memory, before, promised, origin_s),
             wake=self._wake(origin_s, promised, sizes.again_s),
+            plan_of=lambda row: promised.plan_of(row, origin_s, slot_s),
         )
 
     def _sort(

@@ -80,9 +80,14 @@ class PhillyDecision:
         """The next opening of an attempt that may find something, if nothing happens before."""
         if not self.sleeps:
             return self.queues.next_s(self.now)
+        free = _free_nodes(self.scratch.free)
+        others = self._hopeful() if self.queues.has_none_of(free) else ()
+        return self.queues.next_s(self.now, free, others)
+
+    def _hopeful(self) -> set[Class]:
+        """Classes of which an attempt may find something where no GPU is free."""
         tight = self._is_tight()
-        may = {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
-        return self.queues.next_s(self.now, _free_nodes(self.scratch.free), may)
+        return {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
 
     def _enter(self, row: int) -> None:
         """`row` begins to wait."""

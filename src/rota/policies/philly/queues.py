@@ -78,6 +78,10 @@ class AttemptQueues:
         found = [calendar.opened(from_s, to_s) for calendar in self._calendars.values()]
         return found[0] if len(found) == 1 else sorted([row for rows in found for row in rows])
 
+    def has_none_of(self, nodes: int) -> bool:
+        """True if there may be jobs for which none of `nodes` will do."""
+        return any(not mask & nodes for mask in self._calendars)
+
     def next_s(self, now: float, nodes: int = -1, others: Collection[Class] = ()) -> float:
         """When an attempt opens after now for which some of `nodes` will do, or of a class of `others`.
 

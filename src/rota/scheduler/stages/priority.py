@@ -82,6 +82,8 @@ class ByPriority:
         self._rooms: dict[int, Room] = {}  # room wanted by kind of request, on the cluster below
         self._rooms_in: JobTable | None = None
         self._rooms_on: Cluster | None = None
+        self.kept_keys: dict[int, Any] = {}
+        """Of the waiting rows, while many questions are asked about one snapshot; empty otherwise."""
 
     def decide(self, snapshot: Snapshot, memory: Memory, wake: Wake | None = None) -> Decision:
         """The decision that the order implies."""
@@ -116,9 +118,18 @@ class ByPriority:
 
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
         """Waiting rows before `row` in the order of the key."""
-        own = (plain(self.key(snapshot, row)), row)
-        waiting = snapshot.waiting.tolist()
-        return [other for other in waiting if (plain(self.key(snapshot, other)), other) < own]
+        own = (self._key(snapshot, row), row)
+        keys = self.kept_keys or self.waiting_keys(snapshot)
+        return [other for other, key in keys.items() if (key, other) < own]
+
+    def in_turn(self, snapshot: Snapshot) -> list[int]:
+        """All waiting rows in the order of the key."""
+        keys = self.waiting_keys(snapshot)
+        return sorted(keys, key=lambda row: (keys[row], row))
+
+    def waiting_keys(self, snapshot: Snapshot) -> dict[int, Any]:
+        """The key of each waiting row.  Who asks of many rows of one snapshot keeps them in `kept_keys`."""
+        return {row: plain(self.key(snapshot, row)) for row in snapshot.waiting.tolist()}
 
     def fits(self, snapshot: Snapshot, scratch: Occupancy, row: int) -> bool:
         """True if `row` could be placed on `scratch`."""
@@ -126,7 +137,10 @@ class ByPriority:
 
     def equal(self, snapshot: Snapshot, one: int, other: int) -> bool:
         """True if only the order of submission decides between the two."""
-        return bool(plain(self.key(snapshot, one)) == plain(self.key(snapshot, other)))
+        return bool(self._key(snapshot, one) == self._key(snapshot, other))
+
+    def _key(self, snapshot: Snapshot, row: int) -> Any:
+        return self.kept_keys[row] if row in self.kept_keys else plain(self.key(snapshot, row))
 
     # -- where counting GPUs is enough ----------------------------------------------------------
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rota.forecast.held import Wait
-from rota.model.columns import Floats
+from rota.forecast.remaining import Past
 from rota.server.answering.questions import PresentMoment
 from rota.server.costs import cost_views
 from rota.server.refusals import Busy
-from rota.server.store.rows import CostRow
+from rota.server.store.rows import CostRow, PastJob
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.holds import ARRAY, DEPENDENCY, INFEASIBLE, OFFERED, SUSPENDED, USER, dominant
 from rota.worlds.live.leaving import to_redo
@@ -34,10 +36,9 @@ def gather(scheduler: Scheduler) -> PresentMoment:
         raise Busy("the scheduler is starting; ask again in a moment")
     frozen = scheduler.freeze()
     live = list(world.live.values())
-    past: dict[tuple[str, str], Floats] = scheduler.store.past(PAST)
     return PresentMoment(
         frozen=frozen,
-        past=past,
+        past=past_of(scheduler.store.past_jobs(PAST)),
         costs=costs_of(scheduler.store.costs(limit=MEASURED)),
         waits=waits_of(live, world.live.names),
         left_s={job.row: left for job in live if (left := left_s(job)) is not None},
@@ -46,6 +47,14 @@ def gather(scheduler: Scheduler) -> PresentMoment:
         fixed=frozenset(job.row for job in live if not job.spec.preemptible),
         redo={job.row: to_redo(world.live, loop.state, job.row) for job in live if job.lost_s},
     )
+
+
+def past_of(completed: Sequence[PastJob]) -> Past:
+    """The completed jobs as columns."""
+    if not completed:
+        return Past.none()
+    tenant, group, run_s, gpus, limit_s = zip(*completed, strict=True)
+    return Past(np.array(run_s), tenant, group, np.array(gpus, dtype=np.int64), np.array(limit_s))
 
 
 def costs_of(measured: Iterable[CostRow]) -> Costs:

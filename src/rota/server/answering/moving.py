@@ -16,7 +16,7 @@ from rota.server.answering.questions import AskTenants, Looking
 from rota.server.answering.reasons import Words
 from rota.server.refusals import Busy
 from rota.server.store.rows import JobQuery, JobRow
-from rota.wire.views import TenantLoss
+from rota.wire.tenants import TenantLoss
 from rota.worlds.live.dependencies import impossible
 
 if TYPE_CHECKING:

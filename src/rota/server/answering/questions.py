@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.forecast.held import Wait
-from rota.model.columns import Floats
+from rota.forecast.remaining import Past
 from rota.model.jobs import Job
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Wake
@@ -20,8 +20,8 @@ class PresentMoment:
 
     frozen: bytes
     """A file of `rota.scheduler.moments.frozen`."""
-    past: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
-    """Seconds that completed jobs ran, by tenant and group."""
+    past: Past = field(default_factory=Past.none)
+    """The completed jobs."""
     costs: Costs = field(default_factory=Costs)
     waits: Mapping[int, Wait] = field(default_factory=dict)
     """What held jobs wait for."""

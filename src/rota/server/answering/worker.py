@@ -22,7 +22,7 @@ from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_for
 from rota.forecast.estimate import StartEstimate, estimate_start
 from rota.forecast.fork import fork, work_s
 from rota.forecast.futures import Case, ForecastRequest, make_case
-from rota.forecast.remaining import Durations, Past, parse_source
+from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
 from rota.model.cells import check_cells
 from rota.scheduler.decision import Decision, Memory
@@ -139,7 +139,8 @@ def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
     """The moment, and how to look ahead from it."""
     moment = looking.moment
     frozen = load(BytesIO(moment.frozen))
-    durations = Durations(parse_source(looking.source), past_of(moment), _given(frozen, moment))
+    past = moment.past.and_running(table_of(frozen.snapshot(frozenset())))
+    durations = Durations(parse_source(looking.source), past, _given(frozen, moment))
     rules = together(
         NoPreemption(partial(frozenset, moment.fixed)),
         LostWork(_redo(frozen, moment)),
@@ -168,18 +169,6 @@ def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]
         return Redo(lost_s, max(0.0, left_s - (state.progress.done(row, state.now) - before[row])))
 
     return redo
-
-
-def past_of(moment: PresentMoment) -> Past:
-    """The completed jobs; how many GPUs each had is not on record here, and taken to be one."""
-    runs = list(moment.past.items())
-    lengths = [len(values) for _, values in runs]
-    return Past(
-        run_s=np.concatenate([values for _, values in runs]) if runs else np.empty(0),
-        tenant=[tenant for ((tenant, _), _), n in zip(runs, lengths, strict=True) for _ in range(n)],
-        group=[group for ((_, group), _), n in zip(runs, lengths, strict=True) for _ in range(n)],
-        gpus=np.ones(sum(lengths), dtype=np.int64),
-    )
 
 
 def _given(frozen: Frozen, moment: PresentMoment) -> dict[int, float]:

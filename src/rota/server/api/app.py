@@ -26,6 +26,7 @@ from rota.server.api.talking import StraightCalls
 from rota.server.auth import AuthenticationGate, Roster
 from rota.server.dashboard.errors import SIGN_IN, ErrorPages, refused_at_gate
 from rota.server.dashboard.feed import Feed
+from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.pages import routers
 from rota.server.dashboard.statics import FOLDER
 from rota.server.limits import BURST_CALLS, CALLS_PER_S, MOST_BODY_BYTES, BodyLimit, RateLimit
@@ -99,6 +100,7 @@ def create_app(
     )
     app.state.services, app.state.metrics, app.state.waiting = services, kept, Waiting()
     app.state.roster, app.state.feed = roster, feed or Feed()
+    app.state.memo = Memo(app.state.feed)
     handle_errors(app)
     for room in ROOMS:
         app.include_router(room.router)

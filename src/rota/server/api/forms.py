@@ -165,6 +165,8 @@ class NewUser(RequestForm):
     """The user's own name if empty."""
     account: Account = ""
     """The machine's account that the user's commands run as, and that may call over the UNIX socket."""
+    viewer: bool = False
+    """May look at everything that people see, and at the jobs of the tenant; changes nothing."""
 
 
 class UserToken(BaseModel):

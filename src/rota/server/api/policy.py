@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from rota.server.api.calling import Admin, AskedPolicies, Person, answer
 from rota.server.api.forms import PolicyChoice, Question
 from rota.server.api.problems import refusals
-from rota.wire.views import PolicyView, WhatIf
+from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 router = APIRouter(prefix="/v1", tags=["policy"], responses=refusals())
 ChoiceBody = Annotated[PolicyChoice, Body(examples=[{"policy": "tiresias"}])]
@@ -21,6 +21,14 @@ QuestionBody = Annotated[Question, Body(examples=[{"policies": ["fifo", "srtf"],
 def policy(policies: AskedPolicies, who: Person) -> Response:
     """Say which policy decides, since when and by whom."""
     return answer(policies.policy())
+
+
+@router.get("/policy/decisions", response_model=list[DecisionView])
+def decisions(
+    policies: AskedPolicies, who: Person, limit: Annotated[int, Query(ge=1, le=10_000)] = 500
+) -> Response:
+    """List the newest decisions, oldest first: how long each took, and what came of it."""
+    return answer(policies.decisions(limit))
 
 
 @router.put("/policy", response_model=PolicyView)

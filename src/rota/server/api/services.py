@@ -8,8 +8,9 @@ who asks, where it matters.  How they say no stands in `rota.server.refusals`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rota.server.api.forms import (
     Act,
@@ -31,24 +32,28 @@ from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec
 from rota.wire.keeping import Kept, KeptReply
 from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
+from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import StretchView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
     CostView,
+    DecisionView,
     DryRun,
     EventView,
     JobDetail,
     JobView,
     NodeView,
     PolicyView,
-    TenantsMoved,
-    TenantsView,
+    ReasonView,
     UserView,
     WhatIf,
     Why,
 )
+
+if TYPE_CHECKING:
+    from rota.server.answering.starts import Starts
 
 
 class Submissions(Protocol):
@@ -75,6 +80,18 @@ class Jobs(Protocol):
 
     def jobs(self, which: JobFilter) -> list[JobView]:
         """Newest last."""
+        ...
+
+    def order(self) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+        ...
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
+        """All reasons of each of these waiting jobs, dominant first, if it is known.  Raises Busy."""
+        ...
+
+    def starts(self) -> Starts:
+        """When waiting jobs are expected to start, as of the last look ahead; at once."""
         ...
 
     def detail(self, who: Caller, id: str) -> JobDetail:
@@ -181,6 +198,10 @@ class Policies(Protocol):
         """The one that decides."""
         ...
 
+    def decisions(self, limit: int) -> list[DecisionView]:
+        """The newest decisions, oldest first."""
+        ...
+
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
         """Another one from now on."""
         ...
@@ -199,6 +220,10 @@ class Tenants(Protocol):
 
     def tenants(self) -> TenantsView:
         """All that are configured, and all that have jobs."""
+        ...
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        """What each held in the last `days`, as means over so many stretches."""
         ...
 
     def move_tenants(self, who: Caller, move: TenantsMove) -> TenantsMoved:

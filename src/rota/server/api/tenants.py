@@ -10,7 +10,7 @@ from starlette.responses import Response
 from rota.server.api.calling import Admin, AskedTenants, Person, answer
 from rota.server.api.forms import TenantsMove
 from rota.server.api.problems import refusals
-from rota.wire.views import TenantsMoved, TenantsView
+from rota.wire.tenants import TenantsMoved, TenantsView
 
 router = APIRouter(prefix="/v1", tags=["tenants"], responses=refusals())
 MoveBody = Annotated[

@@ -1,20 +1,44 @@
-"""The page Cluster: who holds which device, what is free of it, and what is wrong."""
+"""The page Cluster: who holds which device, how much of it is obtained, what still fits, what is wrong."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from rota.server.api.calling import AskedCluster, AskedNodes, Person
-from rota.server.api.services import Cluster, Nodes
-from rota.server.dashboard.rendering import fragment, page
-from rota.wire.views import ClusterStatus, NodeView
+from rota.server.api.calling import AskedCluster, AskedJobs, AskedNodes, Person
+from rota.server.api.forms import JobFilter
+from rota.server.api.services import Cluster, Jobs, Nodes
+from rota.server.dashboard.grid import grid
+from rota.server.dashboard.memo import Memo
+from rota.server.dashboard.rendering import data, fragment, page
+from rota.wire.views import ClusterStatus, DeviceView, JobView, NodeView
 
 router = APIRouter(include_in_schema=False)
+HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING")
+MOST_JOBS = 100_000
+NODES_SHOWN = 50
+TAKES_JOBS = "up"
+
+
+@dataclass(frozen=True)
+class Gang:
+    """What is free of one type of device, for a job that wants whole devices now."""
+
+    type: str
+    devices: int
+    free: int
+    """Wholly free ones, on nodes that take jobs; the largest gang that may be spread."""
+    on_one_node: int
+    """The largest gang that has to be together."""
+    where: str
+    """A node on which that fits; empty if none has any."""
+    empty_nodes: int
 
 
 @dataclass(frozen=True)
@@ -23,21 +47,103 @@ class ClusterPage:
 
     status: ClusterStatus
     nodes: Sequence[NodeView]
+    gangs: Sequence[Gang]
+    obtained: float | None
+    """Devices' worth of work that jobs obtain, on the devices that say so; None if none does."""
+    obtained_of: float
+    """Devices granted among those."""
     now_s: float
 
 
-def cluster_page(cluster: Cluster, nodes: Nodes) -> ClusterPage:
+@dataclass(frozen=True)
+class NodesPart:
+    """A window on the list of nodes."""
+
+    rows: Sequence[NodeView]
+    first: int
+    total: int
+    text: str
+
+
+def cluster_page(cluster: Cluster, nodes: Sequence[NodeView]) -> ClusterPage:
     """As it is now."""
-    return ClusterPage(cluster.status(), nodes.nodes(), time.time())
+    devices = [device for node in nodes for device in node.devices]
+    said = [device for device in devices if device.granted and device.utilisation is not None]
+    obtained = sum(device.utilisation or 0.0 for device in said) if said else None
+    granted = sum(min(device.granted, 1.0) for device in said)
+    return ClusterPage(cluster.status(), nodes, gangs(nodes), obtained, granted, time.time())
+
+
+def gangs(nodes: Sequence[NodeView]) -> list[Gang]:
+    """One for each type of device, by name: what of it is free, and what fits on one node."""
+    found: dict[str, Gang] = {}
+    for node in nodes:
+        for kind in sorted({device.info.type for device in node.devices}):
+            own = [device for device in node.devices if device.info.type == kind]
+            free = sum(is_free(device) for device in own) if node.state == TAKES_JOBS else 0
+            old = found.get(kind, Gang(kind, 0, 0, 0, "", 0))
+            found[kind] = Gang(
+                kind,
+                old.devices + len(own),
+                old.free + free,
+                max(old.on_one_node, free),
+                node.name if free > old.on_one_node else old.where,
+                old.empty_nodes + (free == len(own)),
+            )
+    return [found[kind] for kind in sorted(found)]
+
+
+def is_free(device: DeviceView) -> bool:
+    """True if nobody has a grant of it and it is well, whatever suspended jobs have left in its memory."""
+    return not device.granted and device.info.healthy
+
+
+def nodes_part(nodes: Sequence[NodeView], text: str, first: int) -> NodesPart:
+    """Those whose name, state or reason has `text`, the ones that take no jobs first."""
+    wanted = text.strip().lower()
+    found = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
+    found.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))
+    first = first if 0 <= first < len(found) else 0
+    return NodesPart(found[first : first + NODES_SHOWN], first, len(found), text)
 
 
 @router.get("/")
 def show(request: Request, cluster: AskedCluster, nodes: AskedNodes, who: Person) -> Response:
     """The page."""
-    return page(request, "cluster.html", shown=cluster_page(cluster, nodes))
+    seen = _nodes(request, nodes)
+    return page(request, "cluster.html", shown=cluster_page(cluster, seen), part=nodes_part(seen, "", 0))
 
 
 @router.get("/cluster/now")
 def now(request: Request, cluster: AskedCluster, nodes: AskedNodes, who: Person) -> Response:
-    """What changes of it."""
-    return fragment(request, "cluster_now.html", shown=cluster_page(cluster, nodes))
+    """The numbers, the troubles, what fits."""
+    return fragment(request, "cluster_now.html", shown=cluster_page(cluster, _nodes(request, nodes)))
+
+
+@router.get("/cluster/nodes")
+def list_nodes(request: Request, nodes: AskedNodes, who: Person, text: str = "", first: int = 0) -> Response:
+    """A window on the list of nodes."""
+    part = nodes_part(_nodes(request, nodes), text[:100], first)
+    return fragment(request, "cluster_nodes.html", part=part)
+
+
+@router.get("/cluster/grid")
+def show_grid(request: Request, nodes: AskedNodes, jobs: AskedJobs, who: Person) -> Response:
+    """All devices, for the picture."""
+    memo: Memo = request.app.state.memo
+    return data(memo.get("grid", lambda: _grid(request, nodes, jobs)))
+
+
+def _grid(request: Request, nodes: Nodes, jobs: Jobs) -> Mapping[str, Any]:
+    holding: Sequence[JobView] = jobs.jobs(JobFilter(state=HOLDING, limit=MOST_JOBS))
+    return grid(_nodes(request, nodes), holding)
+
+
+def _nodes(request: Request, nodes: Nodes) -> Sequence[NodeView]:
+    memo: Memo = request.app.state.memo
+    return memo.get("nodes", lambda: sorted(nodes.nodes(), key=_natural))
+
+
+def _natural(node: NodeView) -> list[tuple[int, str]]:
+    """`n2` before `n10`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", node.name)]

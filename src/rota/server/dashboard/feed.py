@@ -20,7 +20,7 @@ MOST_NAMED = 100
 
 @dataclass
 class Changes:
-    """Topics (`jobs`, `nodes`, `usage`, `policy`, `decision`), and the ids of the jobs among them."""
+    """Topics (`jobs`, `nodes`, `usage`, `policy`, `decision`, `starts`), and the ids of jobs among them."""
 
     topics: set[str] = field(default_factory=set)
     jobs: set[str] | None = field(default_factory=set)

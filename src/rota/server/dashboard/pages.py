@@ -10,11 +10,11 @@ from rota.server.dashboard.page import Page
 
 PAGES = (
     Page("Cluster", "/", "c", "cluster"),
-    Page("Queue", key="q"),
+    Page("Queue", "/queue", "q", "queue"),
     Page("Job", "/jobs", "j", "job"),
-    Page("Policy", key="p"),
-    Page("Tenants", key="t"),
-    Page("History", key="h"),
+    Page("Policy", "/policy", "p", "policy"),
+    Page("Tenants", "/tenants", "t", "tenants"),
+    Page("History", "/history", "h", "history"),
     Page("API", "/api", "a", "api"),
 )
 """In the order of the navigation; those without a path are listed without a link."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import Any
+from zlib import crc32
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from pydantic_core import to_json
 from starlette.responses import HTMLResponse, Response
 
 from rota.model.units import number, plural
@@ -35,6 +38,8 @@ HEADERS = {
 }
 """Of every page: nothing comes from elsewhere, no script or style stands in the page itself."""
 COLOURS = len(BARS)
+_CHOSEN: dict[str, int] = {}
+_CHOOSING = Lock()
 
 
 @cache
@@ -63,16 +68,23 @@ def environment() -> Environment:
 
 
 def colour_of(name: str) -> int:
-    """Which of the colours a tenant or a job has: always the same one, whoever else is there."""
-    value = 0
-    for letter in name:
-        value = (value * 31 + ord(letter)) % 65_521
-    return value % COLOURS
+    """Which of the colours a tenant has: by its name, or the next that nobody has as long as there is one."""
+    with _CHOOSING:
+        if name not in _CHOSEN:
+            first, taken = crc32(name.encode()) % COLOURS, set(_CHOSEN.values())
+            near = [(first + step) % COLOURS for step in range(COLOURS)]
+            _CHOSEN[name] = next((colour for colour in near if colour not in taken), first)
+        return _CHOSEN[name]
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """A whole page; templates see `who` calls and the `path`."""
     return HTMLResponse(rendered(request, template, **values), status, HEADERS)
+
+
+def data(value: Any) -> Response:
+    """Values for a script of a page."""
+    return Response(to_json(value), headers=HEADERS, media_type="application/json")
 
 
 fragment = page

@@ -1,4 +1,4 @@
-"""Who wants to be told of ends, failures and preemptions: a command or a webhook of the operator's.
+"""Who is told of ends, failures, preemptions and idle jobs: a command or a webhook of the operator's.
 
 The scheduler only puts a line into a queue of bounded length.  A thread for each target takes what has come
 in, asks the store what has become of the jobs, and tells it in one message: at most one in `every_s` seconds,
@@ -20,8 +20,8 @@ from rota.model.units import format_duration, parse_duration
 from rota.server.hooks.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
 
 log = logging.getLogger(__name__)
-END, FAILURE, PREEMPTION = "end", "failure", "preemption"
-KINDS = (END, FAILURE, PREEMPTION)
+END, FAILURE, PREEMPTION, IDLE = "end", "failure", "preemption", "idle"
+KINDS = (END, FAILURE, PREEMPTION, IDLE)
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
 """So long a command may run, or a webhook take to answer."""
@@ -91,6 +91,10 @@ class Notices:
     def preempted(self, row: int, how: str, at_s: float) -> None:
         """A job had to give devices up."""
         self._put(Told(PREEMPTION, row, at_s, how))
+
+    def idle(self, row: int, text: str, at_s: float) -> None:
+        """A job holds devices and does nothing, or has been suspended for that."""
+        self._put(Told(IDLE, row, at_s, text))
 
     def ended(self, row: int, state: str, at_s: float) -> None:
         """A job has ended; said again, it is told once."""

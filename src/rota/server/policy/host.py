@@ -125,6 +125,10 @@ class PolicyHost:
         """Why `rows` wait; see `RemotePolicy.explain`."""
         return self.real.explain(rows, timeout_s)
 
+    def order(self, timeout_s: float = 2.0) -> list[int] | None:
+        """The order of the waiting rows; see `RemotePolicy.order`."""
+        return self.real.order(timeout_s)
+
     def standing(self) -> frozenset[int] | None:
         """Who runs with a guarantee; see `RemotePolicy.standing`."""
         return self.real.standing()

@@ -99,6 +99,13 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class Order:
+    """In which order the waiting jobs are served."""
+
+    frames: list[Frame]
+
+
+@dataclass(frozen=True)
 class Freeze:
     """The present moment, for a file."""
 

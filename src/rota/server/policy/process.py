@@ -24,9 +24,11 @@ from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import freeze, packed_decision, to_bytes
 from rota.scheduler.moments.replica import Frame, Replica
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.scheduler.reasons.order import waiting_order
 from rota.scheduler.reasons.running import explain_running
 from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.priority import ByPriority
 from rota.scheduler.victims import cheaper_victims
 from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import (
@@ -34,6 +36,7 @@ from rota.server.policy.messages import (
     Decide,
     Explain,
     Freeze,
+    Order,
     PipeError,
     Standing,
     import_policies,
@@ -62,6 +65,7 @@ class Child:
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
             Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
+            Order: self.order,
             Standing: self.standing,
         }  # fmt: skip
 
@@ -154,7 +158,15 @@ class Child:
         snapshot = self._snapshot()
         last = self.last
         in_force = replace(last, grants=(), preempt=(), reject={}, cancel={}, reservations=None)
-        return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
+        ranking = in_force.ranking
+        keeps = ranking if isinstance(ranking, ByPriority) and len(request.rows) > 1 else None
+        if keeps is not None:
+            keeps.kept_keys = keeps.waiting_keys(snapshot)
+        try:
+            return {"rows": {row: self._why(snapshot, in_force, row) for row in request.rows}}
+        finally:
+            if keeps is not None:
+                keeps.kept_keys = {}
 
     def _why(self, snapshot: Snapshot, decision: Decision, row: int) -> Reply:
         constraints = list(
@@ -175,6 +187,10 @@ class Child:
         if self.last.ranking is None:
             return [other for other in snapshot.waiting.tolist() if other < row]
         return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
+
+    def order(self, request: Order) -> Reply:
+        self._follow(request.frames)
+        return {"order": waiting_order(self._snapshot(), self.last.ranking)}
 
     def standing(self, request: Standing) -> Reply:
         self._follow(request.frames)

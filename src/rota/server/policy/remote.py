@@ -33,6 +33,7 @@ from rota.server.policy.messages import (
     Explain,
     Freeze,
     NotTakenError,
+    Order,
     PipeError,
     Standing,
     WhyAnswer,
@@ -296,6 +297,11 @@ class RemotePolicy:
             plan = unpack_plan(why["plan"])
             answers[row] = WhyAnswer(constraints, why["position"], why["ahead"], plan)
         return answers
+
+    def order(self, timeout_s: float = 2.0) -> list[int] | None:
+        """The waiting rows, the next to be served first; None if there is no order.  Raises as `explain`."""
+        order: list[int] | None = self._asked_beside(Order, timeout_s)["order"]
+        return order
 
     def standing(self, timeout_s: float = 2.0) -> frozenset[int] | None:
         """Rows that run on what their tenants can always have; None where the policy knows of no guarantees.

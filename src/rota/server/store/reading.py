@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import Held, HistoryWindow, JobQuery, JobRow
+from rota.server.store.rows import Done, Held, HistoryWindow, JobQuery, JobRow, PastJob
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -137,6 +138,17 @@ def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:
     return {key: np.array(seconds, dtype=np.float64) for key, seconds in runs.items()}
 
 
+def past_jobs(connection: Connection, limit: int) -> list[PastJob]:
+    """See `Store.past_jobs`."""
+    c = t.jobs.c
+    wanted = select(c.tenant, c.group, c.run_s, c.gpus, c.limit_s).where(c.phase == int(Phase.COMPLETED))
+    newest = connection.execute(wanted.order_by(c.row.desc()).limit(bounded(limit))).fetchall()
+    return [
+        PastJob(tenant, group, run_s, gpus, math.nan if limit_s is None else limit_s)
+        for tenant, group, run_s, gpus, limit_s in reversed(newest)
+    ]
+
+
 def last_moment(connection: Connection) -> float:
     """See `Store.last_moment`."""
     newest = (
@@ -165,6 +177,14 @@ def held(connection: Connection, since_s: float) -> list[Held]:
         Held(tenant, start_s, end_s, share * (devices.count(",") + 1 if len(devices) > len("[]") else 0))
         for tenant, start_s, end_s, share, devices in connection.execute(lately)
     ]
+
+
+def completed(connection: Connection, since_s: float, limit: int) -> list[Done]:
+    """See `Store.completed`."""
+    c = t.jobs.c
+    asked = select(c.tenant, c.submit_s, c.finish_s, c.run_s, c.gpus * c.gpu_share)
+    lately = asked.where(c.finish_s >= since_s, c.phase == int(Phase.COMPLETED))
+    return [Done(*row) for row in connection.execute(lately.order_by(c.finish_s.desc()).limit(limit))]
 
 
 def totals(connection: Connection) -> dict[str, int]:

@@ -304,6 +304,8 @@ class UserRow:
     admin: bool = False
     tenant: str = ""
     account: str = ""
+    viewer: bool = False
+    """May look, and change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +345,17 @@ class Step:
     shadow: Sequence[ShadowRow] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
     """What is noted of the cluster as a whole; each replaces what was there."""
+
+
+class PastJob(NamedTuple):
+    """What a completed job tells of others like it."""
+
+    tenant: str
+    group: str
+    run_s: float
+    gpus: int
+    limit_s: float
+    """NaN without a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +431,17 @@ class Held(NamedTuple):
     start_s: float
     end_s: float
     gpus: float
+
+
+class Done(NamedTuple):
+    """A job that completed."""
+
+    tenant: str
+    submit_s: float
+    finish_s: float
+    run_s: float
+    gpus: float
+    """That it asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from rota.server.store.rows import (
     CommandRow,
     CostRow,
     DecisionRow,
+    Done,
     EventRow,
     Everything,
     Held,
@@ -46,6 +47,7 @@ from rota.server.store.rows import (
     Json,
     NewJob,
     NodeRow,
+    PastJob,
     PolicyRow,
     ShadowRow,
     Step,
@@ -324,6 +326,11 @@ class Store:
         with self._db.reading() as connection:
             return reading.past(connection, limit)
 
+    def past_jobs(self, limit: int) -> list[PastJob]:
+        """What estimates are made from: the newest `limit` completed jobs, oldest first."""
+        with self._db.reading() as connection:
+            return reading.past_jobs(connection, limit)
+
     def costs(self, *, workload: str | None = None, limit: int = 20_000) -> list[CostRow]:
         """Measured costs, oldest first, the newest `limit` of them."""
         with self._db.reading() as connection:
@@ -387,6 +394,11 @@ class Store:
         """What jobs held since then, and hold no more, in the newest `reading.MOST_HELD` intervals."""
         with self._db.reading() as connection:
             return reading.held(connection, since_s)
+
+    def completed(self, since_s: float, limit: int = 20_000) -> list[Done]:
+        """The newest jobs that completed since then."""
+        with self._db.reading() as connection:
+            return reading.completed(connection, since_s, limit)
 
     # -- who may call --------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ facts = Table("facts", metadata, _key("key"), _text("value"))
 users = Table(
     "users", metadata,
     _key("name"), _text("token_hash"), _text("salt"), _bool("admin"), _text("tenant"), _text("account"),
+    _bool("viewer"),
 )  # fmt: skip
 tokens = Table("tokens", metadata, _key("hash"), _text("kind"), _text("node"), _float("at_s"))
 nodes = Table(

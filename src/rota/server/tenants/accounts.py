@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from rota.errors import InputError, PolicyError
 from rota.model.cells import check_cells, kinds_of, owned_cells
 from rota.model.cluster import Cluster
+from rota.model.columns import Floats
 from rota.model.tenants import Tenant
 from rota.model.units import number, plural
 from rota.server.answers import Answers
@@ -17,10 +20,10 @@ from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
-from rota.server.store.rows import AttemptRow, JobQuery, JobRow
+from rota.server.store.rows import AttemptRow, Done, Held, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
-from rota.wire.views import CellView, TenantsMoved, TenantsView, TenantView
+from rota.wire.tenants import CellView, TenantsHistory, TenantsMoved, TenantsView, TenantView
 
 DAYS = 7.0
 HOUR_S = 3600.0
@@ -55,6 +58,7 @@ class TenantAccounts:
         now, since_s = clock(), max(clock() - DAYS * 24 * HOUR_S, 0.0)
         for tenant, gpu_s in self._gpu_s(since_s, now, running, holding).items():
             book.worked(tenant, gpu_s / HOUR_S)
+        book.fared(self._store.completed(since_s), self._gpus())
         world = self._scheduler.world
         views = book.views(_cells_of(None if world is None else world.cluster))
         in_force = shown.tenants
@@ -124,10 +128,43 @@ class TenantAccounts:
             spent[held.tenant] = spent.get(held.tenant, 0.0) + gpu_s
         for row in running:
             if row.row in holding:
-                gpus = float(holding[row.row].grant[2]) * len(holding[row.row].grant[1])
-                gpu_s = gpus * max(now - max(row.now.since_s, since_s), 0.0)
+                gpu_s = _gpus_of(holding[row.row]) * max(now - max(row.now.since_s, since_s), 0.0)
                 spent[row.asked.tenant] = spent.get(row.asked.tenant, 0.0) + gpu_s
         return spent
+
+    def _gpus(self) -> int:
+        """Devices of the machines that are there."""
+        nodes = self._scheduler.view.nodes.copy().values()
+        return sum(len(node.info.devices) for node in nodes if node.state not in ("lost", "forgotten"))
+
+    def tenants_history(self, days: float, points: int) -> TenantsHistory:
+        """Mean GPUs of each tenant, those below it included, over equal stretches of the last days."""
+        now, clock = self._scheduler.clock(), self._scheduler.clock
+        begin_s = max(now - days * 24 * HOUR_S, 0.0)
+        edges = np.linspace(begin_s, max(now, begin_s + 1.0), points + 1)
+        parts: dict[str, list[Held]] = {}
+        known = self._scheduler.view.tenants.tenants
+        for held in [*self._store.held(begin_s), *self._held_now(now)]:
+            for path in (
+                held.tenant or "-",
+                *(t.path for t in known.lineage(held.tenant.rpartition("/")[0])),
+            ):
+                parts.setdefault(path, []).append(held)
+        means = {path: mean_held(held, edges) for path, held in parts.items()}
+        by_use = sorted(means, key=lambda path: (-float(means[path].sum()), path))
+        return TenantsHistory(
+            times=(edges[1:] + clock.epoch_unix_s).tolist(),
+            held={path: means[path].round(3).tolist() for path in by_use},
+        )
+
+    def _held_now(self, now: float) -> list[Held]:
+        """What running jobs hold, which no interval on record says yet."""
+        holding = self._scheduler.view.holding.copy()
+        return [
+            Held(row.asked.tenant, row.now.since_s, now, _gpus_of(holding[row.row]))
+            for row in self._store.jobs(JobQuery(states=("RUNNING",)))
+            if row.row in holding
+        ]
 
     # -- moving it -----------------------------------------------------------------------------------
 
@@ -150,6 +187,31 @@ class TenantAccounts:
         return TenantsMoved(
             applied=not move.dry_run, changes=said, losses=losses, notes=_more(tenants.by_path)
         )
+
+
+def _gpus_of(attempt: AttemptRow) -> float:
+    """Devices that it holds, times its share of each."""
+    return float(attempt.grant[2]) * len(attempt.grant[1])
+
+
+def mean_held(held: Sequence[Held], edges: Floats) -> Floats:
+    """Mean GPUs between each two of `edges`."""
+    starts, ends, gpus = (
+        np.array([getattr(one, name) for one in held]) for name in ("start_s", "end_s", "gpus")
+    )
+
+    def until(moments: Floats, at: Floats) -> Floats:
+        """Sum over those moments that have passed of GPUs times seconds since."""
+        order = np.argsort(moments)
+        passed = np.searchsorted(moments[order], at, side="right")
+        counted = np.concatenate(([0.0], np.cumsum(gpus[order])))
+        weighted = np.concatenate(([0.0], np.cumsum(gpus[order] * moments[order])))
+        since: Floats = counted[passed] * at - weighted[passed]
+        return since
+
+    gpu_s = until(starts, edges) - until(ends, edges)
+    means: Floats = np.maximum(np.diff(gpu_s) / np.diff(edges), 0.0)
+    return means
 
 
 def _more(tenants: Mapping[str, Tenant]) -> list[str]:
@@ -201,6 +263,17 @@ class _Book:
     def worked(self, tenant: str, gpu_hours: float) -> None:
         for view in self._lineage(tenant):
             view.gpu_hours += gpu_hours
+
+    def fared(self, jobs: Sequence[Done], gpus: int) -> None:
+        """Mean over jobs of how long they took, to how long on an equal part of the cluster."""
+        tenants, sums = len({job.tenant for job in jobs}), dict[str, list[float]]()
+        for job in jobs:
+            alone_s = job.run_s * max(job.gpus * tenants / max(gpus, 1), 1.0)
+            if alone_s > 0.0 and job.gpus > 0.0:
+                for view in self._lineage(job.tenant):
+                    sums.setdefault(view.path, []).append((job.finish_s - job.submit_s) / alone_s)
+        for path, ratios in sums.items():
+            self.known[path].rho = sum(ratios) / len(ratios)
 
     def views(self, cells: Mapping[str, list[CellView]]) -> list[TenantView]:
         """By path, with what each is entitled to."""

@@ -39,6 +39,8 @@ class NodePart:
     """When its agent last told what it uses."""
     busy: float | None = None
     """Part of the devices that was in use then; None if nobody can tell."""
+    idle_s: float | None = None
+    """For how long it had done nothing then; None if nobody can tell."""
 
     @property
     def is_over(self) -> bool:
@@ -162,6 +164,8 @@ class LiveJob:
     is_over: bool = False
     preempted_for: str = ""
     """Who got its devices when it was last preempted."""
+    idle_since_s: float | None = None
+    """Since when it has done nothing, if it has been told so; None while it works."""
     needless: str = ""
     """Why it shall be cancelled at the next moment; empty if it shall not."""
 

@@ -13,6 +13,7 @@ from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.holds import OFFERED, SUSPENDED, USER, Hold
+from rota.worlds.live.idling import suspend_for
 from rota.worlds.live.inbox import CommandAsked
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.resizing import DEVICES, resize
@@ -122,14 +123,7 @@ def _release(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuil
 
 def _suspend(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
     """Its devices go to others until somebody resumes it."""
-    hold = Hold(SUSPENDED, asked.user)
-    if live.is_running(job):
-        attempt = job.attempt
-        batch.end(job.row, How.PREEMPTED, Phase.PENDING)
-        if attempt is not None and not attempt.is_over:
-            text = f"suspended by {asked.user}"
-            lifecycle.send_away(live, job, attempt, How.PREEMPTED, "suspended", text, Wanted.SUSPEND)
-    lifecycle.hold(live, job, hold, batch)
+    suspend_for(live, job, Hold(SUSPENDED, asked.user), f"suspended by {asked.user}", batch)
     return ""
 
 

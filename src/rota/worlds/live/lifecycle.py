@@ -13,7 +13,7 @@ from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
-from rota.worlds.live.observing import rate_of
+from rota.worlds.live.observing import draw_end, rate_of
 from rota.worlds.live.parts import part_of, places_of
 from rota.worlds.live.timers import AFTERWARDS_S
 
@@ -105,7 +105,7 @@ def begin(live: LiveJobs, job: LiveJob, grant: Grant) -> None:
 def resume(live: LiveJobs, job: LiveJob, attempt: Attempt, grant: Grant) -> None:
     """The suspended `attempt` goes on, on the devices of `grant`."""
     for place, new in zip(attempt.places, places_of(live.machines, job.spec, grant), strict=True):
-        place.devices, place.ranks = new.devices, new.ranks
+        place.devices, place.ranks, place.idle_s = new.devices, new.ranks, None
     attempt.grant, attempt.wanted, attempt.told = grant, Wanted.RUN, None
     attempt.is_for_others = False
     is_running = all(place.status is PartStatus.RUNNING for place in attempt.places)
@@ -139,6 +139,7 @@ def send_away(
     `for_others` if a decision wants it so: what work that costs is theirs to wait for.
     """
     attempt.told, attempt.wanted, attempt.is_for_others = how, wanted, for_others
+    job.idle_since_s = None
     deadline = live.epoch_unix_s + live.now + job.spec.notice_s + job.spec.grace_s
     attempt.notice = Notice(reason=reason, text=text, deadline_s=deadline)
     if not attempt.is_ordered:
@@ -156,6 +157,7 @@ def withdraw(live: LiveJobs, attempt: Attempt) -> None:
 def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
     """`attempt` counts for nothing any more, whatever its processes do on a machine out of reach."""
     keep_work(live, job, attempt, completely=False)
+    draw_end(live, job)
     attempt.end_s, attempt.how, attempt.cause = live.now, How.LOST, why
     live.unsaved.attempt(attempt)
     for place in attempt.places:

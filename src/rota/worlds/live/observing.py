@@ -21,6 +21,8 @@ EVERY_S = 5.0
 """Agents look so often."""
 SETTLED_S = 1.0
 """A step time that a program told sooner than this after a change may still be of the time before."""
+HOLDS_S = 60.0
+"""What an agent said of the use of devices holds so long: it says nothing while nothing changes much."""
 MOST_THINNED = 1
 """Jobs whose points are thinned in one step, of which each takes some 25 ms; others wait for the next."""
 
@@ -58,6 +60,7 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
     place = next(place for place in attempt.places if place.name == node)
     place.looked_s = usage.at_s - live.epoch_unix_s
     place.busy = _busy(live, place.node, len(place.devices), usage)
+    place.idle_s = usage.idle_s
     _draw(live, job, attempt, said_by_agent(usage, place.busy))
     now = _busy_now(attempt)
     if place is not first or now is None or attempt.ready_s is None or not _is_alone(live, job, attempt):
@@ -73,8 +76,11 @@ def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage:
 
 
 def draw_progress(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport) -> None:
-    """The program of `attempt` has said something new: its curves go on."""
-    _draw(live, job, attempt, said_by_program(said))
+    """The program of `attempt` has said something new; what its agent said last holds."""
+    values, usage = said_by_program(said), attempt.usage
+    if usage is not None and live.now - (usage.at_s - live.epoch_unix_s) <= HOLDS_S:
+        values |= said_by_agent(usage, _busy_now(attempt))
+    _draw(live, job, attempt, values)
 
 
 def draw_end(live: LiveJobs, job: LiveJob) -> None:

@@ -8,6 +8,7 @@ from rota.worlds.live import lifecycle, node_states
 from rota.worlds.live.attempts import Attempt, LiveJob, NodePart
 from rota.worlds.live.batch_builder import BatchBuilder
 from rota.worlds.live.departures import end_attempt, take_cost
+from rota.worlds.live.idling import note_idle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
@@ -154,6 +155,7 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
     if report.usage is not None and _is_news(live, attempt, node, report.usage):
         attempt.usage = report.usage
         note_usage(live, job, attempt, node, report.usage)
+        note_idle(live, job, attempt)
     for cost in report.costs:
         if attempt.costs.get(cost.kind) != cost.seconds:
             attempt.costs[cost.kind] = cost.seconds

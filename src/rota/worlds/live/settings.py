@@ -21,3 +21,7 @@ class LiveSettings:
     """Most bytes of each rank's log, by tenant; 0 is no limit."""
     trial_s: float = 60.0
     """How long a job that wants a trial runs on one device first."""
+    idle_after_s: float = 0.0
+    """A job that has done nothing for so long is told; 0 is never, and jobs may say otherwise."""
+    suspend_idle: bool = False
+    """Whether its devices are taken after as long again."""

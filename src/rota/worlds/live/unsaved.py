@@ -30,6 +30,8 @@ class Unsaved:
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
     started: list[tuple[float, float]] = field(default_factory=list)
     """Moments of submission and of the first process, of jobs that have just begun."""
+    idle: list[tuple[int, str]] = field(default_factory=list)
+    """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
     scaling: bool = False
     """How many nodes are wanted, or which of them may go, has changed."""
     rebuild: str = ""

@@ -113,6 +113,7 @@ const rota = (() => {
     wasOpen = true;
     one("#lost").hidden = true;
     document.body.classList.remove("stale");
+    document.body.dataset.hears = "yes";
     if (wasAway || isBehind) fire("live-all");
   }
 
@@ -127,13 +128,13 @@ const rota = (() => {
     const inside = document.activeElement;
     focused = event.detail.target.contains(inside) ? keyOf(inside) : null;
   });
-  document.addEventListener("htmx:afterSettle", (event) => {
+  document.addEventListener("htmx:afterSwap", (event) => {
     tick(event.detail.target.isConnected ? event.detail.target : document);
     for (const one of all("details[id]", event.detail.target)) one.open = unfolded.get(one.id) ?? one.open;
-    if (!focused) return;
+    if (!focused || document.activeElement !== document.body) return;
     const again = all("[data-row], [id]").find((element) => keyOf(element) === focused);
     const target = again && (again.matches("tr") ? one("a, button", again) : again);
-    if (target && document.activeElement !== target) target.focus({ preventScroll: true });
+    if (target) target.focus({ preventScroll: true });
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     const { elt, requestConfig, xhr } = event.detail;

@@ -1,0 +1,53 @@
+"""In which order a policy serves the jobs that wait, as far as it has one."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from rota.scheduler.decision import Ranking
+from rota.scheduler.snapshot import Snapshot
+
+MOST_ASKED = 48
+"""Rows of which a ranking is asked who is before them: an answer takes the longer, the more jobs wait."""
+
+
+@runtime_checkable
+class KnowsOrder(Protocol):
+    """A ranking that knows the whole order at once."""
+
+    def in_turn(self, snapshot: Snapshot) -> list[int]:
+        """All waiting rows, the next to be served first."""
+        ...
+
+
+def waiting_order(snapshot: Snapshot, ranking: Ranking | None) -> list[int] | None:
+    """All waiting rows, the next to be served first; None if the policy has no order among them.
+
+    Where a ranking is long in telling, the first rows are in order, and the rest is as near as `MOST_ASKED`
+    answers tell.
+    """
+    waiting: list[int] = snapshot.waiting.tolist()
+    if ranking is None:
+        return None
+    if isinstance(ranking, KnowsOrder):
+        return ranking.in_turn(snapshot)
+    if len(waiting) > 1 and not any(ranking.ahead(snapshot, row) for row in (waiting[-1], waiting[0])):
+        return None
+    return _sorted(snapshot, ranking, waiting)
+
+
+def _sorted(snapshot: Snapshot, ranking: Ranking, waiting: list[int]) -> list[int]:
+    """By parts, the foremost divided first, each by one of its rows and who is before that."""
+    done: list[int] = []
+    parts, asked = [waiting], 0
+    while parts:
+        part = parts.pop()
+        if len(part) < 2 or asked == MOST_ASKED:
+            done += part
+            continue
+        pivot, asked = part[len(part) // 2], asked + 1
+        ahead = set(ranking.ahead(snapshot, pivot))
+        parts.append([row for row in part if row != pivot and row not in ahead])
+        parts.append([pivot])
+        parts.append([row for row in part if row in ahead and row != pivot])
+    return done

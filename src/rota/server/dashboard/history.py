@@ -1,0 +1,163 @@
+"""The page History: jobs that ended, filtered, page by page, and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from rota.errors import InputError
+from rota.server.api.calling import AskedJobs, Person
+from rota.server.api.forms import JobFilter
+from rota.server.api.services import Jobs
+from rota.server.dashboard.rendering import HEADERS, page
+from rota.wire.views import JobView
+
+router = APIRouter(include_in_schema=False)
+STATES = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+LINES = 50
+MOST = 10_000
+"""Newest ended jobs among which is searched."""
+COLUMNS = (
+    "id", "name", "user", "tenant", "state", "gpus", "submit_s", "start_s", "end_s", "run_s", "waiting_s",
+    "gpu_s", "preemptions", "failures", "exit_code", "cause",
+)  # fmt: skip
+Word = Annotated[str, Query(max_length=256, pattern=r"^[^\x00]*$")]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What is looked for; empty fields let everything pass.  Days are UTC, `2026-11-22`."""
+
+    tenant: str = ""
+    user: str = ""
+    state: str = ""
+    text: str = ""
+    """In its name, its number, its group or the sentence of its end."""
+    since: str = ""
+    until: str = ""
+    """The last day that counts."""
+    at: int = 0
+    """Page, from 0."""
+
+    def link(self, at: int | None = None) -> str:
+        """The query that says the same, of another page if `at` is given."""
+        fields = {
+            name: value for name, value in vars(self if at is None else replace(self, at=at)).items() if value
+        }
+        return f"?{urlencode(fields)}" if fields else ""
+
+    @property
+    def window(self) -> tuple[float | None, float | None]:
+        """Unix times from which and before which jobs ended; InputError for what is no day."""
+        until_s = _day(self.until, "until")
+        return _day(self.since, "since"), None if until_s is None else until_s + 86400.0
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """What the page shows."""
+
+    asked: Filter
+    jobs: Sequence[JobView]
+    found: int
+    """Jobs that pass the filter."""
+    is_cut: bool
+    """True if older jobs than those searched are on record."""
+    gpu_hours: float
+    """That those found held."""
+    pages: int
+    export: str
+    """Query of the trace of the same window."""
+
+
+def history_page(jobs: Jobs, asked: Filter) -> HistoryPage:
+    """The jobs that pass, newest first."""
+    found, is_cut = ended(jobs, asked)
+    pages = max(-(-len(found) // LINES), 1)
+    asked = replace(asked, at=min(max(asked.at, 0), pages - 1))
+    begin = asked.at * LINES
+    since_s, until_s = asked.window
+    export = urlencode(
+        {k: v for k, v in (("since", since_s), ("until", until_s)) if v is not None} | {"format": "csv"}
+    )
+    hours = sum(job.gpu_s for job in found) / 3600.0
+    return HistoryPage(asked, found[begin : begin + LINES], len(found), is_cut, hours, pages, export)
+
+
+def ended(jobs: Jobs, asked: Filter) -> tuple[list[JobView], bool]:
+    """All that pass, the one that ended last first; and whether there were more to search."""
+    since_s, until_s = asked.window
+    states = (asked.state,) if asked.state in STATES else STATES
+    which = JobFilter(state=states, tenant=asked.tenant, user=asked.user, limit=MOST, since_s=since_s)
+    listed = jobs.jobs(which)
+    passing = [job for job in listed if _passes(job, asked.text.casefold(), since_s, until_s)]
+    return sorted(passing, key=lambda job: (-(job.end_s or 0.0), -job.row)), len(listed) >= MOST
+
+
+def _passes(job: JobView, text: str, since_s: float | None, until_s: float | None) -> bool:
+    end_s = job.end_s or 0.0
+    if (since_s is not None and end_s < since_s) or (until_s is not None and end_s >= until_s):
+        return False
+    said = (job.id, job.name, job.group, job.workload, job.cause, job.user, job.tenant)
+    return not text or any(text in one.casefold() for one in said)
+
+
+def _day(text: str, field: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise InputError.at(f"{text!r} is no day", field=field, expected="one such as 2026-11-22") from None
+
+
+def as_csv(jobs: Iterable[JobView]) -> str:
+    """What the page lists, as a table; moments are Unix seconds."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for job in jobs:
+        writer.writerow([_cell(getattr(job, name)) for name in COLUMNS])
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+# -- routes ------------------------------------------------------------------------------------------
+
+
+def _asked(
+    tenant: Word = "", user: Word = "", state: Word = "", text: Word = "", since: Word = "", until: Word = "",
+    at: Annotated[int, Query(ge=0, le=10**6)] = 0,
+) -> Filter:  # fmt: skip
+    return Filter(tenant.strip(), user.strip(), state, text.strip(), since, until, at)
+
+
+Asked = Annotated[Filter, Depends(_asked)]
+
+
+@router.get("/history")
+def show(request: Request, jobs: AskedJobs, who: Person, asked: Asked) -> Response:
+    """The page."""
+    return page(request, "history.html", shown=history_page(jobs, asked), states=STATES, now_s=time.time())
+
+
+@router.get("/history/jobs.csv")
+def export(jobs: AskedJobs, who: Person, asked: Asked) -> Response:
+    """All jobs that pass the filter, as a file."""
+    headers = HEADERS | {"Content-Disposition": 'attachment; filename="rota-history.csv"'}
+    return Response(as_csv(ended(jobs, asked)[0]), headers=headers, media_type="text/csv")

@@ -1,0 +1,73 @@
+"""What is dear to gather and the same for everybody: gathered once for all browsers that ask at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from rota.server.dashboard.feed import Feed
+
+T = TypeVar("T")
+LONGEST_S = 5.0
+"""Nothing is older than this: some of it changes without a word, as when an agent was last heard."""
+RESTS = 3
+"""What took so long is good for that many times as long, whatever changes: at most a quarter of a core."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value, the count of the feed when it was made, when that was, and how long it took."""
+
+    value: Any
+    count: int
+    at_s: float
+    took_s: float
+
+
+class Memo:
+    """Values by name, each as of a count of the feed; may be asked by many threads."""
+
+    def __init__(self, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed, self._clock = feed, clock
+        self._values: dict[str, Kept] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._told: dict[str, threading.Timer] = {}
+
+    def get(self, name: str, make: Callable[[], T]) -> T:
+        """The value of `name`, made anew if anything has changed; whoever asks meanwhile waits for it.
+
+        One that is dear may be given although it is old; then those who look on are told again, of the topic
+        `name`, once it would be made anew.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
+            now, kept = self._clock(), self._values.get(name)
+            if kept is None or self._is_due(kept, now):
+                kept = self._made(name, make)
+            elif kept.count != self._feed.count:
+                self._tell_later(name, kept.at_s + RESTS * kept.took_s - now)
+            return cast(T, kept.value)
+
+    def _is_due(self, kept: Kept, now: float) -> bool:
+        age_s = now - kept.at_s
+        has_changed = kept.count != self._feed.count and age_s >= RESTS * kept.took_s
+        return has_changed or age_s > max(LONGEST_S, RESTS * kept.took_s)
+
+    def _made(self, name: str, make: Callable[[], T]) -> Kept:
+        count, began = self._feed.count, self._clock()
+        value = make()
+        ended = self._clock()
+        kept = self._values[name] = Kept(value, count, ended, ended - began)
+        return kept
+
+    def _tell_later(self, name: str, after_s: float) -> None:
+        timer = self._told.get(name)
+        if timer is None or not timer.is_alive():
+            timer = self._told[name] = threading.Timer(max(after_s, 0.0), self._feed.tell, [[name]])
+            timer.daemon = True
+            timer.start()

@@ -1,0 +1,189 @@
+"""The page Policy: what decides and how fast, what its shadow or another one would do; swapping it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from rota.errors import InputError
+from rota.knowledge.registry import Where, kinds
+from rota.model.words import duration
+from rota.scheduler.parameters import ParameterTold, parameters_told
+from rota.scheduler.policy import PolicySpec, parse_policy, policy_names, system
+from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
+from rota.server.api.forms import JobFilter, Question
+from rota.server.api.services import Jobs, Policies
+from rota.server.dashboard.futures import Chart, charts
+from rota.server.dashboard.rendering import HEADERS, fragment, page
+from rota.wire.views import PolicyView, WhatIf
+
+router = APIRouter(include_in_schema=False)
+DECISIONS = 500
+LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED")
+MOST_JOBS = 2000
+"""Jobs whose tenants and names the charts know."""
+Text = Annotated[str, Query(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
+
+
+@dataclass(frozen=True)
+class PolicyPage:
+    """What the page shows."""
+
+    view: PolicyView
+    summary: str
+    paper: str
+    parameters: Sequence[tuple[ParameterTold, str]]
+    """Each with its value now."""
+    now_s: float
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What would become of the live jobs under another policy, beside the one in force."""
+
+    policy: str
+    answer: WhatIf
+    lines: Sequence[tuple[str, str, str, str]]
+    """Measure, now, then, and `better`, `worse` or nothing."""
+    charts: Sequence[Chart]
+
+
+def policy_page(policies: Policies) -> PolicyPage:
+    """As it is now."""
+    view = policies.policy()
+    spec = parse_policy(view.policy)
+    entry = system(spec.name)
+    view.shadow_would = once(view.shadow_would)
+    return PolicyPage(view, entry.summary, entry.paper, parameters_of(spec), time.time())
+
+
+def once(sentences: Sequence[str]) -> list[str]:
+    """`30s ago: would start 8`, each act with the moment at which it was meant last."""
+    newest: dict[str, str] = {}
+    for sentence in sentences:
+        newest.setdefault(sentence.partition(": ")[2], sentence)
+    return list(newest.values())
+
+
+def parameters_of(spec: PolicySpec) -> list[tuple[ParameterTold, str]]:
+    """The parameters of a policy with their values."""
+    told = parameters_told(system(spec.name).parameters)
+    return [(one, spec.options.get(one.name, one.default)) for one in told]
+
+
+@cache
+def able() -> tuple[str, ...]:
+    """Policies that can run on a live cluster as they are."""
+    found = []
+    for name in policy_names():
+        try:
+            needs = parse_policy(name).make().needs
+        except InputError:  # it has a parameter that must be given
+            continue
+        if needs <= kinds(Where.LIVE):
+            found.append(name)
+    return tuple(found)
+
+
+# -- looking ahead -----------------------------------------------------------------------------------
+
+MEASURES = (
+    ("mean_wait_s", "Mean wait"),
+    ("mean_jct_s", "Mean time to completion"),
+    ("makespan_s", "Until all are done"),
+    ("preemptions", "Preemptions"),
+)
+
+
+def ahead_of(policies: Policies, jobs: Jobs, policy: str) -> Ahead:
+    """What the policy would do; InputError with its sentence if it cannot decide here."""
+    spec = str(parse_policy(policy))
+    answer = policies.whatif(Question(policies=[spec]))
+    known = {one.id: one for one in jobs.jobs(JobFilter(state=LIVE, limit=MOST_JOBS))}
+    return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, time.time()))
+
+
+def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """The measures side by side; smaller is better in all of them."""
+    if not summary:
+        return []
+    now, then = summary[0], summary[-1]
+    lines = []
+    for name, title in MEASURES:
+        before, after = now.get(name), then.get(name)
+        told = [
+            "–" if value is None else duration(value) if name.endswith("_s") else f"{value:g}"
+            for value in (before, after)
+        ]
+        mark = ""
+        if before is not None and after is not None and told[0] != told[1]:
+            mark = "better" if after < before else "worse"
+        lines.append((title, told[0], told[1], mark))
+    return lines
+
+
+def times(policies: Policies) -> dict[str, Any]:
+    """How long decisions took: what `series.js` draws."""
+    found = policies.decisions(DECISIONS)
+    late = [one.took_ms if one.late else None for one in found]
+    took = [round(one.took_ms, 3) for one in found]
+    series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took}]
+    if any(value is not None for value in late):
+        series.append({"name": "late or failed", "values": late, "dots": True})
+    return {"times": [one.at_s for one in found], "series": series, "unit": "ms"}
+
+
+# -- routes ------------------------------------------------------------------------------------------
+
+
+@router.get("/policy")
+def show(request: Request, policies: AskedPolicies, who: Person) -> Response:
+    """The page."""
+    return page(request, "policy.html", shown=policy_page(policies), able=able())
+
+
+@router.get("/policy/now")
+def now(request: Request, policies: AskedPolicies, who: Person) -> Response:
+    """What changes of it."""
+    return fragment(request, "policy_now.html", shown=policy_page(policies))
+
+
+@router.get("/policy/times")
+def decision_times(policies: AskedPolicies, who: Person) -> Response:
+    """The curve of decision times."""
+    return JSONResponse(times(policies), headers=HEADERS)
+
+
+@router.get("/policy/ahead")
+def look_ahead(
+    request: Request, policies: AskedPolicies, jobs: AskedJobs, who: Person, policy: Text
+) -> Response:
+    """What another policy would do with the live jobs; may take seconds."""
+    found = ahead_of(policies, jobs, policy)
+    return fragment(request, "policy_ahead.html", ahead=found, now=policies.policy().policy)
+
+
+@router.put("/policy")
+def swap(policies: AskedPolicies, who: Admin, policy: Text) -> Response:
+    """Let another policy decide; it is tried upon the present moment first."""
+    view = policies.set_policy(who, policy)
+    return PlainTextResponse(" ".join([f"{view.policy} decides now.", *view.warnings]), headers=HEADERS)
+
+
+@router.put("/policy/shadow")
+def set_shadow(policies: AskedPolicies, who: Admin, policy: Text) -> Response:
+    """Let a policy watch from now on."""
+    return PlainTextResponse(f"{policies.shadow(who, policy).shadow} watches now", headers=HEADERS)
+
+
+@router.delete("/policy/shadow")
+def end_shadow(policies: AskedPolicies, who: Admin) -> Response:
+    """No shadow any more."""
+    policies.shadow(who, None)
+    return PlainTextResponse("The shadow has ended", headers=HEADERS)

@@ -1,0 +1,171 @@
+"""The page Tenants: who is entitled to what, has what, and why a peer gets more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from rota.client.entitled import entitled_to
+from rota.model.units import plural
+from rota.model.words import count
+from rota.server.api.calling import AskedTenants, Person
+from rota.server.api.services import Tenants
+from rota.server.callers import Caller
+from rota.server.dashboard.rendering import HEADERS, fragment, page
+from rota.wire.tenants import TenantsView, TenantView
+
+router = APIRouter(include_in_schema=False)
+DAYS = (1, 7, 30)
+POINTS = 168
+MOST_CURVES = 8
+"""Tenants in the picture of all."""
+Days = Annotated[int, Query(ge=1, le=365)]
+Path = Annotated[str, Query(max_length=1024)]
+
+
+@dataclass(frozen=True)
+class TenantLine:
+    """One tenant as the page shows it."""
+
+    view: TenantView
+    entitled_to: str
+    sentence: str
+    """What it can have now, and why a peer has more."""
+    is_mine: bool
+    part: float
+    """Of its own that it has, 0 to 1; of the cluster's held GPUs where it has none."""
+
+
+@dataclass(frozen=True)
+class TenantsPage:
+    """What the page shows."""
+
+    view: TenantsView
+    lines: Sequence[TenantLine]
+    now_s: float
+
+
+def tenants_page(tenants: Tenants, who: Caller) -> TenantsPage:
+    """As it is now, the caller's own tenant first."""
+    view = tenants.tenants()
+    in_use = sum(one.held for one in view.tenants if not above(one.path, view.tenants)) or 1.0
+    lines = [
+        TenantLine(
+            one,
+            entitled_to(one),
+            sentence_of(one, view.tenants, view.policy),
+            who.tenant == one.path or who.tenant.startswith(f"{one.path}/"),
+            min((one.own or 0.0) / one.entitled, 1.0) if one.entitled else one.held / in_use,
+        )
+        for one in view.tenants
+    ]
+    return TenantsPage(view, sorted(lines, key=lambda line: not line.is_mine), time.time())
+
+
+def above(path: str, tenants: Sequence[TenantView]) -> bool:
+    """True if another of `tenants` counts what this one has."""
+    return any(path.startswith(f"{one.path}/") for one in tenants)
+
+
+# -- in words ----------------------------------------------------------------------------------------
+
+
+def sentence_of(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
+    """What a tenant is entitled to now, and why the peer that has most has more."""
+    said = [_own(tenant, tenants, policy)]
+    if tenant.waiting:
+        asks = plural(tenant.waiting_gpus, "GPU")
+        who = "1 job waits and asks" if tenant.waiting == 1 else f"{tenant.waiting} jobs wait and ask"
+        said.append(f"{who} for {asks}.")
+    peers = [one for one in tenants if not _kin(one.path, tenant.path)]
+    most = max(peers, key=lambda one: one.held, default=None)
+    if most is not None and most.held > tenant.held:
+        said.append(_more(tenant, most))
+    return " ".join(said)
+
+
+def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
+    name = tenant.path
+    if tenant.entitled is None:
+        if tenant.cells:
+            return f"{name} owns cells that the machines here do not have: it has {_gpus(tenant.held)} now."
+        weights = sum(one.weight for one in tenants if "/" not in one.path) or tenant.weight
+        return (
+            f"{name} has no quota and no cells: it gets what {policy} gives it (its weight is "
+            f"{tenant.weight:g} of {max(weights, tenant.weight):g}), and has {_gpus(tenant.held)} now."
+        )
+    what = "its cells" if tenant.cells else "its quota"
+    said = f"{name} can always have {_gpus(tenant.entitled)} ({what}) and has {_gpus(tenant.held)} now"
+    if tenant.own is None:
+        return f"{said}; {policy} does not say how many of them are its own."
+    if tenant.borrowed:
+        return f"{said}, {count(tenant.borrowed)} of them borrowed until others want what is theirs."
+    if tenant.free:
+        return f"{said}; {count(tenant.free)} of its own are free."
+    return f"{said}: all that is its own."
+
+
+def _more(tenant: TenantView, peer: TenantView) -> str:
+    """Why `peer` has more than `tenant`."""
+    reasons = []
+    if (peer.entitled or 0.0) > (tenant.entitled or 0.0):
+        own = f"and those of {tenant.path} are {count(tenant.entitled)}" if tenant.entitled else ""
+        reasons.append(f"{count(peer.entitled or 0.0)} are its own {own}".strip())
+    if peer.borrowed:
+        reasons.append(f"{count(peer.borrowed)} are borrowed, which is lent while nobody claims it")
+    if peer.weight > tenant.weight and tenant.entitled is None:
+        reasons.append(f"its weight is {peer.weight:g} to {tenant.weight:g}")
+    if not tenant.waiting:
+        reasons.append(f"no job of {tenant.path} waits")
+    elif tenant.free:
+        reasons.append(f"the free ones of {tenant.path} do not fit what waits, or are just being given out")
+    why = "; ".join(reasons) or "it came first, and nobody has to give way for the other"
+    return f"{peer.path} has {_gpus(peer.held)}: {why}."
+
+
+def _kin(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def _gpus(number: float) -> str:
+    return f"{count(number)} {'GPU' if number == 1 else 'GPUs'}"
+
+
+# -- curves ------------------------------------------------------------------------------------------
+
+
+def curves(tenants: Tenants, days: int, path: str) -> dict[str, Any]:
+    """What `series.js` draws: one tenant against what is its own, or those that used most."""
+    history, view = tenants.tenants_history(float(days), POINTS), tenants.tenants()
+    known = {one.path: one for one in view.tenants}
+    names = [path] if path else list(history.held)[:MOST_CURVES]
+    empty = [0.0] * len(history.times)
+    series: list[dict[str, Any]] = [{"name": name, "values": history.held.get(name, empty)} for name in names]
+    own = known[path].entitled if path in known else None
+    if own is not None:
+        series.append({"name": "its own", "values": [own] * len(history.times), "dashed": True})
+    return {"times": history.times, "series": series, "unit": "GPUs"}
+
+
+@router.get("/tenants")
+def show(request: Request, tenants: AskedTenants, who: Person, days: Days = 7, tenant: Path = "") -> Response:
+    """The page."""
+    shown = tenants_page(tenants, who)
+    return page(request, "tenants.html", shown=shown, days=days, choices=DAYS, tenant=tenant)
+
+
+@router.get("/tenants/now")
+def now(request: Request, tenants: AskedTenants, who: Person) -> Response:
+    """What changes of it."""
+    return fragment(request, "tenants_now.html", shown=tenants_page(tenants, who))
+
+
+@router.get("/tenants/curves")
+def curve(tenants: AskedTenants, who: Person, days: Days = 7, tenant: Path = "") -> Response:
+    """GPUs held over time."""
+    return JSONResponse(curves(tenants, days, tenant), headers=HEADERS)

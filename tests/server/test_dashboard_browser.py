@@ -1,0 +1,178 @@
+"""The dashboard in a real browser, on a live cluster whose policy preempts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_play import WIDTHS, signed_in
+from live_cluster import LiveCluster
+
+from browser import PALE
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def live(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """Two slots; who has less to do is served first, and takes the devices of who has more."""
+    with LiveCluster(tmp_path_factory.mktemp("dash"), devices="cpu:2", policy="srtf") as cluster:
+        yield cluster
+
+
+def row(page: Any, id: str) -> Any:
+    """The row of a job."""
+    return page.locator(f'tr[data-row="{id}"]')
+
+
+def test_jobs_come_and_go_by_themselves(chromium: Any, live: LiveCluster) -> None:
+    """Submitted elsewhere, seen without a reload; preempted by a shorter one; cancelled on the page."""
+    with signed_in(chromium, live) as opened:
+        page = opened("/queue?state=all")
+        page.evaluate("window.same = true")
+        long = live.submit(gpus=2, time_s=90_000, name="long-one")
+        row(page, long).locator(".s-running").wait_for()
+        short = live.submit(gpus=2, time_s=900, name="short-one")
+        row(page, short).locator(".s-running").wait_for()
+        row(page, long).locator(".s-pending, .s-suspended").wait_for()
+        assert "short" in row(page, short).inner_text()
+        page.get_by_role("button", name=f"Cancel job {short}").click()
+        page.locator("#confirm", has_text=f"Cancel job {short} (short-one)").get_by_role(
+            "button", name="No"
+        ).click()
+        assert live.job(short)["state"] == "RUNNING"
+        page.get_by_role("button", name=f"Cancel job {short}").click()
+        page.locator("#confirm").get_by_role("button", name="Yes").click()
+        page.locator(".toast", has_text=f"Job {short} is cancelled").wait_for()
+        row(page, short).wait_for(state="detached")
+        row(page, long).locator(".s-running").wait_for()
+        assert page.evaluate("window.same"), "it was never loaded anew"
+        live.act(long, "cancel", force=True)
+
+
+def test_keys(chromium: Any, live: LiveCluster) -> None:
+    jobs = [live.submit(hold=True, name=f"key-{i}") for i in range(3)]
+    with signed_in(chromium, live) as opened:
+        page = opened("/")
+        page.keyboard.press("g")
+        page.keyboard.press("q")
+        page.wait_for_url("**/queue")
+        row(page, jobs[2]).wait_for()
+        where = "document.activeElement.closest('tr')?.dataset.row"
+        page.keyboard.press("j")
+        first = page.evaluate(where)
+        page.keyboard.press("j")
+        assert page.evaluate(where) != first
+        page.keyboard.press("k")
+        assert page.evaluate(where) == first
+        live.act(jobs[2], "cancel")
+        row(page, jobs[2]).wait_for(state="detached")
+        assert page.evaluate(where) == first, "it stays where it was when the list is written anew"
+        page.keyboard.press("/")
+        page.keyboard.type("key-1")
+        row(page, jobs[0]).wait_for(state="detached")
+        assert row(page, jobs[1]).count() == 1
+        assert page.url.endswith("/queue?text=key-1")
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        assert page.locator("#help").is_visible()
+        page.keyboard.press("Escape")
+        assert page.locator("#help").is_hidden()
+    for id in jobs[:2]:
+        live.act(id, "cancel")
+
+
+def test_another_tenants_job_and_a_wrong_token(chromium: Any, live: LiveCluster) -> None:
+    """What one may not do is not offered, and is refused to who asks all the same."""
+    bob = live.client.call("POST", "/v1/users", {"name": "bob", "tenant": "nlp"})["token"]
+    job = live.submit(hold=True, name="not-bobs")
+    with signed_in(chromium, live, bob, quiet=False) as opened:
+        page = opened("/queue")
+        row(page, job).wait_for()
+        assert row(page, job).locator("button").count() == 0
+        status = page.evaluate(
+            f"fetch('/act/{job}/cancel', {{method: 'POST'}}).then((answer) => answer.status)"
+        )
+        assert status == 403
+        assert live.job(job)["state"] == "PENDING"
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url("**/sign-in")
+        page.fill("#token", bob[:-4] + "oops")
+        page.press("#token", "Enter")
+        page.locator("[role=alert]", has_text="not known here").wait_for()
+        page.goto(page.url.replace("/sign-in", "/queue"))
+        assert "/sign-in?next=" in page.url
+    live.act(job, "cancel")
+
+
+def test_the_picture_is_read_by_keys_and_mouse(chromium: Any, live: LiveCluster) -> None:
+    job = live.submit(gpus=1, name="seen")
+    live.reaches(job, "RUNNING")
+    with signed_in(chromium, live) as opened:
+        page = opened("/")
+        page.wait_for_selector("#grid[data-drawn='2']")
+        page.wait_for_selector("#legend button")
+        page.locator("#grid").focus()
+        said = ""
+        for key in ("ArrowRight", "ArrowRight"):
+            page.keyboard.press(key)
+            said += page.locator("#grid-said").inner_text()
+        assert f"job {job} seen" in said
+        assert "n1:0" in said
+        page.get_by_role("button", name="job", exact=True).click()
+        page.locator("#only").fill("nobody")
+        page.locator("#only").fill("")
+        box = page.locator("#grid canvas").bounding_box()
+        page.mouse.move(box["x"] + 5, box["y"] + 22)
+        page.locator("#grid .tip", has_text="n1:0").wait_for()
+    live.act(job, "cancel", force=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_sticks_out_or_fades(chromium: Any, live: LiveCluster, scheme: str) -> None:
+    """No width scrolls sideways, every text stands out from what is behind it (WCAG AA), on every page."""
+    held = live.submit(hold=True, name="a-name-as-long-as-names-of-jobs-are-when-programs-make-them-up" * 2)
+    with signed_in(chromium, live, scheme=scheme) as opened:
+        for path in ("/", "/queue?state=all", "/sign-in"):
+            page = opened(path)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (path, width)
+                assert page.evaluate(PALE) == [], (path, width)
+    live.act(held, "cancel")
+
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="`npm install --no-save axe-core` brings the checks")
+def test_accessibility(chromium: Any, live: LiveCluster) -> None:
+    """What axe-core has to say of each page: nothing."""
+    held = live.submit(hold=True)
+    with signed_in(chromium, live) as opened:
+        for path in ("/", "/queue?state=all", "/sign-in", "/nothing"):
+            page = opened(path) if path != "/nothing" else opened("/")
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            found = page.evaluate("axe.run(document).then((said) => said.violations)")
+            assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], path
+    live.act(held, "cancel")
+
+
+def test_a_lost_connection_is_said_and_mended(chromium: Any, live: LiveCluster) -> None:
+    """The controller dies and comes back: a banner meanwhile, then what has changed, signed in as before."""
+    with signed_in(chromium, live, quiet=False) as opened:
+        page = opened("/queue")
+        page.wait_for_selector("body[data-hears]")
+        live.kill_controller()
+        page.locator("#lost").wait_for()
+        live.start_controller()
+        page.locator("#lost").wait_for(state="hidden")
+        job = live.submit(hold=True, name="after")
+        row(page, job).wait_for()
+        assert re.search(r"/queue\??$", page.url)
+        live.act(job, "cancel")
+    assert json.loads((live.home / "controller.json").read_text())["url"]
