@@ -192,6 +192,16 @@ def test_the_cluster_of_a_site(read_text: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(("begin", "held"), [("10:29:59", 4), ("10:29:58", 8), ("10:30:00", 4)])
+def test_a_second_that_two_jobs_share_is_rounding(read_text: Any, begin: str, held: int) -> None:
+    """Logs round to seconds: who began a second before the other ended may have followed it."""
+    first = {"Submit": "10:00:00", "Start": "10:00:00", "End": "10:30:00"}
+    then = {"Submit": "10:00:00", "Start": begin, "End": "10:50:00"}
+    four = {"NodeList": "gpu01", "ReqTRES": gpus(4), "AllocTRES": gpus(4, "a100")}
+    trace = read_text(dump(row("1", **first, **four), row("2", **then, **four)))
+    assert auto_cluster(trace).node_gpus.tolist() == [held]
+
+
 def test_the_replay_keeps_to_partitions_and_warns_of_nothing(tmp_path: Path) -> None:
     file = tmp_path / "sacct.txt"
     file.write_text(TWO_TYPES)

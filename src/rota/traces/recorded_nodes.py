@@ -10,6 +10,8 @@ import numpy as np
 from rota.model.cluster import ANY_TYPE, NodeShape
 from rota.model.trace import Trace
 
+ROUNDING_S = 1.0
+"""Jobs that overlap by no more than this may have followed each other: logs round to seconds."""
 _Stretch = tuple[float, float, float]
 """Begin, end and GPUs held on one node."""
 
@@ -63,8 +65,9 @@ def _type(seen: Counter[str] | None) -> str:
 def _size(stretches: list[_Stretch]) -> int:
     """GPUs of a node on which so many were held."""
     begins = [(begin, 1, gpus) for begin, _, gpus in stretches]
-    changes = sorted(begins + [(end, 0, -gpus) for _, end, gpus in stretches])
-    held = most = 0.0
+    ends = [(max(begin, end - ROUNDING_S), 0, -gpus) for begin, end, gpus in stretches]
+    changes = sorted(begins + ends)
+    held, most = 0.0, max(gpus for _, _, gpus in stretches)
     for _, _, gpus in changes:  # at one moment what ends goes before what begins
         held += gpus
         most = max(most, held)

@@ -9,11 +9,17 @@ import numpy as np
 from rota.model.columns import Array, Bools, Ints
 from rota.policies.pollux.search import Problem
 
+_CROWDED = 2.0
+"""A job leaves its cell for one with so many times the GPUs for each job."""
+
 
 def cells_of(
     base: Array, allowed: Bools, pinned: Bools, capacity: Array, most: int
 ) -> list[tuple[Ints, Ints]]:
-    """Nodes and rows that are searched together; who holds GPUs in several cells stays as it is."""
+    """Nodes and rows that are searched together; who holds GPUs in several cells stays as it is.
+
+    Who holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
+    """
     nodes, rows = base.shape
     if nodes <= most:
         return [(np.arange(nodes), np.arange(rows))]
@@ -35,7 +41,28 @@ def cells_of(
         best = int(np.where(usable, room, -np.inf).argmax())
         room[best] -= 1.0
         members[best].append(row)
+    _even_out(members, cell_of, allowed, pinned, capacity)
     return [(np.flatnonzero(cell_of == cell), np.array(sorted(own), int)) for cell, own in enumerate(members)]
+
+
+def _even_out(
+    members: list[list[int]], cell_of: Ints, allowed: Bools, pinned: Bools, capacity: Array
+) -> None:
+    """Rows leave crowded cells, the last in precedence first, for where a job has most GPUs to use."""
+    counts = np.array([len(own) for own in members])
+    home = {row: cell for cell, own in enumerate(members) for row in own}
+    for row in sorted(home, reverse=True):
+        if pinned[row]:
+            continue
+        own = home[row]
+        gpus = np.bincount(cell_of, weights=capacity * allowed[:, row], minlength=len(members))
+        each = gpus / (counts + 1)
+        best = int(each.argmax())
+        if best != own and each[best] >= _CROWDED * gpus[own] / counts[own]:
+            members[own].remove(row)
+            members[best].append(row)
+            counts[own] -= 1
+            counts[best] += 1
 
 
 def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array:

@@ -29,6 +29,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.model.grants import Can, Constraint, Grant
 from rota.policies.pollux.cells import carried, cells_of, filled
+from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
 from rota.policies.pollux.reasons import Reasons
@@ -183,6 +184,7 @@ class _Plan:
                 self._hosts(nodes, members),
             )
             result = self._run(problem, members, before.get(str(number)), number, memory["searches"])
+            found[:, members] = 0  # what a job has in the cell that it leaves
             found[np.ix_(nodes, members)] = result.best
             memory["population"][str(number)] = self._stored(result, members, len(cells))
         self._take_up(found, base)
@@ -193,7 +195,8 @@ class _Plan:
         parameters = self.parameters
         begins = carried(before, self.rows[members], len(problem.capacity))
         if not parameters.is_artifact:
-            begins = np.concatenate((filled(problem)[:, None, :], begins), axis=1)
+            ours = np.stack((filled(problem), grown(problem)), axis=1)
+            begins = np.concatenate((ours, begins), axis=1)
         search = Search(problem, np.random.default_rng([self.snapshot.seed, number, cell]))
         patience = parameters.generations if parameters.is_artifact else parameters.patience
         return search.run(begins, parameters.population, parameters.generations, patience)
