@@ -217,7 +217,7 @@ def _report(where: Path, started: bool, as_json: bool, policy: str | None) -> No
         f"rota {verb}: {plural(said['nodes'], 'node')}, {plural(said['gpus'], 'device')}, "
         f"policy {said['policy']}"
     )
-    console().print(f"  API    {address}  (token in {where}/tokens/admin)")
+    console().print(f"  look   {address}  (dashboard and API; token in {where}/tokens/admin)")
     console().print(f"  state  {said['store']}")
     console().print("  next   rota submit --gpus 1 -- python train.py")
 

@@ -25,8 +25,8 @@ from rota.table.state import Phase
 
 NOW = "now"
 """Label of the policy in force, going on with its memory."""
-LOW, HIGH = 0.1, 0.9
-"""Quantiles over the samples that stand for low and high."""
+LOW = 0.1
+"""Part of the samples that is below low; as many are above high."""
 
 
 class Range(NamedTuple):
@@ -194,11 +194,16 @@ def _jobs(case: Case, runs: Sequence[Run]) -> tuple[JobForecast, ...]:
     )
 
 
-def ranges(moments: Floats) -> list[Range]:
-    """For each column: median, low and high over the rows; a single row has no range."""
+def ranges(moments: Floats, outside: float = LOW) -> list[Range]:
+    """For each column: median, low and high over the rows; a single row has no range.
+
+    `outside` is the part of them below low, and the part above high.
+    """
     if len(moments) == 1:
         return [Range(_moment(at_s)) for at_s in moments[0].tolist()]
-    low, middle, high = np.quantile(moments, (LOW, 0.5, HIGH), axis=0, method="inverted_cdf").tolist()
+    low, middle, high = np.quantile(
+        moments, (outside, 0.5, 1.0 - outside), axis=0, method="inverted_cdf"
+    ).tolist()
     return [Range(_moment(m), _moment(a), _moment(b)) for a, m, b in zip(low, middle, high, strict=True)]
 
 

@@ -24,6 +24,8 @@ from rota.table.state import Phase
 
 FIRST_LOOK = 3
 """Futures that say how far ahead to look."""
+OUTSIDE = 0.05
+"""Part of the futures in which it starts before the stated range, and after it."""
 AHEAD = 4.0
 """How far that is, in times of the latest start of the first look."""
 
@@ -56,7 +58,7 @@ def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = Non
     if case.state.phase[row] == Phase.RUNNING:
         return StartEstimate(Range(case.state.first_start_s.item(row)), None, "it runs")
     runs, come = _runs(moment, case, spec, asked, place)
-    start = ranges(np.array([[run.start_s[place]] for run in runs]))[0]
+    start = ranges(np.array([[run.start_s[place]] for run in runs]), OUTSIDE)[0]
     if start.at_s is None:
         waiting = [run for run in runs if np.isinf(run.start_s[place])]
         return StartEstimate(start, None, f"it {why_endless(case, waiting, row)}")

@@ -53,7 +53,7 @@ IN_ONE_GO_S = 900.0
 """Jobs of a tenant that ask for the same, each so soon after the last one, are a series."""
 ALIKE = 0.4
 """How alike the luck of jobs of a series is: its part of the variance."""
-AT_ONCE_BY_LIMIT, AT_ONCE = 0.15, 0.4
+AT_ONCE_BY_LIMIT, AT_ONCE = 0.2, 0.5
 """How alike that of all jobs is that live at once: of those whose limits are known, of others."""
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from io import StringIO
+from typing import TYPE_CHECKING
 
-from rota.server.store.rows import AttemptRow
 from rota.wire.curves import UNITS, CurvesView, CurveView
 from rota.wire.sync import ProgressReport, Usage
 from rota.worlds.live.curves import LEAST_S, Curves, Point, said_by_agent, said_by_program
+
+if TYPE_CHECKING:
+    from rota.server.store.rows import AttemptRow
 
 PARTS = ("mean", "low", "high")
 

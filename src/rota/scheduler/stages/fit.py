@@ -31,8 +31,6 @@ class Fitter:
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.place = place
-        self._consolidates = place is consolidate
-        """True if the best fit on one node is what `place` takes, where there is one."""
         self.cluster = snapshot.cluster
         self.jobs = snapshot.jobs.table
         self.reserved: Mapping[int, Collection[int]] = {
@@ -195,7 +193,7 @@ class Fitter:
         if need:
             nodes &= self._node_sets.with_memory(need)
         free = scratch.free
-        if not kept and self._consolidates:
+        if not kept and self.place is consolidate:  # the best fit on one node, where there is one
             node = free.best_fit(gpus, nodes)
             if node >= 0:
                 return free.lowest(node, gpus)

@@ -134,10 +134,44 @@ class PolicyChoice(RequestForm):
     policy: PolicyText
 
 
+_TENANT_NAME = "[A-Za-z0-9_@:+-][A-Za-z0-9_.@:+-]*"
+_TENANT_PATH = f"^{_TENANT_NAME}(/{_TENANT_NAME})*$"
+TenantPath = Annotated[str, Field(min_length=1, max_length=128, pattern=_TENANT_PATH)]
+_QUOTA = {"type": "number", "minimum": 0, "maximum": 1e6}
+_CELL = {
+    "type": "object",
+    "required": ["level"],
+    "properties": {
+        "level": {"enum": ["node", "device"]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 10_000},
+        "type": {"type": "string", "maxLength": 128},
+    },
+    "additionalProperties": False,
+}
+_TENANT = {
+    "properties": {
+        "quota": _QUOTA,
+        "hard": {"type": "boolean"},
+        "weight": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+        "quota_by_type": {"type": "object", "additionalProperties": _QUOTA},
+        "cells": {"type": "array", "items": _CELL},
+    },
+    "additionalProperties": False,
+}
+"""What `rota.server.tenants.settings` reads, as far as a schema can say it: cells must also be there."""
+TenantSettings = Annotated[dict[str, Any], Field(json_schema_extra=_TENANT)]
+
+
 class TenantsMove(RequestForm):
     """Quotas, weights and cells by path, in place of those in force."""
 
-    tenants: Annotated[dict[str, Any], Field(max_length=10_000)]
+    tenants: Annotated[
+        dict[TenantPath, TenantSettings],
+        Field(
+            max_length=10_000,
+            json_schema_extra={"propertyNames": {"pattern": _TENANT_PATH, "maxLength": 128}},
+        ),
+    ]
     """As in the configuration: {vision: {quota: 32, hard: true, weight: 2, cells: [...]}}."""
     dry_run: bool = False
     """Only say what would come of it."""
