@@ -24,6 +24,8 @@ from rota.knowledge.goodput import (
 from rota.knowledge.hosts import build_hosts
 from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.knowledge.scaling import ScalingCurves
+from rota.knowledge.servers import Served
+from rota.knowledge.step_speed import StepSpeed, Training
 from rota.knowledge.throughput import ThroughputTable
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Grant, Role
@@ -232,6 +234,16 @@ def place_case():
     return durations, RACKED, speed, {Knowledge.PLACEMENT, Knowledge.HOSTS}, (lambda s: grants,)
 
 
+def server_case():
+    """Two workers with one server, with three, and a job without any."""
+    trace = iterations("A 2x300 B 2x300 C 1x300")
+    served = Served(StepSpeed(Training.SYNCHRONOUS, (1 / 64, 0.1, 0.2, 0.01, 0.01), 64.0))
+    speed = FixedDuration(trace.jobs, RACKED, Slowdowns(servers={"fast": served}))
+    grants = [Grant(0, (0, 1), cpus=3.0), Grant(1, (2, 3), cpus=5.0), Grant(2, (4,))]
+    durations = replace(trace, truth=Truth.build(trace.truth.iterations))
+    return durations, RACKED, speed, {Knowledge.SERVERS}, (lambda s: grants,)
+
+
 def use_case():
     """A has first claim and keeps half busy, B takes what is left; C and D share by what they use."""
     trace = iterations("A 1x300 B 1x300 C 1x300 D 1x300")
@@ -247,7 +259,7 @@ def use_case():
 
 WHEN = [
     (goodput_case, 100.0), (goodput_case, 140.0), (pair_case, 0.0), (pair_case, 50.0), (place_case, 0.0),
-    (use_case, 0.0), (use_case, 350.0),
+    (use_case, 0.0), (use_case, 350.0), (server_case, 0.0),
 ]  # fmt: skip
 
 

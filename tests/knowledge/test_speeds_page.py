@@ -12,6 +12,7 @@ from rota.knowledge.goodput_file import read_goodputs
 from rota.knowledge.hosts_file import read_hosts
 from rota.knowledge.pairs_file import read_pairs
 from rota.knowledge.regimes_file import stated_regimes
+from rota.knowledge.servers_file import read_servers
 from rota.knowledge.step_tables_file import read_epochs, read_times
 from rota.knowledge.throughput_file import read_throughputs
 
@@ -23,6 +24,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "step_times": read_times,
     "epochs": read_epochs,
     "hosts": read_hosts,
+    "servers": read_servers,
     "pairs": read_pairs,
     "regimes": stated_regimes,
 }

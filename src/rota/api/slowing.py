@@ -10,6 +10,8 @@ from rota.errors import InputError
 from rota.knowledge.hosts import HostTable
 from rota.knowledge.hosts_file import read_hosts
 from rota.knowledge.pairs_file import read_pairs
+from rota.knowledge.servers import ServedTable
+from rota.knowledge.servers_file import read_servers
 from rota.model.trace import Trace
 from rota.worlds.simulated.interference import Interference
 from rota.worlds.simulated.sharing import SHARINGS, DeviceSharing
@@ -27,6 +29,7 @@ def parse_slowdowns(text: str) -> Slowdowns:
     utilisation[.WORKLOAD]   part of a device that a job keeps busy alone: what it leaves to others
     sharing                  who gets what where some have first claim: tgs or antman; by shares if not given
     hosts                    file of speeds by CPU cores and memory for each GPU
+    servers                  file of speeds by parameter servers and workers
     """
     spread: dict[str, float] = {}
     levels: dict[str, dict[str, float]] = {}
@@ -34,6 +37,7 @@ def parse_slowdowns(text: str) -> Slowdowns:
     colocation = 1.0
     sharing: DeviceSharing | None = None
     hosts: HostTable = {}
+    servers: ServedTable = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = part.partition("=")
         kind, dot, workload = key.partition(".")
@@ -50,12 +54,14 @@ def parse_slowdowns(text: str) -> Slowdowns:
             sharing = _sharing(value)
         elif key == "hosts":
             hosts = read_hosts(value)
+        elif key == "servers":
+            servers = read_servers(value)
         else:
             raise InputError.at(
                 f"{part!r} slows nothing down", field=_FLAG, expected="spread=0.8,colocation=0.9"
             )
     company = Interference(utilisation=utilisation) if utilisation else None
-    return Slowdowns(spread, levels, colocation, company, sharing, hosts)
+    return Slowdowns(spread, levels, colocation, company, sharing, hosts, servers)
 
 
 def _sharing(name: str) -> DeviceSharing:
@@ -111,9 +117,10 @@ def check_workloads(slowdowns: Slowdowns, trace: Trace) -> None:
             field=_FLAG,
             expected=few if names else f"{kind}=: the trace names no workloads",
         )
-    if slowdowns.hosts and not any(name in slowdowns.hosts for name in names):
-        raise InputError.at(
-            f"hosts= has no workload that a job runs ({', '.join(list(slowdowns.hosts)[:5])})",
-            field=_FLAG,
-            expected=few if names else "a trace that names workloads",
-        )
+    for key, known in (("hosts", slowdowns.hosts), ("servers", slowdowns.servers)):
+        if known and not any(name in known for name in names):
+            raise InputError.at(
+                f"{key}= has no workload that a job runs ({', '.join(list(known)[:5])})",
+                field=_FLAG,
+                expected=few if names else "a trace that names workloads",
+            )

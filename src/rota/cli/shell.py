@@ -27,12 +27,14 @@ KNOWLEDGE_HELP = (
     "scaling=oracle (default), assumed, predicted or measured; "
     "goodput=oracle (default) or measured; convergence=oracle (default) or predicted; "
     "pairs=oracle (default) or assumed; placement=oracle (default) or assumed; "
-    "hosts=oracle (default), assumed or user[:FILE]; regimes=oracle (default) or assumed; "
+    "hosts=oracle (default), assumed or user[:FILE]; servers=oracle (default), assumed or user[:FILE]; "
+    "regimes=oracle (default) or assumed; "
     "utilisation=oracle (default) or assumed."
 )
 LIVE_KNOWLEDGE_HELP = (
     "duration=user (default) or predicted; throughput=measured (default) or assumed; "
-    "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed."
+    "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed; "
+    "servers=user[:FILE] (default) or assumed."
 )
 """What the registry of knowledge says of simulations, and of live clusters; written out, since to ask it
 loads NumPy.  A test holds them to the registry."""

@@ -98,7 +98,7 @@ def simulate(
         typer.Option(
             metavar="RATES",
             help="When spread or packed: spread=0.8,spread.vgg19=0.5,colocation=0.9; also level.rack=0.6, "
-            "utilisation=0.6, sharing=tgs|antman, hosts=FILE.",
+            "utilisation=0.6, sharing=tgs|antman, hosts=FILE, servers=FILE.",
         ),
     ] = None,
     can: Annotated[

@@ -32,7 +32,7 @@ from rota.worlds.simulated.speed_goodput import Goodputs, seconds_for
 
 SPEEDS = (
     Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT,
-    Knowledge.HOSTS, Knowledge.UTILISATION,
+    Knowledge.HOSTS, Knowledge.SERVERS, Knowledge.UTILISATION,
 )  # fmt: skip
 """Kinds that say how fast a job is on what."""
 

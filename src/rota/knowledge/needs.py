@@ -28,6 +28,7 @@ class Knowledge(StrEnum):
     PAIRS = "pairs"
     PLACEMENT = "placement"
     HOSTS = "hosts"
+    SERVERS = "servers"
     REGIMES = "regimes"
     SKEW = "skew"
     UTILISATION = "utilisation"
@@ -54,6 +55,9 @@ FORMS: Mapping[Knowledge, str] = {
     Knowledge.HOSTS: "table: by row `class`; shared `cpus` and `gib` [class, share] for each GPU, `speeds` "
     "[class, cpus, gib] relative to the share in proportion, `disk` of that shape (MB/s) and `wants` "
     "[class, 2], NaN where nobody says; `rota.knowledge.hosts.speeds_of` reads it",
+    Knowledge.SERVERS: "table: by row `class`, -1 for a job without parameter servers; shared `t` "
+    "[class, 5], `batch` and `asynchronous` [class] (seconds of a step), `units` [class, 4] (CPUs and GiB "
+    "of a server, and of a worker); `rota.knowledge.servers.served_of` reads it",
     Knowledge.REGIMES: "table: by row `class`, `epochs` (in all), `per_epoch` (work of one at the present "
     "batch size), `mode` (that size, as a place in `modes`) and `seen` [job, mode] (epochs in each so far); "
     "shared `modes` [class, mode] (batch sizes), `seconds` [class, mode] (of an epoch), `until` and `regime` "

@@ -224,6 +224,7 @@ _OFFERED: Mapping[Knowledge, tuple[str, str]] = {
     Knowledge.PAIRS: ("the pair rates of the world", "a speed model with pairs"),
     Knowledge.PLACEMENT: ("the slowdowns of the world by level", "a speed model with slowdowns by level"),
     Knowledge.HOSTS: ("the sensitivity to cores and memory of the world", "a speed model of hosts"),
+    Knowledge.SERVERS: ("the speeds of the world by servers", "a speed model with parameter servers"),
     Knowledge.REGIMES: ("the regimes of the world", "a speed model with regimes"),
     Knowledge.UTILISATION: ("the utilisation of the world", "a speed model with interference"),
 }

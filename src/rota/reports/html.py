@@ -42,7 +42,7 @@ from rota.reports.occupancy import paid_nodes
 from rota.reports.palette import BARS, DARK, LIGHT, dash
 from rota.reports.sizes import sizes_figures
 from rota.reports.summary import summarise
-from rota.reports.waits import causes, hour_chart, parts_named, size_bars, split_bars
+from rota.reports.waits import causes, hour_chart, parts_named, promise_bars, size_bars, split_bars
 from rota.reports.window import Window
 from rota.reports.wording import NOTHING, change_words, words
 
@@ -57,6 +57,7 @@ WORK: tuple[str, ...] = (
     "restarts",
     "deadline_share",
     "promises_kept_share",
+    "promises_cost_gpu_s",
     "makespan_s",
 )
 WORK += ("finished", "unfinished", "failed", "rejected", "engine_seconds")
@@ -108,7 +109,7 @@ def render(
     charts = [chart(runs, window) for chart in (jct_chart, waiting_chart, utilisation_chart, queue_chart)]
     if any(paid_nodes(run) is not None for run in runs):
         charts.append(nodes_chart(runs, window))
-    bars = split_bars(runs, window)
+    bars, others = split_bars(runs, window), promise_bars(runs, window)
     clock = clock_of(runs[0])
     template = environment().get_template("report.html")
     return template.render(
@@ -133,6 +134,8 @@ def render(
         epoch=clock.at(span.start_s).timestamp() if clock else "",
         work=work_chart(runs, window),
         slack=slack_chart(runs, window),
+        others=others,
+        others_parts=parts_named(others),
         lanes=sizes_figures(runs, span),
         gantts=[gantt(run, span, shown) for run in runs],
         drawn=drawn(runs, span, shown, duels),

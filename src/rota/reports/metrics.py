@@ -16,6 +16,7 @@ from rota.model.columns import Floats
 from rota.reports.deadlines_kept import Promises
 from rota.reports.fairness import alone_on_share_s, rho_present, rho_static, worst_share
 from rota.reports.occupancy import available_gpu_s, free_and_stranded, granted, has_placement, waiting
+from rota.reports.overtaken import claimed_gpu_s, overtaken_s, unpromised
 from rota.reports.registry import DISTRIBUTIONS, METRICS, Metric, Unit, Value, distribution, metric
 from rota.reports.sample import Sample
 from rota.reports.series import Steps
@@ -347,6 +348,38 @@ def promises_broken_otherwise(sample: Sample) -> Value:
     """Other promised jobs that were late or not done: longer than was known, or planned wrongly."""
     made = Promises.of(sample)
     return int((~made.kept & ~made.hit & ~made.ended).sum())
+
+
+@metric("waiting without a promise", "s")
+def mean_unpromised_waiting_s(sample: Sample) -> Value:
+    """Mean total waiting of the finished jobs without a promise; None if nobody was promised anything."""
+    return _mean_unpromised(sample, sample.column("waiting_s"))
+
+
+@metric("of it overtaken by promises", "s")
+def mean_overtaken_s(sample: Sample) -> Value:
+    """Mean waiting of the same jobs while promised jobs, submitted after them, held as many GPUs as they ask.
+
+    From the view of each job: several can wait for the same GPUs.
+    """
+    return _mean_unpromised(sample, overtaken_s(sample))
+
+
+def _mean_unpromised(sample: Sample, values: Floats) -> Value:
+    others = unpromised(sample) & sample.finished
+    return float(np.nanmean(values[others])) if others.any() else None
+
+
+@metric("cost of promises", "gpu_s")
+def promises_cost_gpu_s(sample: Sample) -> Value:
+    """GPU-seconds that promised jobs held and jobs without a promise, submitted before them, waited for.
+
+    At every moment a GPU counts once, for the job that was submitted first, and for none more than it asked
+    for.  Not in it: where the GPUs were, GPUs kept free for a promise, whom the delay of these jobs delayed,
+    jobs that ran on fewer GPUs, and jobs that were refused.  Who promises more has a higher cost.
+    """
+    others = unpromised(sample)
+    return float(claimed_gpu_s(sample)[others].sum()) if others.any() else None
 
 
 @metric("engine time", "s", "lower", "run")

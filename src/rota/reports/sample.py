@@ -69,6 +69,12 @@ class Sample:
             self._columns[name] = whole.to_numpy()
         return self._columns[name][self.rows]
 
+    def derived(self, name: str, compute: Callable[[Record], Floats]) -> Floats:
+        """A column that `compute` gives for the whole record, once for this sample and its groups."""
+        if name not in self._columns:
+            self._columns[name] = compute(self.record)
+        return self._columns[name][self.rows]
+
     def once(self, name: str, compute: Callable[[], Floats]) -> Floats:
         """What `compute` gives, kept for the next who asks for `name` of this sample."""
         if name not in self._kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from rich.console import Console
@@ -135,6 +135,9 @@ def footnotes(comparison: Comparison) -> list[str]:
         for line in comparison.lines
         if (lost := _not_finished(line))
     ]
+    notes += [
+        f"{line.policy}: {sentence}" for line in comparison.lines if (sentence := _promises(line.cells))
+    ]
     partial = [line.policy for line in comparison.lines if line.partial]
     if partial:
         notes.append(f"! {', '.join(partial)}: fewer jobs finished than under another policy; not ranked.")
@@ -151,3 +154,20 @@ def _window(comparison: Comparison) -> str:
 def _not_finished(line: ComparisonRow) -> Sequence[str]:
     counted = [(line.cells[key], key) for key in ("unfinished", "rejected")]
     return [f"{cell.text} {key}" for cell, key in counted if cell.value]
+
+
+def _promises(cells: Mapping[str, Cell]) -> str:
+    """What became of promised deadlines, and what they cost the others; empty if none was promised."""
+    if not cells["promises"].value:
+        return ""
+    kept = f"{cells['promises_kept_share'].text} of {cells['promises'].text} promised deadlines kept"
+    waited, overtaken = cells["mean_unpromised_waiting_s"], cells["mean_overtaken_s"]
+    if waited.value is None:
+        return f"{kept}; no job without a promise finished."
+    others = f"{kept}; jobs without a promise waited {waited.text} on average"
+    if not overtaken.value:
+        return f"{others}, and none of it while promised jobs that came later held their GPUs."
+    return (
+        f"{others}, {overtaken.text} of it while promised jobs that came later held as many GPUs as they "
+        f"asked for; that is {cells['promises_cost_gpu_s'].text}, each GPU counted once."
+    )

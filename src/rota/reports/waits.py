@@ -14,10 +14,12 @@ from rota.reports.chart import Chart, Curve, duration_axis, hour_axis, names_of,
 from rota.reports.clock import clock_of
 from rota.reports.compare import Comparison
 from rota.reports.metrics import waiting_s
+from rota.reports.overtaken import overtaken_s, unpromised
 from rota.reports.sample import SIZE_CLASSES, Sample
 from rota.reports.window import Window
 
 HELD, FIRST, AGAIN = "not yet allowed to start", "before the first start", "after an interruption"
+OVERTAKEN, OTHERWISE = "overtaken by promised jobs that came later", "otherwise"
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 
 
@@ -72,7 +74,33 @@ def split_bars(records: Sequence[Record], window: Window | None = None) -> list[
 def parts_named(bars: Sequence[Bar]) -> list[str]:
     """The parts that any of `bars` has."""
     seen = {name for bar in bars for name, _, share in bar.parts if share > 0}
-    return [name for name in (HELD, FIRST, AGAIN) if name in seen]
+    return [name for name in (HELD, FIRST, AGAIN, OVERTAKEN, OTHERWISE) if name in seen]
+
+
+def promise_bars(records: Sequence[Record], window: Window | None = None) -> list[Bar]:
+    """Where deadlines were promised, the mean waiting of the other jobs: overtaken by promises, or not."""
+    made = []
+    for number, record in enumerate(records):
+        sample = Sample.of(record, window)
+        others = unpromised(sample) & sample.finished
+        if others.any():
+            waits_s = float(np.nanmean(sample.column("waiting_s")[others]))
+            made.append((record.policy, number, waits_s, float(overtaken_s(sample)[others].mean())))
+    longest_s = max((waits_s for _, _, waits_s, _ in made), default=0.0)
+    if longest_s <= 0:
+        return []
+    return [
+        Bar(
+            policy,
+            number,
+            format_duration(waits_s),
+            tuple(
+                (name, format_duration(of_s), of_s / longest_s)
+                for name, of_s in ((OVERTAKEN, late_s), (OTHERWISE, max(waits_s - late_s, 0.0)))
+            ),
+        )
+        for policy, number, waits_s, late_s in made
+    ]
 
 
 def causes(records: Sequence[Record], window: Window | None = None) -> list[tuple[str, list[float | None]]]:

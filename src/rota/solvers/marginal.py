@@ -6,14 +6,16 @@ Source    Peng et al., "Optimus", EuroSys 2018, section 4.1.  A unit of a kind t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 Demand = Mapping[str, float]
-"""Amounts of resources by name."""
+"""Amounts of resources by name; one that a cluster does not state is there without end."""
 SERVER, WORKER = 0, 1
 """Kinds of units; of equal savings a server goes first."""
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,24 @@ class TrainingJob:
     """The most servers and workers that its user allows."""
     worth: float = 1.0
     """What counts of its savings: less than 1 as long as nothing is sure."""
+    counts: Sequence[int] = ()
+    """Numbers of workers with which it can run, ascending; empty for any."""
+
+    def least(self) -> int:
+        """Workers with which it begins."""
+        return self.counts[0] if self.counts else 1
+
+    def step(self, workers: int, kind: int) -> int:
+        """Units of a kind that have to be added at once; 0 if it can have no more."""
+        if kind == SERVER or not self.counts:
+            return 1
+        place = bisect_right(self.counts, workers)
+        return self.counts[place] - workers if place < len(self.counts) else 0
 
     def saved_s(self, servers: int, workers: int, kind: int) -> float:
-        """Seconds that one more unit of a kind saves."""
-        more = (servers + (kind == SERVER), workers + (kind == WORKER))
+        """Seconds that one more step of a kind saves."""
+        more = [servers, workers]
+        more[kind] += self.step(workers, kind)
         slow, fast = self.speed(servers, workers), self.speed(*more)
         return self.worth * (self.steps / slow - self.steps / fast) if slow and fast else 0.0
 
@@ -53,22 +69,24 @@ def hand_out(
 ) -> Units:
     """Servers and workers of each job, as many as `capacity` has for them.
 
-    First one of each for every job that fits, in order.  Then unit by unit to the largest saving over the
-    dominant share; `by_share=False` divides by the amount of that resource instead, as the authors' code
-    does, `stops` ends with the first unit that does not fit.  Otherwise that unit is out, and others are
-    tried.
+    First one server and the least workers for every job that fits, in order.  Then unit by unit to the
+    largest saving over the dominant share; `by_share=False` divides by the amount of that resource instead,
+    as the authors' code does, `stops` ends with the first unit that does not fit.  Otherwise that unit is
+    out, and others are tried.
     """
     free = dict(capacity)
     units = Units([[0, 0] for _ in jobs])
     for one, held in zip(jobs, units.of, strict=True):
-        both = {name: one.server.get(name, 0.0) + one.worker.get(name, 0.0) for name in free}
+        least = one.least()
+        both = {name: one.server.get(name, 0.0) + least * one.worker.get(name, 0.0) for name in free}
         if _takes(free, both):
-            held[:] = 1, 1
+            held[:] = 1, least
     weights = [[_weight(demand, capacity, by_share) for demand in (one.server, one.worker)] for one in jobs]
 
     def saving(job: int, kind: int) -> float:
         servers, workers = units.of[job]
-        return jobs[job].saved_s(servers, workers, kind) / weights[job][kind]
+        step = jobs[job].step(workers, kind)
+        return jobs[job].saved_s(servers, workers, kind) / (weights[job][kind] * step) if step else 0.0
 
     out: set[tuple[int, int]] = set()
     started = [job for job, held in enumerate(units.of) if held[WORKER]]
@@ -81,13 +99,15 @@ def hand_out(
             continue
         if negative >= 0.0:
             break
-        demand = jobs[job].worker if kind == WORKER else jobs[job].server
+        step = jobs[job].step(units.of[job][WORKER], kind)
+        unit = jobs[job].worker if kind == WORKER else jobs[job].server
+        demand = {name: amount * step for name, amount in unit.items() if name in free}
         if units.of[job][kind] >= jobs[job].most[kind] or not _takes(free, demand):
             if stops:
                 break
             out.add((job, kind))
             continue
-        units.of[job][kind] += 1
+        units.of[job][kind] += step
         units.given.append((job, kind, -negative))
         version[job] += 1
         for each in (SERVER, WORKER):
@@ -105,7 +125,10 @@ def _takes(free: dict[str, float], demand: Demand) -> bool:
 
 
 def _weight(demand: Demand, capacity: Demand, by_share: bool) -> float:
-    """The dominant share of a unit, or the amount that is."""
-    shares = {name: amount / capacity[name] for name, amount in demand.items() if amount}
+    """The dominant share of a unit, or the amount that is; next to nothing if it takes nothing limited."""
+    limited = [name for name, amount in demand.items() if amount and name in capacity]
+    if not limited:
+        return _NOTHING
+    shares = {name: demand[name] / max(capacity[name], _NOTHING) for name in limited}
     dominant = max(shares, key=lambda name: shares[name])
     return shares[dominant] if by_share else demand[dominant]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 
 from rota.errors import InputError
 from rota.model.cells import Kind
+from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical, below, physical_cell
 from rota.policies.hived.clusters import Pin, Plan, Promise, VirtualClusters
 from shared_data import ROOT
@@ -28,14 +30,14 @@ KINDS = {
 }
 """In the order in which they are searched: names descending."""
 LEVELS = {
-    "4-DGX2-V100-NODE.2-DGX2-V100-NODE.DGX2-V100-NODE": ("4-DGX2-V100-NODE", 5),
-    "4-DGX2-V100-NODE.2-DGX2-V100-NODE": ("4-DGX2-V100-NODE", 6),
-    "3-DGX2-V100-NODE.DGX2-V100-NODE": ("3-DGX2-V100-NODE", 5),
-    "DGX2-V100-NODE": ("DGX2-V100-NODE", 5),
-    "3-DGX1-P100-NODE.DGX1-P100-NODE": ("3-DGX1-P100-NODE", 4),
-    "3-DGX1-P100-NODE.DGX1-P100-NODE.DGX1-P100-CPU-SOCKET": ("3-DGX1-P100-NODE", 3),
-    "CT1-NODE": ("CT1-NODE", 2),
-    "CT1-NODE.CT1": ("CT1-NODE", 1),
+    "4-DGX2-V100-NODE.2-DGX2-V100-NODE.DGX2-V100-NODE": ("4-DGX2-V100-NODE", "NODE"),
+    "4-DGX2-V100-NODE.2-DGX2-V100-NODE": ("4-DGX2-V100-NODE", "2-NODE"),
+    "3-DGX2-V100-NODE.DGX2-V100-NODE": ("3-DGX2-V100-NODE", "NODE"),
+    "DGX2-V100-NODE": ("DGX2-V100-NODE", "NODE"),
+    "3-DGX1-P100-NODE.DGX1-P100-NODE": ("3-DGX1-P100-NODE", "NODE"),
+    "3-DGX1-P100-NODE.DGX1-P100-NODE.DGX1-P100-CPU-SOCKET": ("3-DGX1-P100-NODE", "SOCKET"),
+    "CT1-NODE": ("CT1-NODE", "NODE"),
+    "CT1-NODE.CT1": ("CT1-NODE", "GPU"),
 }
 ORDERS = {"1.0.0.0 of 3-DGX1-P100-NODE": (1, 3, 4, 7, 0, 2, 6, 5)}
 """GPUs of nodes that list them in an order of their own."""
@@ -46,19 +48,42 @@ def cases():
     return json.loads(FILE.read_text())
 
 
+def flat(kind):
+    """The same kind with nothing between a node of 16 GPUs and its GPUs."""
+    above = kind.names[5:], kind.fanouts[5:]
+    return Kind(kind.name, kind.gpu_type, ("GPU", "NODE", *above[0]), (0, 16, *above[1]), 2)
+
+
+RECONFIGURED = {name: flat(kind) if kind.gpu_type == "DGX2-V100" else kind for name, kind in KINDS.items()}
+"""The kinds after the published reconfiguration."""
+
+
+def reconfigured():
+    """The topology after it: a node of another name, four single nodes out of four, VC2 has a node less."""
+    topology = deepcopy(cases()["topology"])
+    cells = topology["physical_cells"]
+    renamed, split = cells[7]["nodes"], cells[8]["nodes"]
+    renamed[renamed.index("0.0.3.0")] = "0.0.3.100"
+    alone = [{"cell_type": "DGX2-V100-NODE", "nodes": [name]} for name in split]
+    fresh = {"cell_type": "4-DGX2-V100-NODE", "nodes": [f"0.0.4.{number}" for number in range(100, 104)]}
+    topology["physical_cells"] = [*cells[:8], alone[0], *cells[9:], *alone[1:], fresh]
+    topology["virtual_clusters"]["VC2"]["cells"][0][1] = 1
+    return topology
+
+
 class Scene:
     """A cluster of the scenarios, with who runs on it."""
 
-    def __init__(self, artifact=True, **counts):
+    def __init__(self, artifact=True, topology=None, kinds=KINDS, **counts):
         """`counts` change how many cells of an entry a tenant has: `VC1=(0, 2, 2, 3)`."""
-        topology = cases()["topology"]
+        topology = topology or cases()["topology"]
         self.names: list[tuple[str, int]] = []  # of each device: its node, and its number there
         self.nodes: dict[str, int] = {}
         self.node_cells: dict[str, list[Physical]] = {}
-        tops = {kind: [] for kind in KINDS.values()}
+        tops = {kind: [] for kind in kinds.values()}
         pins: dict[str, Physical] = {}
         for said in topology["physical_cells"]:
-            kind = KINDS[said["cell_type"]]
+            kind = kinds[said["cell_type"]]
             cell = self._grow(kind, said, len(tops[kind]))
             tops[kind].append(cell)
             pins |= {name: self._pinned(cell, where) for name, where in said.get("pinned", {}).items()}
@@ -68,11 +93,13 @@ class Scene:
             for i, (entry, count) in enumerate(owns["cells"]):
                 given = changed[i] if i < len(changed) else count
                 entry, given = given if isinstance(given, tuple) else (entry, given)
-                promises.append(Promise(vc, *LEVELS[entry], given))
+                kind, level = LEVELS[entry]
+                promises.append(Promise(vc, kind, kinds[kind].names.index(level) + 1, given))
         owned = topology["virtual_clusters"]
         fixed = [Pin(vc, name, pins[name]) for vc, owns in owned.items() for name in owns["pinned"]]
         self.clusters = VirtualClusters(tops, promises, fixed, artifact=artifact)
         self.gangs: dict[str, Gang] = {}
+        self.cells_of: dict[str, str] = {}  # name of the level of the cells in which each gang was bound
         if artifact:
             self.at_first_all_is_bad(topology)
 
@@ -129,6 +156,7 @@ class Scene:
             self.clusters.start(plan)
             self.clusters.check()
             gang = self.gangs[asked["gang"]] = plan.gang
+            self.cells_of[gang.name] = name_of_cells(gang)
         return self.placed(gang, pod)
 
     def placed(self, gang, pod):
@@ -146,10 +174,46 @@ class Scene:
         self.clusters.stop(self.gangs.pop(request(pod)["gang"]))
         self.clusters.check()
 
+    def take_over(self, before, *, by_level):
+        """Who runs in the scene `before` runs here, on those of its GPUs that are there; by priority.
+
+        With `by_level` in cells of the level that it was bound in, as the published service notes them.
+        """
+        here = {place: self.clusters.leaf_of[device] for device, place in enumerate(self.names)}
+        for old in sorted(before.gangs.values(), key=lambda gang: -gang.priority):
+            gang = Gang(old.name, old.vc, old.priority, old.pods, pin=old.pin, lazy=old.lazy)
+            places = [before.names[leaf.device] for pod in old.physical for leaf in pod]
+            gpus = [here[place] for place in places if place in here]
+            names, level = gpus[0].kind.names, before.cells_of[old.name]
+            if by_level and level:
+                known = level in names
+                adopt(
+                    self.clusters, gang, gpus, None if known else [], names.index(level) + 1 if known else 0
+                )
+            else:
+                adopt(self.clusters, gang, gpus)
+            self.clusters.check()
+            self.gangs[gang.name] = gang
+
     def idle_cells(self, vc, kind):
         """For each idle cell of `vc`: whether it is shown as bad."""
         roots = self.clusters.vcs[vc].roots[kind]
         return [root.physical is not None and root.physical.is_bad for root in roots if not root.used]
+
+
+def root_of(own):
+    """The promised cell that a virtual GPU is in."""
+    while own.parent is not None:
+        own = own.parent
+    return own
+
+
+def name_of_cells(gang):
+    """Name of the level of the promised cells that serve `gang`; empty if it has no guarantee."""
+    roots = [root_of(own) for pod in gang.virtual for own in pod]
+    names = {root.kind.names[root.level - 1] for root in roots}
+    assert len(names) <= 1, "the published gangs have cells of one level each"
+    return names.pop() if names else ""
 
 
 def request(pod):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from published import KINDS, Scene, Service, ask_all, cases, request
+from published import KINDS, RECONFIGURED, Scene, Service, ask_all, cases, reconfigured, request
 
 from rota.errors import InputError, PolicyError
 from rota.policies.hived.cells import FREE
@@ -137,6 +137,38 @@ def test_safe_relaxed_buddy_allocation():
     assert scene.bind("pod45", pairs) == expected("pod45")
     scene.bad("0.0.4.3")
     assert isinstance(scene.bind("pod46", [*pairs, "0.0.4.0", "0.0.4.1"]), str)
+
+
+@pytest.mark.parametrize(
+    ("by_level", "lost"),
+    [
+        (True, {"pod8", "pod9", "pod20", "pod21", "pod24"}),
+        # Rota does not note in cells of which level a job runs: the 12 GPUs of pods 8 and 9 have their
+        # guarantee by the node and the two sockets that VC2 still owns.
+        (False, {"pod20", "pod21", "pod24"}),
+    ],
+)
+def test_reconfiguration(by_level, lost):
+    """Nodes are flat, one has another name, four are single, and VC2 has one less: all run on."""
+    before = Scene()
+    for pod in order("normal operations"):
+        before.bind(pod)
+    scene = Scene(topology=reconfigured(), kinds=RECONFIGURED)
+    scene.take_over(before, by_level=by_level)
+    gone = {"0.0.3.0"}
+    for name, old in before.gangs.items():
+        places = {before.names[leaf.device] for pod in old.physical for leaf in pod}
+        kept = {scene.names[leaf.device] for pod in scene.gangs[name].physical for leaf in pod}
+        assert kept == {place for place in places if place[0] not in gone}, name
+    without = {pod for gang in scene.gangs.values() if not gang.virtual for pod in ask_all(gang)}
+    opportunists = {pod for gang in scene.gangs.values() if gang.priority < 0 for pod in ask_all(gang)}
+    assert without == lost | opportunists
+    for gang in list(scene.gangs):
+        scene.stop(ask_all(scene.gangs[gang])[0])
+    fixed = {"4-DGX2-V100-NODE": 1, "2-IB-DGX2-V100-NODE": 0, "CT1-NODE": 2}
+    for name, kind in RECONFIGURED.items():
+        pool = scene.clusters.pools[name]
+        assert len(pool.free[kind.top]) == fixed.get(name, len(pool.tops)), name
 
 
 def test_invalid_initial_assignment():

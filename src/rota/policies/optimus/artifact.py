@@ -19,6 +19,7 @@ from rota.model.grants import Code, Constraint
 from rota.policies.optimus.placing import place_anew
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import emptiest
 from rota.scheduler.stages.sizing import Sizing
 from rota.solvers.one_by_one import fill_savings
@@ -48,7 +49,7 @@ class BySteps:
             return Decision(memory, wake=wake, otherwise=_LATE)
         sizing = Sizing(snapshot)
         shares = self._shares(snapshot, sizing, steps[sizing.rows])
-        grants, preempt = place_anew(snapshot, shares, emptiest)
+        grants, preempt = place_anew(snapshot, shares, FeedingFitter(snapshot, emptiest))
         self._last = () if grants or preempt else seen
         return Decision(memory, grants, preempt, wake=wake, otherwise=_LATE)
 

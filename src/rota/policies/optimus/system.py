@@ -2,18 +2,22 @@
 
 Paper     Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
           EuroSys 2018
-Decides   number of GPUs, order, placement, preemption
-Needs     how long each job still needs (from its losses so far), and its speed by number of GPUs
+Decides   number of GPUs and of parameter servers (CPUs), order, placement, preemption
+Needs     how long each job still needs (from its losses so far), and its speed by number of GPUs, or by
+          parameter servers and workers
 Idea      1. Every job gets its least, in order of arrival, so that nobody starves.
-          2. One more unit saves a job Q / f(w) - Q / f(w + 1) seconds, Q being what is left of it; whoever
-             saves most for what the unit takes of the cluster gets it, until nobody saves anything.
+          2. One more unit, a worker or a server, saves a job Q / f - Q / f' seconds, Q being what is left of
+             it and f its speed; whoever saves most for what the unit takes of the cluster gets it, until
+             nobody saves anything.
           3. Of jobs whose losses say little yet the saving counts for a little less.
           4. Small jobs are placed first, each on the fewest servers that hold it in equal parts.
           All of it anew every ten minutes; whose number stays the same stays where he is.
-Departs   Jobs here reduce gradients among themselves: workers alone, no parameter servers, so that what a
-          unit takes is the same for all and divides nothing.  The rules for servers as well are in
-          `rota.solvers.marginal`, `even_servers` and `parameter_blocks`.  A resize that saves less than it
-          costs is left out (ours); sizes between which a job must jump are compared by saving per GPU (ours).
+Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GPUs do, and a server may count
+          in parts on two nodes.  More or fewer servers alone are no restart.  Whose workload has no speeds by
+          servers reduces gradients among its workers; where nobody has any, a unit is a GPU and divides
+          nothing.  Slow workers are not replaced, and which server holds which parameters is left to the
+          program (`rota.solvers.parameter_blocks`).  A resize that saves less than it costs is left out
+          (ours); sizes between which a job must jump are compared by saving per GPU (ours).
           A job about which nobody knows anything is taken to need what the others need in the mean (ours).
           The cluster is taken to be of one type.  `mode=artifact` follows the baseline in Pollux' simulator.
 Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of five workloads of Pollux'
@@ -33,12 +37,14 @@ from rota.errors import InputError
 from rota.knowledge.needs import Knowledge
 from rota.knowledge.scaling import shared_curves
 from rota.model.columns import Floats, Ints
-from rota.model.grants import Code, Constraint
+from rota.model.grants import Code, Constraint, Grant
 from rota.policies.optimus.artifact import BySteps
 from rota.policies.optimus.placing import place_anew
+from rota.policies.optimus.serving import Serving, ServingFitter, hand_out_both, seconds_at, served_rows
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import even
 from rota.scheduler.stages.sizing import Sizing
 from rota.solvers.one_by_one import fill_savings
@@ -46,6 +52,7 @@ from rota.solvers.one_by_one import fill_savings
 YOUNG = 10
 """So many losses have to be heard before a prediction counts in full."""
 _OUTBID = Constraint(Code.POLICY, detail="all GPUs went to jobs that came before it")
+_OUTBID_OF_BOTH = Constraint(Code.POLICY, detail="GPUs, or CPUs for a server, went to jobs before it")
 
 
 class OptimusMode(StrEnum):
@@ -86,7 +93,11 @@ class OptimusParameters:
     "optimus",
     "Most time saved by one more GPU, from predicted convergence and speed",
     paper="EuroSys 2018",
-    needs={Knowledge.SCALING, Knowledge.CONVERGENCE},
+    needs={
+        Knowledge.SCALING: lambda p: True,
+        Knowledge.CONVERGENCE: lambda p: True,
+        Knowledge.SERVERS: lambda p: p.mode is OptimusMode.PAPER,
+    },
     levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     parameters=OptimusParameters,
     work_conserving=False,
@@ -110,9 +121,13 @@ class ByIntervals:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizing = Sizing(snapshot)
-        shares = self._shares(snapshot, sizing)
-        grants, preempt = place_anew(snapshot, shares, even)
-        reasons = {row: _OUTBID for row, share in shares.items() if not share}
+        served = served_rows(snapshot.know(Knowledge.SERVERS), sizing.rows.tolist())
+        serving = Serving(snapshot.jobs.table, served)
+        shares = self._shares(snapshot, sizing, serving)
+        fit = ServingFitter(snapshot, even, serving) if served else FeedingFitter(snapshot, even)
+        grants, preempt = place_anew(snapshot, shares, fit, serving.limited)
+        outbid = _OUTBID_OF_BOTH if served else _OUTBID
+        reasons = {row: outbid for row, share in shares.items() if not share}
         return Decision(memory, grants, preempt, wake=self._wake(snapshot, sizing.rows), reasons=reasons)
 
     def _wake(self, snapshot: Snapshot, rows: Ints) -> Wake:
@@ -123,21 +138,33 @@ class ByIntervals:
         at_s = (math.floor(snapshot.now / interval_s) + 1) * interval_s
         return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.NONE)
 
-    def _shares(self, snapshot: Snapshot, sizing: Sizing) -> dict[int, int]:
-        """GPUs for each row, by the time that a step saves for each GPU that it takes."""
+    def _shares(self, snapshot: Snapshot, sizing: Sizing, serving: Serving) -> dict[int, int]:
+        """GPUs for each row, by the time that a step saves for what it takes; `serving` is told servers."""
         known, rows = snapshot.know(Knowledge.CONVERGENCE).by_row, sizing.rows
         left_s = _left(known["left_s"][rows])
         young = known["points"][rows] < YOUNG
-        worth = left_s * np.where(young, self.parameters.young_factor, 1.0)
-        seconds = _seconds(shared_curves(snapshot.know(Knowledge.SCALING), rows, sizing.most))
-        shares = fill_savings(seconds, worth.tolist(), sizing.counts, sizing.gpus)
+        worth = np.where(young, self.parameters.young_factor, 1.0)
+        curves = shared_curves(snapshot.know(Knowledge.SCALING), rows, sizing.most)
+        seconds = _seconds(curves)
+        if serving.of:
+            shares = hand_out_both(snapshot, sizing, serving, curves, left_s, worth)
+        else:
+            shares = fill_savings(seconds, (left_s * worth).tolist(), sizing.counts, sizing.gpus)
         for job, row in enumerate(rows.tolist()):
-            before = len(snapshot.grants[row].devices) if row in snapshot.grants else 0
-            if 0 < before < shares[job]:
-                saved_s = left_s.item(job) * (seconds[job][before] - seconds[job][shares[job]])
+            held = snapshot.grants.get(row)
+            if held is not None and 0 < len(held.devices) < shares[job]:
+                saved_s = left_s.item(job) * self._faster(seconds[job], serving, held, shares[job])
                 if saved_s < self.parameters.restart_s:
-                    shares[job] = before
+                    shares[job] = serving.keep(held)
         return dict(zip(rows.tolist(), shares, strict=True))
+
+    def _faster(self, seconds: Sequence[float], serving: Serving, held: Grant, share: int) -> float:
+        """Seconds that a second of work at the request takes less on `share` GPUs than under `held`."""
+        row, before = held.job, len(held.devices)
+        if row not in serving.units:
+            return seconds[before] - seconds[share]
+        servers = serving.of[row].granted(serving.jobs, held)
+        return seconds_at(serving, row, servers, before) - seconds_at(serving, row, *serving.units[row])
 
 
 def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:

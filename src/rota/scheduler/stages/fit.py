@@ -237,7 +237,8 @@ class Fitter:
     def _devices_as_fed(self, scratch: Occupancy, row: int, gpus: int, nodes: int) -> tuple[int, ...] | None:
         """Devices for a gang, of each node no more than it can feed beside those that are there."""
         free = scratch.free
-        fed = {node: min(_fed(scratch, node, row), free.count[node]) for node in nodes_in(nodes)}
+        each = self._each(row, gpus)
+        fed = {node: min(_fed(scratch, node, *each), free.count[node]) for node in nodes_in(nodes)}
         hidden: tuple[int, ...] = ()
         for node, most in fed.items():
             if 0 < most < free.count[node]:
@@ -257,13 +258,18 @@ class Fitter:
             or (jobs.memory_gib.item(row) and cluster.node_memory_gib.any())
         )
 
+    def _each(self, row: int, gpus: int) -> tuple[float, float]:
+        """CPUs and memory for each of so many GPUs: in proportion to what was asked for."""
+        asked = max(self.jobs.gpus.item(row), 1)
+        return self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
+
     def _hosts(self, scratch: Occupancy, row: int, gpus: int, nodes: int = -1) -> int:
         """Of `nodes`, those with CPU and memory enough for the GPUs of the job that they may be given."""
         if not self._asks_of_hosts(row):
             return nodes
         count, cluster = scratch.free.count, self.cluster
-        most, asked = max(gpus, 1), max(self.jobs.gpus.item(row), 1)
-        cpus, memory_gib = self.jobs.cpus.item(row) / asked, self.jobs.memory_gib.item(row) / asked
+        most = max(gpus, 1)
+        cpus, memory_gib = self._each(row, most)
         feeds = []
         for node in nodes_in(nodes) if nodes >= 0 else range(cluster.nodes):
             part = min(most, max(count[node], 1))
@@ -288,16 +294,15 @@ class FitterWithin(Fitter):
         return [nodes & self.within for nodes in super()._nodes_by_type(row)]
 
 
-def _fed(scratch: Occupancy, node: int, row: int) -> int:
-    """GPUs of the job that `node` has CPU and memory for."""
-    jobs, cluster = scratch.jobs, scratch.cluster
-    most, asked = math.inf, max(jobs.gpus.item(row), 1)
+def _fed(scratch: Occupancy, node: int, cpus: float, memory_gib: float) -> int:
+    """GPUs that `node` has CPU and memory for, with so much for each."""
+    cluster, most = scratch.cluster, math.inf
     for need, capacity, used in (
-        (jobs.cpus.item(row), cluster.node_cpus.item(node), scratch.cpus_used[node]),
-        (jobs.memory_gib.item(row), cluster.node_memory_gib.item(node), scratch.memory_used[node]),
+        (cpus, cluster.node_cpus.item(node), scratch.cpus_used[node]),
+        (memory_gib, cluster.node_memory_gib.item(node), scratch.memory_used[node]),
     ):
         if need and capacity:
-            most = min(most, (capacity - used + EPSILON) * asked / need)
+            most = min(most, (capacity - used + EPSILON) / need)
     return int(min(most, cluster.gpus))
 
 

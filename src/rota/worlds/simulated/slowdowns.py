@@ -13,6 +13,7 @@ from rota.knowledge.given import Given
 from rota.knowledge.hosts import HostSpeeds, HostTable, host_share, host_table, speeds_of
 from rota.knowledge.needs import Knowledge, Provider
 from rota.knowledge.placement import NODE, ByWorkload, Closeness, levels_of, placement_table
+from rota.knowledge.servers import Served, ServedTable, served_of, server_table
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats, read_only
 from rota.model.grants import Grant, Role
@@ -41,6 +42,8 @@ class Slowdowns:
     """Who gets what of a device on which some have a claim and others none; None keeps to the shares."""
     hosts: HostTable = field(default_factory=dict)
     """Speeds by CPU cores and memory for each GPU; workloads without an entry do not mind."""
+    servers: ServedTable = field(default_factory=dict)
+    """Speeds by parameter servers and workers; workloads without an entry have no servers."""
 
     @property
     def none(self) -> bool:
@@ -57,7 +60,7 @@ class Efficiency:
         slowdowns: Slowdowns,
         told: Mapping[Knowledge, Any] | None = None,
     ) -> None:
-        """`told` are placement, hosts and utilisation as policies know them, in place of `slowdowns`' own."""
+        """`told` is what policies know of any kind in `SLOWING`, in place of what `slowdowns` say."""
         self.jobs = jobs
         self.slowdowns = slowdowns
         _check_levels(slowdowns, cluster)
@@ -77,7 +80,11 @@ class Efficiency:
         if Knowledge.HOSTS in values:
             speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is of those who do not mind, -1
             self._hosts = [speeds[number] for number in values[Knowledge.HOSTS].by_row["class"].tolist()]
-        self._places = bool(self._closeness or self._hosts)
+        self._served: list[Served | None] = []
+        if Knowledge.SERVERS in values:
+            served = [*served_of(values[Knowledge.SERVERS]), None]  # the last is of those without servers, -1
+            self._served = [served[number] for number in values[Knowledge.SERVERS].by_row["class"].tolist()]
+        self._places = bool(self._closeness or self._hosts or self._served)
 
     def of(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
         """What is left of the rate on as many whole GPUs, in [0, 1], and until when."""
@@ -87,13 +94,16 @@ class Efficiency:
         return pace._replace(rate=pace.rate * self.placed(row, grant)) if self._places else pace
 
     def placed(self, row: int, grant: Grant) -> float:
-        """What placement and host alone leave of it."""
+        """What placement, host and parameter servers alone leave of it."""
         factor = 1.0
         if self._closeness is not None and len(grant.devices) > 1:
             factor *= self._closeness.factor(self._class[row], grant.devices)
         speeds = self._hosts[row] if self._hosts else None
         if speeds is not None and grant.devices:
             factor *= speeds.speed(*host_share(self.jobs, grant))
+        served = self._served[row] if self._served else None
+        if served is not None and grant.devices:
+            factor *= served.factor(self.jobs, grant)
         return factor
 
     # -- company -----------------------------------------------------------------------------------
@@ -137,7 +147,7 @@ class Efficiency:
         return Pace(min(pace.rate for pace in paces), until_s=min(pace.until_s for pace in paces))
 
 
-SLOWING = frozenset({Knowledge.UTILISATION, Knowledge.PLACEMENT, Knowledge.HOSTS})
+SLOWING = frozenset({Knowledge.UTILISATION, Knowledge.PLACEMENT, Knowledge.HOSTS, Knowledge.SERVERS})
 """Kinds of knowledge that slow a job down, whatever its full speed is."""
 
 
@@ -160,6 +170,8 @@ def _stated(jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns) -> dict[Know
         stated[Knowledge.PLACEMENT] = placement_table(cluster, factors, jobs.workload_names, jobs.workload)
     if slowdowns.hosts:
         stated[Knowledge.HOSTS] = host_table(slowdowns.hosts, jobs.workload_names, jobs.workload)
+    if slowdowns.servers:
+        stated[Knowledge.SERVERS] = server_table(slowdowns.servers, jobs.workload_names, jobs.workload)
     return stated
 
 
