@@ -72,3 +72,38 @@ def test_a_young_job_gives_way_to_one_that_saves_nearly_as_much() -> None:
     cluster = {"cpu": 12.0, "gpu": 3.0}
     assert hand_out([young, old], cluster).given[0][0] == 1
     assert hand_out([job(100.0), old], cluster).given[0][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "gpus", "workers", "why"),
+    [
+        ((1, 2, 4, 8), 6.0, 4, "from four it would have to jump to eight"),
+        ((2, 4), 6.0, 4, "it has no more sizes"),
+        ((2, 4), 3.0, 2, "it begins with its least, and two more do not fit"),
+        ((4,), 3.0, 0, "not even its least fits"),
+    ],
+)
+def test_workers_come_in_the_numbers_that_a_job_can_use(
+    counts: tuple[int, ...], gpus: float, workers: int, why: str
+) -> None:
+    found = hand_out([job(1000.0, counts=counts)], CLUSTER | {"gpu": gpus})
+    assert found.of[0][WORKER] == workers, why
+
+
+def test_a_jump_is_worth_what_it_saves_for_each_unit() -> None:
+    """Speed goes with workers, one server each: B's jump from one to three saves 667 s, 333 for each."""
+    ways = ((900.0, ()), (1000.0, (1, 3)))
+    a, b = (
+        TrainingJob(steps, lambda _, w: float(w), {}, {"gpu": 1.0}, most=(1.0, 9.0), counts=counts)
+        for steps, counts in ways
+    )
+    found = hand_out([a, b], {"gpu": 5.0})
+    assert found.given[0][:2] == (0, WORKER), "450 s for one, although B saves more in all"
+    assert found.of == [[1, 2], [1, 3]]
+
+
+def test_what_is_not_limited_costs_nothing() -> None:
+    """A cluster that states no CPUs: servers go first, up to what is allowed, and take nothing from GPUs."""
+    found = hand_out([job(100.0, most=(4.0, 9.0))], {"gpu": 2.0})
+    assert found.of == [[4, 2]]
+    assert [kind for _, kind, _ in found.given[:3]] == [SERVER] * 3
