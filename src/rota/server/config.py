@@ -23,7 +23,7 @@ from rota.server.caps import caps_of
 from rota.server.hooks.autoscaling import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
-from rota.server.tenants.settings import parse_tenants
+from rota.server.tenants.settings import parse_tenants, yes_or_no
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.own_rules import rules_of
 
@@ -203,7 +203,7 @@ def parsed(name: str, value: Any, where: str) -> Any:
         return _duration(value, where)
     kind: Any = type(_FIELDS[name].default)
     if kind is bool:
-        return _yes_or_no(value, where)
+        return yes_or_no(value, where)
     made = _made(kind, value)
     if made is None:
         expected = {int: "a whole number", float: "a number, 0 or more", str: "text"}[kind]
@@ -232,23 +232,6 @@ def _made(kind: Any, value: Any) -> Any:
     if kind is float and not (math.isfinite(made) and made >= 0):
         return None
     return None if kind is int and isinstance(value, float) and made != value else made
-
-
-def _yes_or_no(value: Any, where: str) -> bool:
-    words = {
-        "yes": True,
-        "true": True,
-        "on": True,
-        "1": True,
-        "no": False,
-        "false": False,
-        "off": False,
-        "0": False,
-    }
-    is_yes = words.get(str(value).lower())
-    if is_yes is None:
-        raise InputError(f"{where}: {value!r} is wrong; expected yes or no")
-    return is_yes
 
 
 def _check(config: Config, file: Path) -> None:

@@ -75,7 +75,7 @@ def _tenant(path: str, fields: Mapping[str, Any], where: str) -> Tenant:
     return Tenant(
         path=path,
         quota_gpus=_amount(said.get("quota", math.inf), f"{where}: quota"),
-        hard=_yes_or_no(said.get("hard", False), f"{where}: hard"),
+        hard=yes_or_no(said.get("hard", False), f"{where}: hard"),
         weight=weight,
         quota_by_type={
             str(kind): _amount(gpus, f"{where}: quota_by_type: {kind}") for kind, gpus in by_type.items()
@@ -128,7 +128,8 @@ def _amount(said: Any, where: str) -> float:
     return amount
 
 
-def _yes_or_no(said: Any, where: str) -> bool:
+def yes_or_no(said: Any, where: str) -> bool:
+    """What a setting says in words; InputError, which begins with `where`, for other words."""
     answer = _WORDS.get(str(said).lower())
     if answer is None:
         raise InputError(f"{where}: {said!r} is wrong; expected yes or no")
