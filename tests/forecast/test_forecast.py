@@ -342,3 +342,25 @@ def test_a_thousand_jobs_on_a_hundred_gpus_take_seconds() -> None:
 def test_forks_are_patient_for_long_enough() -> None:
     """A policy that looks every minute must be able to wait for hours."""
     assert forks.PATIENCE >= 24 * 60 / 2
+
+
+def test_a_start_reckons_with_those_who_will_come() -> None:
+    """Shortest first, and one short job every 10 s for 12 s of work each: a long one waits on and on."""
+    short = " ".join(f"J{i} 1x12@{10 * i}" for i in range(40))
+    moment = moment_of(f"{short} L 1x500@391", "1x1", "sjf", at_s=391.0)
+    asked = ForecastRequest(given(*[12.0] * 40, 500.0), samples=5)
+    found = estimate_start(moment, 40, asked)
+    alone = forecast(moment, (), asked).policies[0].jobs[-1].start
+    assert alone.at_s is not None
+    assert found.start.at_s is not None
+    assert "others come as they have before" in found.basis
+    assert found.start.at_s > alone.at_s + 100.0  # it would start as soon as those in line are done
+    assert estimate_start(moment, 40, asked) == found
+
+
+def test_a_start_of_first_come_first_served_does_not_depend_on_who_comes() -> None:
+    short = " ".join(f"J{i} 1x12@{10 * i}" for i in range(40))
+    moment = moment_of(f"{short} L 1x500@391", "1x1", "fifo", at_s=391.0)
+    found = estimate_start(moment, 40, ForecastRequest(given(*[12.0] * 40, 500.0), samples=5))
+    assert "others come as they have before" in found.basis
+    assert found.start == Range(480.0, 480.0, 480.0)  # 40 times 12 s

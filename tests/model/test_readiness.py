@@ -24,5 +24,6 @@ def test_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_abstract
 def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "none"))
     tell_manager(READY)
+    assert not list(tmp_path.iterdir())
     monkeypatch.delenv("NOTIFY_SOCKET")
     tell_manager(READY)

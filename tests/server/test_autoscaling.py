@@ -229,6 +229,7 @@ def test_machines_that_do_not_come_are_asked_for_again(playing: Any, monkeypatch
     play.until(lambda: "which is not so after" in play.scaler.trouble, "trouble")
     play.nodes = [node("a"), node("b")]
     play.until(lambda: not play.scaler.trouble, "it is so")
+    assert {message["wanted"] for message in play.messages()} == {2}
 
 
 @pytest.mark.slow

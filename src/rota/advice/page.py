@@ -110,7 +110,7 @@ def render(advice: Advice) -> str:
             left_out=_left_out(advice),
             check=check_line(advice),
             whole=not advice.part.said,
-            advice_style=style_named("advice"),
+            more_style=style_named("advice"),
             time=time_sentence(advice),
         )
     )
