@@ -162,11 +162,7 @@ def advise(
     Raises InputError for anything that is not as expected.
     """
     weights = parse_goals(goal)
-    whole = trace if isinstance(trace, Trace) else read(str(fspath(trace)), format)
-    if elastic is not None:
-        whole = make_elastic(whole, parse_sizes(elastic))
-    if deadlines is not None:
-        whole = with_deadlines(whole, parse_deadlines(deadlines))
+    whole = _as_asked(trace, format, elastic, deadlines)
     part = part_of(whole, window, most_jobs)
     where = cluster if isinstance(cluster, Cluster) else cluster_from(str(fspath(cluster)), whole)
     want = wanted(weights, part.trace, None if power is None else parse_power(power, where))
@@ -205,6 +201,18 @@ def advise(
         trials=trials,
         verdict=judge(trials, want, sources[DURATION]),
     )
+
+
+def _as_asked(
+    trace: str | PathLike[str] | Trace, format: str | None, elastic: str | None, deadlines: str | None
+) -> Trace:
+    """The trace, with sizes and deadlines of our own where they are asked for."""
+    whole = trace if isinstance(trace, Trace) else read(str(fspath(trace)), format)
+    if elastic is not None:
+        whole = make_elastic(whole, parse_sizes(elastic))
+    if deadlines is not None:
+        whole = with_deadlines(whole, parse_deadlines(deadlines))
+    return whole
 
 
 def _costs_words(costs: str | Costs | None) -> str:
