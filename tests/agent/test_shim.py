@@ -236,7 +236,8 @@ def test_files_are_written_as_the_user(attempt: Attempt, tmp_path: Path) -> None
 def test_what_outlives_a_rank_may_write_on(attempt: Attempt, tmp_path: Path) -> None:
     """All of a rank's output is there when the record is."""
     out = tmp_path / "out"
-    attempt.run(*sh("(trap '' TERM; sleep 0.3; echo late) & echo early"), ranks=files(attempt, str(out)))
+    # set before the fork: what starts late would else be ended before it could say so
+    attempt.run(*sh("trap '' TERM; (sleep 0.3; echo late) & echo early"), ranks=files(attempt, str(out)))
     assert out.read_text() == "early\nlate\n"
 
 
