@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from live_play import NOW_S, Answer, Asked, Canned, job
+from live_play import Answer, Canned
 from shell_play import rota
+
+from rota.wire.usage import UsageLine, UsageView
 
 TRACE = """\
 job_id,submit_s,gpus,duration_s,tenant,start_s,end_s,outcome
@@ -68,32 +70,42 @@ def test_wrong(words: str, sentence: str, folder: Path) -> None:
     assert done.err.count("\n") == 1
 
 
+def test_as_a_page(folder: Path) -> None:
+    assert rota("usage", "jobs.csv", "--by", "user", "--html", "usage.html").status == 0
+    page = (folder / "usage.html").read_text()
+    assert "3 jobs held GPUs for 9 GPU-hours: 11.1% of them failed, 0.0% were cancelled." in page
+    assert page.count('<div class="bar">') == 3
+    assert "vision/ann" in page
+
+
 def test_of_the_cluster(cluster: Canned, folder: Path) -> None:
-    """What jobs held counts, not what would run them again: job 1 had 4 GPUs in place of 2."""
-    ended = Answer(200, [_view("1", 4.0), _view("2", 1.0)])
-
-    def history(asked: Asked) -> Answer:
-        return Answer(200, TRACE, "text/csv") if asked.query.get("format") == "csv" else ended
-
-    cluster.replies["GET /v1/history"] = history
-    cluster.replies["GET /v1/jobs"] = Answer(200, [_view("3", 4.0, state="RUNNING", end_s=None)])
-    figures = json.loads(rota("usage", "--by", "month,user", "--json").out)
-    hours = {tuple(line["names"]): line["gpu_hours"] for line in figures["lines"]}
-    assert hours == {
-        ("2026-11", "vision/ann"): 8.0,
-        ("2026-11", "nlp/eve"): 8.0,
-        ("2026-11", "vision/bob"): 2.0,
-    }
-    assert figures["total"]["wait_hours"] == pytest.approx(0.5)
+    """The controller counts; what was asked reaches it."""
+    line = UsageLine(names=("2026-11", "ann"), jobs=1, gpu_hours=8.0, share=1.0, preempted_gpu_hours=2.0)
+    said = UsageView(
+        source="the cluster",
+        by=("month", "user"),
+        lines=[line],
+        total=line.model_copy(update={"names": ("all",)}),
+    )
+    cluster.replies["GET /v1/usage"] = Answer(200, said.model_dump(mode="json"))
+    done = rota("usage", "--by", "month,user", "--since", "2026-11-01", "--price", "A100=3,2")
+    assert (done.status, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()][1] == [
+        *("2026-11", "ann", "1", "8", "100.0%", "0.0%", "0.0%", "25.0%"),
+    ]
+    asked = cluster.asked[-1].query
+    assert asked["by"] == "month,user"
+    assert float(asked["since"]) == 1793491200.0
+    assert asked["price"] == "A100=3,2"
+    assert "until" not in asked
 
 
 def test_of_a_cluster_that_has_done_nothing(cluster: Canned, folder: Path) -> None:
-    cluster.replies["GET /v1/history"] = Answer(200, TRACE.splitlines()[0] + "\n", "text/csv")
+    nothing = UsageView(source="the cluster", by=("tenant",), lines=[], total=_none())
+    cluster.replies["GET /v1/usage"] = Answer(200, nothing.model_dump(mode="json"))
     done = rota("usage")
     assert (done.status, done.err) == (2, "rota: no job has run on this cluster yet\n")
 
 
-def _view(id: str, gpus: float, **more: object) -> dict[str, object]:
-    """A job that waited for half an hour and has run for two hours."""
-    told = {"submit_s": NOW_S, "start_s": NOW_S + 1800.0, "end_s": NOW_S + 9000.0, "run_s": 7200.0}
-    return job(id, **{**told, "gpu_s": 7200.0 * gpus, **more}).model_dump(mode="json")
+def _none() -> UsageLine:
+    return UsageLine(names=("all",), jobs=0, gpu_hours=0.0)

@@ -39,6 +39,7 @@ from rota.wire.sync import DeviceInfo, Joined, NodeInfo, Part, Piece, SyncReply,
 from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView, TenantView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import Doing, StretchView
+from rota.wire.usage import UsageLine, UsageView
 from rota.wire.views import (
     ClusterStatus,
     CostView,
@@ -274,6 +275,14 @@ class MemoryController:
             for view, _ in self._rows
         ]
         return WhatIf(rows=rows, summary=[], basis={question.duration: len(self._rows)}, took_s=0.0)
+
+    def usage(
+        self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: object
+    ) -> UsageView:
+        ended = [view for view, _ in self._rows if view.end_s is not None]
+        line = UsageLine(names=tuple("x" for _ in by), jobs=len(ended), gpu_hours=2.0 * len(ended))
+        total = line.model_copy(update={"names": ("all",)})
+        return UsageView(source="memory", by=tuple(by), lines=[line] if ended else [], total=total)
 
     def costs(self) -> list[CostView]:
         return [CostView(kind="start", count=3, seconds=0.1)]

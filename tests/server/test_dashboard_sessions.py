@@ -9,6 +9,7 @@ from dashboard_play import ask, get, sign_in
 from serving_toys import Stage
 
 from rota.server.auth import Unauthorized, identify_session, identify_token
+from rota.server.dashboard.pages import PAGES
 from rota.server.dashboard.sessions import begin, local
 
 
@@ -171,4 +172,4 @@ def test_a_page_lists_no_dead_links(stage: Stage) -> None:
     assert "/" in links
     for link in links:
         get(stage, link)
-    assert text.count("<a ") + text.count("<span ") == 7
+    assert text.count("<a ") + text.count("<span ") == len(PAGES)

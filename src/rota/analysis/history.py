@@ -7,7 +7,7 @@ where it was submitted, and `starts` is False: then nothing is said of waiting o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,8 @@ from rota.model.columns import Array, Bools, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
 from rota.reports.clock import Clock, clock_named
-from rota.traces.usage import SIZES
+from rota.usage.busy import used_column, utilisation_of
+from rota.usage.held import SIZES
 
 HOUR_S = 3600.0
 
@@ -64,7 +65,7 @@ class History:
     """Held GPUs for some time."""
     gpu_hours: Floats
     size: Array
-    """Class of `traces.usage.SIZES`."""
+    """Class of `rota.usage.held.SIZES`."""
     tenant: Names
     user: Names
     outcome: Array
@@ -89,7 +90,7 @@ class History:
         paths = list(jobs.tenant_names)
         tops = Names.of([path.partition("/")[0] for path in paths])
         people = Names.of(_people(paths, trace.format))
-        utilisation, note = _utilisation(trace)
+        utilisation, note = utilisation_of(trace)
         return cls(
             trace=trace,
             cluster=cluster,
@@ -137,46 +138,9 @@ def _people(paths: Sequence[str], format: str) -> list[str]:
     return [user if accounts[user] > 1 else path for user, path in zip(users, paths, strict=True)]
 
 
-def _used(trace: Trace) -> Mapping[str, Mapping[str, float]]:
-    """What each job used, by its id, as far as the trace says."""
-    used = trace.facts.get("usage")
-    return used if isinstance(used, Mapping) else {}
-
-
-def _column(trace: Trace, key: str) -> Floats:
-    used = _used(trace)
-    values = [used.get(id, {}).get(key, np.nan) for id in trace.jobs.ids] if used else np.nan
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (len(trace),)))
-
-
-def _utilisation(trace: Trace) -> tuple[Floats, str]:
-    """Of each GPU, and how the figure was read.
-
-    Slurm adds a job's GPUs up (two busy ones are 200 %).  Where wide jobs never pass 100 % although single
-    GPUs come near it, the figure is a mean already.  A figure that is 0 for everybody measures nothing.
-    """
-    busy = _column(trace, "gpu_utilisation")
-    known = np.isfinite(busy) & (trace.jobs.gpus > 0)
-    if not known.any():
-        return np.full(len(trace), np.nan), ""
-    if float(busy[known].max()) <= 0.0:
-        return np.full(len(trace), np.nan), "gres/gpuutil is 0 for every job: it was not measured"
-    gpus = np.maximum(trace.jobs.gpus, 1)
-    wide = known & (gpus > 1)
-    summed = bool((busy[wide] > 1.01).any()) or not wide.any()
-    if not summed:
-        alone, together = busy[known & (gpus == 1)], busy[wide] / gpus[wide]
-        # Sums below one GPU's worth for every wide job are believable only if single GPUs idle as well.
-        summed = len(alone) > 0 and float(np.median(alone)) <= 2 * float(np.median(together))
-    each = np.clip(busy / gpus if summed else busy, 0.0, 1.0)
-    how = "the sum over a job's GPUs" if summed else "the mean over a job's GPUs, as none passes 100%"
-    measured: Floats = np.where(known, each, np.nan)
-    return measured, f"gres/gpuutil is read as {how}"
-
-
 def _cpu_cores(trace: Trace) -> Floats:
     """Mean cores busy while the last attempt ran; NaN for all if nobody's processor time was counted."""
-    cpu_s, run_s = _column(trace, "cpu_s"), trace.truth.duration_s
+    cpu_s, run_s = used_column(trace, "cpu_s"), trace.truth.duration_s
     known = np.isfinite(cpu_s) & np.isfinite(run_s) & (run_s > 0)
     if not known.any() or float(np.median(cpu_s[known])) <= 0.0:
         return np.full(len(trace), np.nan)

@@ -18,7 +18,7 @@ from rota.analysis.pools import Pools, integral, when
 from rota.model.columns import Bools, Floats
 from rota.model.units import format_duration
 from rota.reports.series import Steps
-from rota.traces.usage import SIZES
+from rota.usage.held import SIZES
 
 STUDY = "queueing"
 BEFORE, FAIR, FRAGMENTED, FULL = "before eligible", "fair share", "fragmentation", "full"

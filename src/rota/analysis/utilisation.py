@@ -12,7 +12,7 @@ from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Array, Bools, Floats
 from rota.model.units import format_duration, plural
 from rota.reports.series import Steps
-from rota.traces.usage import SIZES
+from rota.usage.held import SIZES
 
 STUDY = "utilisation"
 CPU_MARGIN = 5.0

@@ -10,7 +10,7 @@ from rota.analysis.history import HOUR_S, History
 from rota.analysis.pools import Pools
 from rota.model.columns import Floats
 from rota.model.units import format_duration
-from rota.traces.usage import SIZES
+from rota.usage.held import SIZES
 
 STUDY = "workload"
 BURSTY_CV = 2.0

@@ -28,7 +28,8 @@ COLUMNS = (
     "job_id", "submit_s", "duration_s", *(column.name for column in SUBMITTED),
     "after", "failures_s", "start_s", "end_s", "outcome",
 )  # fmt: skip
-_OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
+OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
+"""Of an ended job by its state; every other state is a failure."""
 _FAILED = frozenset({"failed", "lost"})
 
 
@@ -94,7 +95,7 @@ def _line(job: JobRow, intervals: Sequence[IntervalRow], zero_s: float, now: flo
         "failures_s": ";".join(str(_rounded(seconds)) for seconds in failures),
         "start_s": moment(state.first_start_s),
         "end_s": moment(state.finish_s),
-        "outcome": "COMPLETED" if state.finish_s is None else _OUTCOMES.get(state.state, "FAILED"),
+        "outcome": "COMPLETED" if state.finish_s is None else OUTCOMES.get(state.state, "FAILED"),
     }
 
 
@@ -106,7 +107,7 @@ def failures_s(job: JobRow, intervals: Sequence[IntervalRow]) -> list[float]:
         ran[interval.attempt] = ran.get(interval.attempt, 0.0) + interval.end_s - interval.start_s
         if interval.how in _FAILED:
             failed.add(interval.attempt)
-    if job.now.finish_s is not None and job.now.state not in _OUTCOMES and failed:
+    if job.now.finish_s is not None and job.now.state not in OUTCOMES and failed:
         failed.remove(max(failed))  # its last end is how the job ended
     return [ran[attempt] for attempt in sorted(failed)]
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from rota.server.clocks import Clock
 from rota.server.costs import cost_views
 from rota.server.export import history_csv
 from rota.server.records import JobRecords
+from rota.server.scheduler_view import SchedulerView
 from rota.server.store.store import Store
+from rota.server.usage import cluster_usage
 from rota.server.views import event_view
+from rota.wire.usage import UsageView
 from rota.wire.views import CostView, EventView, JobView
+
+if TYPE_CHECKING:
+    from rota.usage.prices import Prices
 
 
 class History:
     """Implements `rota.server.api.services.History`."""
 
-    def __init__(self, store: Store, records: JobRecords, clock: Clock) -> None:
-        self._store, self._records, self._clock = store, records, clock
+    def __init__(self, store: Store, shown: SchedulerView, records: JobRecords, clock: Clock) -> None:
+        self._store, self._shown, self._records, self._clock = store, shown, records, clock
         self._epoch_s = clock.epoch_unix_s
 
     def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
@@ -30,6 +39,13 @@ class History:
         history = self._store.history(*self._window(since_s, until_s))
         specs = self._store.specs([job.row for job in history.jobs])
         return history_csv(history, specs, self._epoch_s, self._clock())
+
+    def usage(
+        self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: Prices | None
+    ) -> UsageView:
+        """Where the GPU-hours went."""
+        now = self._clock()
+        return cluster_usage(self._store, self._shown, now, self._epoch_s, by, since_s, until_s, prices)
 
     def _window(self, since_s: float | None, until_s: float | None) -> tuple[float, float]:
         """From Unix times to seconds since the epoch: all of the past if not said."""

@@ -251,7 +251,7 @@ def services_of(
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
-        history=History(store, records, clock),
+        history=History(store, shown, records, clock),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
         tenants=tenants,

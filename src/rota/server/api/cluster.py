@@ -11,11 +11,17 @@ from starlette.responses import Response
 from rota.server.api.calling import Admin, AskedCluster, AskedHistory, AskedNodes, NodeName, Person, answer
 from rota.server.api.forms import Reason, TableFormat
 from rota.server.api.problems import refusals
+from rota.usage.prices import parse_prices
+from rota.usage.table import as_csv
 from rota.wire.numbers import Unix
+from rota.wire.usage import BY, UsageView
 from rota.wire.views import ClusterStatus, CostView, EventView, JobView, NodeView
 
 router = APIRouter(prefix="/v1", tags=["cluster"], responses=refusals())
 NO_REASON = Reason()
+_BY = f"^({'|'.join(BY)})(,({'|'.join(BY)}))*$"
+_TYPE, _AMOUNT = r"[^,=\s][^,=\x00]*=", r"[0-9]{1,12}(\.[0-9]{1,12})?"
+_PRICE = rf"^({_TYPE})?{_AMOUNT}(,({_TYPE})?{_AMOUNT})*$"
 ReasonBody = Annotated[Reason, Body(examples=[{"reason": "new power supply"}])]
 
 
@@ -65,6 +71,31 @@ def history(
     if format is TableFormat.CSV:
         return Response(history.history_csv(since, until), media_type="text/csv")
     return answer(history.history(since, until))
+
+
+@router.get(
+    "/usage",
+    response_model=UsageView,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+def usage(
+    history: AskedHistory,
+    who: Person,
+    by: Annotated[
+        str, Query(pattern=_BY, max_length=80, description=f"what to count by, of {', '.join(BY)}")
+    ] = "tenant",
+    since: Annotated[Unix | None, Query(description="count from this Unix time on")] = None,
+    until: Annotated[Unix | None, Query(description="count up to this Unix time")] = None,
+    price: Annotated[
+        str | None,
+        Query(pattern=_PRICE, max_length=1024, description="of a GPU-hour: 2.5, or by type: V100=1.2,A100=3"),
+    ] = None,
+    format: TableFormat = TableFormat.JSON,
+) -> Response:
+    """Say where the GPU-hours went, jobs that still run with what they have had, and what they cost."""
+    prices = None if price is None else parse_prices(price)
+    found = history.usage(by.split(","), since, until, prices)
+    return Response(as_csv(found), media_type="text/csv") if format is TableFormat.CSV else answer(found)
 
 
 @router.get("/costs", response_model=list[CostView])

@@ -35,6 +35,7 @@ from rota.wire.sync import Joined, NodeInfo, Piece, SyncReply, SyncRequest
 from rota.wire.tenants import TenantsHistory, TenantsMoved, TenantsView
 from rota.wire.terminal import TerminalReply, TerminalTalk
 from rota.wire.timeline import StretchView
+from rota.wire.usage import UsageView
 from rota.wire.views import (
     ArrayDone,
     ClusterStatus,
@@ -54,6 +55,7 @@ from rota.wire.views import (
 
 if TYPE_CHECKING:
     from rota.server.answering.starts import Starts
+    from rota.usage.prices import Prices
 
 
 class Submissions(Protocol):
@@ -160,6 +162,12 @@ class History(Protocol):
 
     def history_csv(self, since_s: float | None, until_s: float | None) -> str:
         """The same as a trace that `rota simulate` reads."""
+        ...
+
+    def usage(
+        self, by: Sequence[str], since_s: float | None, until_s: float | None, prices: Prices | None
+    ) -> UsageView:
+        """Where the GPU-hours went between two Unix times; InputError for an unknown `by`."""
         ...
 
     def costs(self) -> list[CostView]:

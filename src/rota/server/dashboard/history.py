@@ -7,17 +7,16 @@ import io
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from rota.errors import InputError
 from rota.server.api.calling import AskedJobs, Person
 from rota.server.api.forms import JobFilter
 from rota.server.api.services import Jobs
+from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, page
 from rota.wire.views import JobView
 
@@ -58,8 +57,8 @@ class Filter:
     @property
     def window(self) -> tuple[float | None, float | None]:
         """Unix times from which and before which jobs ended; InputError for what is no day."""
-        until_s = _day(self.until, "until")
-        return _day(self.since, "since"), None if until_s is None else until_s + 86400.0
+        until_s = day_start(self.until, "until")
+        return day_start(self.since, "since"), None if until_s is None else until_s + 86400.0
 
 
 @dataclass(frozen=True)
@@ -109,15 +108,6 @@ def _passes(job: JobView, text: str, since_s: float | None, until_s: float | Non
         return False
     said = (job.id, job.name, job.group, job.workload, job.cause, job.user, job.tenant)
     return not text or any(text in one.casefold() for one in said)
-
-
-def _day(text: str, field: str) -> float | None:
-    if not text:
-        return None
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        raise InputError.at(f"{text!r} is no day", field=field, expected="one such as 2026-11-22") from None
 
 
 def as_csv(jobs: Iterable[JobView]) -> str:

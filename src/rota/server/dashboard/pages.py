@@ -14,6 +14,7 @@ PAGES = (
     Page("Job", "/jobs", "j", "job"),
     Page("Policy", "/policy", "p", "policy"),
     Page("Tenants", "/tenants", "t", "tenants"),
+    Page("Usage", "/usage", "u", "usage"),
     Page("History", "/history", "h", "history"),
     Page("API", "/api", "a", "api"),
 )

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, literal_column, or_, select
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+)
 
 from rota.model.columns import Floats
 from rota.server.store import tables as t
@@ -125,6 +137,18 @@ def history(connection: Connection, since_s: float, until_s: float) -> HistoryWi
         .order_by(t.intervals.c.row, t.intervals.c.seq)
     )
     return HistoryWindow(jobs, [INTERVAL.row(values) for values in connection.execute(held)])
+
+
+def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, float]:
+    """See `Store.busy`."""
+    c, text = t.jobs.c, t.points.c.curves
+    # Text is JSON to SQLite as it is; PostgreSQL wants to be told.
+    curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
+    mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
+    lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
+    seen = select(t.points.c.row, func.sum(mean * count), func.sum(count)).join_from(t.points, t.jobs)
+    sums = connection.execute(seen.where(lived).group_by(t.points.c.row))
+    return {row: min(max(total / of, 0.0), 1.0) for row, total, of in sums if of}
 
 
 def past(connection: Connection, limit: int) -> dict[tuple[str, str], Floats]:

@@ -315,6 +315,11 @@ class Store:
         with self._db.reading(one_moment=True) as connection:
             return reading.history(connection, since_s, until_s)
 
+    def busy(self, since_s: float, until_s: float) -> dict[int, float]:
+        """Mean busy part of their devices, 0 to 1, of the jobs of `history` whose curves say so, by row."""
+        with self._db.reading() as connection:
+            return reading.busy(connection, since_s, until_s)
+
     def points(self, row: int, since_s: float = -math.inf) -> list[Point]:
         """Of a job's curves, oldest first: those with something said after `since_s`."""
         with self._db.reading() as connection:

@@ -14,7 +14,12 @@ from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
 from rota.model.trace import Trace
-from rota.traces.usage import Usage, parse_prices, usage_of
+from rota.usage.counting import usage_of
+from rota.usage.held import Held
+from rota.usage.of_trace import held_of
+from rota.usage.prices import parse_prices
+from rota.usage.wording import notes
+from rota.wire.usage import UsageView
 from tiers import examples
 
 HOUR = 3600.0
@@ -37,7 +42,7 @@ def history(**facts: object) -> Trace:
     return replace(trace, truth=truth, facts=facts)
 
 
-def table(usage: Usage) -> dict[tuple[str, ...], tuple[int, float]]:
+def table(usage: UsageView) -> dict[tuple[str, ...], tuple[int, float]]:
     return {line.names: (line.jobs, round(line.gpu_hours, 9)) for line in usage.lines}
 
 
@@ -52,13 +57,13 @@ def table(usage: Usage) -> dict[tuple[str, ...], tuple[int, float]]:
     ],
 )
 def test_by_what_they_have_in_common(by: str, lines: dict[tuple[str, ...], tuple[int, float]]) -> None:
-    usage = usage_of(history(), [by])
+    usage = usage_of(held_of(history()), [by])
     assert table(usage) == lines
     assert [line.gpu_hours for line in usage.lines] == sorted((h for _, h in lines.values()), reverse=True)
 
 
 def test_what_failed_was_cancelled_and_costs() -> None:
-    usage = usage_of(history(), ["user"], prices=parse_prices("v100=2,A100=3"))
+    usage = usage_of(held_of(history()), ["user"], prices=parse_prices("v100=2,A100=3"))
     ann, bob, eve = usage.lines
     assert (ann.failed_gpu_hours, ann.cancelled_gpu_hours) == (pytest.approx(4.0), pytest.approx(10.0))
     assert (bob.failed_gpu_hours, bob.cancelled_gpu_hours) == (pytest.approx(4.0), 0.0)
@@ -73,7 +78,7 @@ def test_recorded_starts_say_when_and_who_waited() -> None:
     trace = history()
     start_s = np.array([HOUR, 2 * HOUR, np.nan, 2 * HOUR])
     trace = replace(trace, observed=RecordedRun(start_s, np.full(4, np.nan), types={3: "A100"}))
-    usage = usage_of(trace, ["user"])
+    usage = usage_of(held_of(trace), ["user"])
     assert table(usage)[("vision/bob",)] == (1, 0.0), "it never started"
     assert not usage.from_submission
     assert {line.names[0]: line.wait_hours for line in usage.lines} == {
@@ -81,19 +86,19 @@ def test_recorded_starts_say_when_and_who_waited() -> None:
         "vision/bob": None,
         "nlp/eve": 0.0,
     }
-    assert ("A100",) in table(usage_of(trace, ["type"]))
+    assert ("A100",) in table(usage_of(held_of(trace), ["type"]))
 
 
 def test_who_still_runs_has_no_outcome_yet() -> None:
     seen = RecordedRun(np.zeros(4), np.array([1.0, np.nan, 1.0, 1.0]) * HOUR)
-    usage = usage_of(replace(history(), observed=seen), ["outcome"])
+    usage = usage_of(held_of(replace(history(), observed=seen)), ["outcome"])
     assert table(usage)[("running",)] == (1, 10.0)
     assert ("cancelled",) not in table(usage)
 
 
 def test_a_job_of_two_months_is_cut_where_the_second_begins() -> None:
     dated = history(epoch="2026-10-31 22:00:00")
-    usage = usage_of(dated, ["month", "tenant"])
+    usage = usage_of(held_of(dated), ["month", "tenant"])
     assert table(usage) == {
         ("2026-10", "vision"): (3, 4.0 + 1.0 + 4.0),
         ("2026-11", "vision"): (2, 2.0 + 9.0),
@@ -106,9 +111,9 @@ def test_a_job_of_two_months_is_cut_where_the_second_begins() -> None:
 def test_only_what_lies_between_two_days() -> None:
     dated = history(epoch="2026-10-31 22:00:00")
     november = datetime(2026, 11, 1, tzinfo=UTC)
-    assert usage_of(dated, since=november).total.gpu_hours == pytest.approx(11.0)
-    assert usage_of(dated, until=november).total.gpu_hours == pytest.approx(9.0)
-    assert usage_of(dated, since=november + timedelta(days=9)).lines == ()
+    assert usage_of(held_of(dated), since=november).total.gpu_hours == pytest.approx(11.0)
+    assert usage_of(held_of(dated), until=november).total.gpu_hours == pytest.approx(9.0)
+    assert usage_of(held_of(dated), since=november + timedelta(days=9)).lines == []
 
 
 @examples(60)
@@ -126,11 +131,11 @@ def test_every_gpu_hour_is_counted_once(seed: int, cut: float, by: list[str]) ->
     )
     trace = replace(trace_of(text), facts={"epoch": "2026-01-20 05:00:00"})
     whole = float((trace.truth.duration_s * trace.jobs.gpus).sum()) / HOUR
-    usage = usage_of(trace, by)
+    usage = usage_of(held_of(trace), by)
     assert sum(line.gpu_hours for line in usage.lines) == pytest.approx(whole)
     assert usage.total.gpu_hours == pytest.approx(whole)
     day = datetime(2026, 1, 20, 5, tzinfo=UTC) + timedelta(days=cut)
-    sides = usage_of(trace, by, until=day), usage_of(trace, by, since=day)
+    sides = usage_of(held_of(trace), by, until=day), usage_of(held_of(trace), by, since=day)
     assert sum(side.total.gpu_hours for side in sides) == pytest.approx(whole)
 
 
@@ -148,18 +153,50 @@ def test_every_gpu_hour_is_counted_once(seed: int, cut: float, by: list[str]) ->
 )
 def test_what_cannot_be_counted(by: list[str], price: str | None, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        usage_of(history(), by, prices=None if price is None else parse_prices(price))
+        usage_of(held_of(history()), by, prices=None if price is None else parse_prices(price))
 
 
-def test_what_was_held_counts_if_it_is_known() -> None:
-    usage = usage_of(history(), ["user"], held=np.array([1.0, 2.0, 0.5, 0.0]))
-    assert table(usage)[("vision/ann",)] == (2, 3.0 + 20.0)
-    assert table(usage)[("vision/bob",)] == (1, 0.5)
+def test_how_busy_gpus_were_says_what_was_held_and_idle() -> None:
+    """Of ann's two jobs one was measured: 2 GPUs for 3 h, busy for 1.5 of 2 (Slurm's sum: 1.5 GPUs)."""
+    trace = history(usage={"A": {"gpu_utilisation": 1.5}, "C": {"gpu_utilisation": 4.0}})
+    usage = usage_of(held_of(trace), ["user"])
+    ann, bob, eve = usage.lines
+    assert (ann.measured_gpu_hours, ann.idle_gpu_hours) == (6.0, pytest.approx(1.5))
+    assert (bob.measured_gpu_hours, bob.idle_gpu_hours) == (4.0, 0.0)
+    assert (eve.measured_gpu_hours, eve.idle_gpu_hours) == (0.0, None)
+    assert usage.total.idle_gpu_hours == pytest.approx(1.5)
+    assert "How busy GPUs were is known of 50.0% of the GPU-hours." in notes(usage)
+
+
+def test_what_was_lost_counts_once_where_the_stretch_ends() -> None:
+    """A job of two stretches in two months, the second of which lost an hour of two GPUs."""
+    begin = datetime(2026, 10, 31, 20, tzinfo=UTC)
+    held = Held(
+        source="here",
+        epoch=begin,
+        job=np.array([7, 7]),
+        start_s=np.array([0.0, 3 * HOUR]),
+        end_s=np.array([2 * HOUR, 6 * HOUR]),
+        gpus=np.array([2.0, 2.0]),
+        failed=np.zeros(2),
+        cancelled=np.zeros(2),
+        lost_gpu_s=np.array([0.0, 2 * HOUR]),
+        busy=np.array([0.5, 0.5]),
+        wait_s=np.array([HOUR, HOUR]),
+        is_known=np.ones(2, dtype=np.bool_),
+        has_starts=True,
+        names={"tenant": ["t", "t"], "type": ["V100", "V100"]},
+    )
+    october, november = usage_of(held, ["month"]).lines
+    assert (october.gpu_hours, october.preempted_gpu_hours) == (6.0, 0.0)
+    assert (november.gpu_hours, november.preempted_gpu_hours) == (4.0, 2.0)
+    assert (october.jobs, november.jobs, usage_of(held).total.jobs) == (1, 1, 1)
+    assert usage_of(held).total.wait_hours == 1.0
 
 
 def test_jobs_of_unknown_run_time_are_told() -> None:
     trace = history()
     truth = replace(trace.truth, duration_s=np.array([np.nan, HOUR, HOUR, HOUR]))
-    usage = usage_of(replace(trace, truth=truth))
+    usage = usage_of(held_of(replace(trace, truth=truth)))
     assert usage.without_duration == 1
     assert usage.total.jobs == 4

@@ -1,0 +1,118 @@
+"""The page Usage: where the GPU-hours went, by whatever jobs have in common, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from rota.errors import InputError
+from rota.server.api.calling import AskedHistory, Person
+from rota.server.api.services import History
+from rota.server.dashboard.days import day_start
+from rota.server.dashboard.rendering import HEADERS, page
+from rota.usage.prices import parse_prices
+from rota.usage.table import as_csv
+from rota.wire.usage import BY, UsageLine, UsageView
+
+router = APIRouter(include_in_schema=False)
+LINES = 200
+"""That the page shows; the file has all."""
+DAY_S = 86_400.0
+Word = Annotated[str, Query(max_length=1024, pattern=r"^[^\x00]*$")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be counted; days are UTC, `2026-11-22`, empty for all of the past."""
+
+    by: str = "tenant"
+    then: str = ""
+    """Counted by as well; empty for nothing more."""
+    since: str = ""
+    until: str = ""
+    """The last day that counts."""
+    price: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """What is counted by."""
+        first = self.by if self.by in BY else "tenant"
+        return [first, self.then] if self.then in BY and self.then != first else [first]
+
+    @property
+    def link(self) -> str:
+        """The query that says the same."""
+        fields = {name: value for name, value in vars(self).items() if value}
+        return f"?{urlencode(fields)}" if fields else ""
+
+
+@dataclass(frozen=True)
+class UsagePage:
+    """What the page shows."""
+
+    asked: Asked
+    usage: UsageView
+    lines: Sequence[tuple[UsageLine, float]]
+    """With how wide its bar is, 0 to 1."""
+    trouble: str
+    """Why the cost is missing; empty if it is not."""
+
+
+def counted(history: History, asked: Asked) -> tuple[UsageView, str]:
+    """The figures, and why they are without a cost although one was asked for."""
+    since_s, until_s = day_start(asked.since, "since"), day_start(asked.until, "until")
+    end_s = None if until_s is None else until_s + DAY_S
+    try:
+        prices = parse_prices(asked.price) if asked.price else None
+        return history.usage(asked.words, since_s, end_s, prices), ""
+    except InputError as error:
+        if not asked.price:
+            raise
+        return history.usage(asked.words, since_s, end_s, None), str(error).removeprefix("--price: ")
+
+
+def usage_page(history: History, asked: Asked) -> UsagePage:
+    """The lines with the most GPU-hours."""
+    usage, trouble = counted(history, asked)
+    most = max((line.gpu_hours for line in usage.lines), default=0.0) or 1.0
+    lines = [(line, line.gpu_hours / most) for line in usage.lines[:LINES]]
+    return UsagePage(asked, usage, lines, trouble)
+
+
+def _asked(
+    by: Word = "tenant", then: Word = "", since: Word = "", until: Word = "", price: Word = ""
+) -> Asked:
+    return Asked(by, then, since, until, price.strip())
+
+
+AskedFor = Annotated[Asked, Depends(_asked)]
+
+
+@router.get("/usage")
+def show(request: Request, history: AskedHistory, who: Person, asked: AskedFor) -> Response:
+    """The page."""
+    from rota.usage.wording import columns, notes, summary
+
+    shown = usage_page(history, asked)
+    usage = shown.usage
+    return page(
+        request,
+        "usage.html",
+        shown=shown,
+        choices=BY,
+        columns=columns(usage),
+        notes=notes(usage),
+        summary=summary(usage),
+    )
+
+
+@router.get("/usage/lines.csv")
+def export(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
+    """All lines, as a file."""
+    headers = HEADERS | {"Content-Disposition": 'attachment; filename="rota-usage.csv"'}
+    return Response(as_csv(counted(history, asked)[0]), headers=headers, media_type="text/csv")

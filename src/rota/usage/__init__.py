@@ -1,0 +1,1 @@
+"""Where the GPU-hours of a cluster or of a trace went, and what they cost."""

@@ -1,0 +1,99 @@
+"""What the jobs of a trace held.
+
+A job holds GPUs from its start for as long as its attempts ran in all; where the trace records no start, from
+its submission.  It holds those it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from rota.model.columns import Bools, Floats
+from rota.model.jobs import Outcome
+from rota.model.trace import Trace
+from rota.usage.busy import utilisation_of
+from rota.usage.held import Held, size_name
+from rota.wire.usage import UNKNOWN
+
+
+def held_of(trace: Trace) -> Held:
+    """One stretch for each job."""
+    truth, jobs, seen = trace.truth, trace.jobs, trace.observed
+    has_starts = seen is not None and bool(np.isfinite(seen.start_s).any())
+    start_s = seen.start_s if seen is not None and has_starts else jobs.submit_s
+    began = np.isfinite(start_s)
+    wait_s = np.maximum(start_s - jobs.submit_s, 0.0) if has_starts else np.full(len(trace), np.nan)
+    run_s = np.where(began, np.nan_to_num(truth.run_s()), 0.0)
+    start_s = np.where(began, start_s, jobs.submit_s)
+    return Held(
+        source=trace.source,
+        epoch=_epoch(trace),
+        job=np.arange(len(trace)),
+        start_s=start_s,
+        end_s=start_s + run_s,
+        gpus=jobs.gpus * jobs.gpu_share,
+        failed=_failed(trace, run_s),
+        cancelled=(truth.outcome == Outcome.CANCELLED).astype(np.float64),
+        lost_gpu_s=None,
+        busy=utilisation_of(trace)[0],
+        wait_s=wait_s,
+        is_known=np.isfinite(truth.run_s()),
+        has_starts=has_starts,
+        names=_names(trace),
+    )
+
+
+def _failed(trace: Trace, run_s: Floats) -> Floats:
+    """The part of each job's time that failed: all of it if the job did."""
+    lost_s = np.zeros(len(trace))
+    for row, runs in trace.truth.failures.items():
+        lost_s[row] = sum(runs)
+    lost_s = np.where(trace.truth.outcome == Outcome.FAILED, run_s, np.minimum(lost_s, run_s))
+    part: Floats = np.divide(lost_s, run_s, out=np.zeros(len(trace)), where=run_s > 0.0)
+    return part
+
+
+def _epoch(trace: Trace) -> datetime | None:
+    stamp = trace.calendar.get("epoch")
+    if not isinstance(stamp, str):
+        return None
+    return datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+
+
+def _names(trace: Trace) -> dict[str, Sequence[str]]:
+    jobs, rows = trace.jobs, range(len(trace))
+    users = [jobs.name_of("tenant", row) or UNKNOWN for row in rows]
+    running = _running(trace)
+    outcomes = trace.truth.outcome.tolist()
+    return {
+        "tenant": [name.partition("/")[0] for name in users],
+        "user": users,
+        "group": [jobs.name_of("group", row) or UNKNOWN for row in rows],
+        "workload": [jobs.name_of("workload", row) or UNKNOWN for row in rows],
+        "type": _types(trace),
+        "size": [size_name(gpus) for gpus in jobs.gpus.tolist()],
+        "outcome": ["running" if running[row] else Outcome(outcomes[row]).name.lower() for row in rows],
+    }
+
+
+def _types(trace: Trace) -> list[str]:
+    """The type that a job got, or the only one it accepts."""
+    got = trace.observed.types if trace.observed is not None else {}
+    return [got.get(row) or _only_type(trace, row) for row in range(len(trace))]
+
+
+def _only_type(trace: Trace, row: int) -> str:
+    mask, names = int(trace.jobs.gpu_types[row]), trace.jobs.type_names
+    accepted = [name for code, name in enumerate(names) if not mask or mask >> code & 1]
+    return accepted[0] if len(accepted) == 1 else UNKNOWN
+
+
+def _running(trace: Trace) -> Bools:
+    """Jobs that began and have no end, where others have one."""
+    if trace.observed is None or not np.isfinite(trace.observed.end_s).any():
+        return np.zeros(len(trace), dtype=np.bool_)
+    going: Bools = np.isfinite(trace.observed.start_s) & np.isnan(trace.observed.end_s)
+    return going
