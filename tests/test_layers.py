@@ -71,13 +71,16 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
-    """Every absolute import of a file, with the statement that makes it."""
+@cache
+def imports(tree: ast.Module) -> list[tuple[str, ast.stmt]]:
+    """Every absolute import of a file, with the statement that makes it; each tree is walked once."""
+    made: list[tuple[str, ast.stmt]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module, node
+            made.append((node.module, node))
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, node) for alias in node.names)
+            made += ((alias.name, node) for alias in node.names)
+    return made
 
 
 def may_import(own: str, target: str) -> bool:
