@@ -160,6 +160,21 @@ def test_a_shell_that_is_told_to_go_goes(terminal: Attempt) -> None:
     assert stat is None or stat.dead
 
 
+def test_nothing_is_shown_before_the_viewer_knows_from_where(terminal: Attempt) -> None:
+    """What is printed between its coming and its first word is shown once, after the place."""
+    begin(terminal, *sh("echo one; read line; echo two; read line"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as viewer:
+        viewer.settimeout(PATIENCE_S)
+        connect(viewer, terminal.path)
+        viewer.send(b"Dgo\n")
+        see(lambda: "two" in terminal.log(), "what is printed meanwhile")
+        viewer.send(b"V0")
+        assert viewer.recv(100) == b"0"
+        shown = viewer.recv(1 << 16).decode()
+    assert shown.startswith("one\r\n")
+    assert shown.count("two") == 1
+
+
 def test_ranks_die_with_their_shim_at_a_terminal_too(terminal: Attempt) -> None:
     begin(terminal, *sh("sleep 1000 & echo ready; wait"))
     viewer = Viewer(terminal.path)

@@ -419,6 +419,7 @@ class Terminal:
 
         self.recent, self.typed, self.unseen, self.printed = b"", b"", b"", 0
         self.viewer: Any = None
+        self.is_placed = False  # the viewer has said from where on, and was told: nothing is shown before
         self.taken_s = 0.0  # when the viewer last took something
         self.fd, self.theirs = os.openpty()
         os.set_blocking(self.fd, False)
@@ -455,7 +456,7 @@ class Terminal:
     def show(self, data: bytes) -> None:
         """The program has printed something."""
         self.recent, self.printed = (self.recent + data)[-MOST_RECENT:], self.printed + len(data)
-        if self.viewer is not None:
+        if self.is_placed:
             self.taken_s = self.taken_s if self.unseen else time.monotonic()
             self.unseen += data
             self.show_on()
@@ -476,7 +477,7 @@ class Terminal:
         """Nobody looks in any more."""
         if self.viewer is not None:
             self.viewer.close()
-        self.viewer, self.unseen, self.typed = None, b"", b""
+        self.viewer, self.unseen, self.typed, self.is_placed = None, b"", b"", False
 
     def tend(self, fd: int) -> None:
         """Somebody comes, or says something."""
@@ -507,6 +508,7 @@ class Terminal:
             self.unseen, self.taken_s = self.recent[place - start :], time.monotonic()
             try:
                 self.viewer.send(b"%d" % place)
+                self.is_placed = True
             except OSError:
                 self.drop()
         elif what == b"W":

@@ -16,10 +16,11 @@ static long long printed;        /* bytes since it began: places are counted in 
 static char typed[MOST_TYPED], unseen[MOST_RECENT + (1 << 17)];
 static size_t typed_size, unseen_size;
 static double unseen_since_s;
+static bool is_placed; /* the viewer has said from where on, and was told: nothing is shown before */
 
 static void drop_viewer(void) {
     if (viewer >= 0) close(viewer);
-    viewer = -1, unseen_size = typed_size = 0;
+    viewer = -1, unseen_size = typed_size = 0, is_placed = false;
 }
 
 static void show_on(void) {
@@ -35,7 +36,7 @@ static void show_on(void) {
 }
 
 static void to_viewer(const char *data, size_t size) {
-    if (viewer < 0) return;
+    if (viewer < 0 || !is_placed) return;
     if (unseen_size + size > sizeof unseen) return drop_viewer();
     if (!unseen_size) unseen_since_s = seconds(CLOCK_MONOTONIC);
     memcpy(unseen + unseen_size, data, size), unseen_size += size;
@@ -56,6 +57,7 @@ static void begin_to_show(const char *said) {
     bool is_told = send(viewer, place, strlen(place), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
     free(place);
     if (!is_told) return drop_viewer();
+    is_placed = true;
     for (unseen_size = 0; from < printed; from++) to_viewer(&recent[from % MOST_RECENT], 1);
     show_on();
 }

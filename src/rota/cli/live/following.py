@@ -205,18 +205,20 @@ def follow_to_end(follower: Follower, *, cancels: bool) -> int:
 class Interrupts:
     """Remembers Ctrl-C: one that strikes while an object is being destroyed raises nothing that arrives."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: signal.Signals) -> None:
+        """Signals in `more` count as Ctrl-C does."""
         self._pending = False
-        self._before: Any = None
+        self._signals = (signal.SIGINT, *more)
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._heard)
+            self._before = {number: signal.signal(number, self._heard) for number in self._signals}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def _heard(self, *_: object) -> None:
         self._pending = True

@@ -108,9 +108,8 @@ def _until_begun(client: Client, session: Session, id: str, *, cancels: bool) ->
     Ctrl-C, or a terminal that is closed, cancels a job that was submitted here.
     """
     said, wait_s = "", LOOK_S
-    hangs_up = signal.signal(signal.SIGHUP, _hung_up)
     try:
-        with Interrupts() as interrupts:
+        with Interrupts(signal.SIGHUP) as interrupts:
             while (is_attached := session.wait(wait_s)) is False:
                 interrupts.check()
                 reason = _why(client, id)
@@ -122,13 +121,7 @@ def _until_begun(client: Client, session: Session, id: str, *, cancels: bool) ->
             cancel(client, id)
             warn(f"job {id} is cancelled")
         raise typer.Exit(CANCELLED) from None
-    finally:
-        signal.signal(signal.SIGHUP, hangs_up)
     return session if is_attached else None
-
-
-def _hung_up(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def cancel(client: Client, id: str) -> None:
