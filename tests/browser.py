@@ -17,8 +17,10 @@ PALE = (Path(__file__).parent / "reports" / "pale.js").read_text(encoding="utf-8
 """Texts of a page that hardly stand out from what is behind them (WCAG AA), as an expression."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """A browser for the tests of a module, and not for longer: while Playwright is on, its event loop runs in
+    this thread, and whoever comes next could not call `asyncio.run`."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright: drives a browser")
     if CHROMIUM is None:
         pytest.skip("no Chromium on the path, and ROTA_CHROMIUM names none")
