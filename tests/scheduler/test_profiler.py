@@ -14,11 +14,12 @@ from rota.model.cluster import parse_cluster
 from rota.model.grants import Can
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
+from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.profiler import Profiler, Trials
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
-from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.run import Setting, prepare
 from tiers import examples
 
 MEASURED = {"duration": "measured"}
@@ -70,9 +71,18 @@ def test_who_goes_without(jobs: str, trials: dict[str, float], why: str) -> None
     assert last[0][2] != (2,) or "nodes" in trials, why
 
 
-def test_who_bears_no_stop_is_not_stopped() -> None:
+def test_who_cannot_save_its_work_begins_anew() -> None:
     record = play(profiled(), "A 1x500", "2x8", Setting(can={"*": Can.NOTHING}))
-    assert stays(record)["A"] == [(0.0, 500.0, (0,))]
+    assert [stay[2] for stay in stays(record)["A"]] == [(1,), (0,)]
+
+
+def test_who_is_not_let_go_stays_where_it_is() -> None:
+    """As live a job that is not preemptible; others are measured beside it."""
+    loop, _ = prepare(profiled(), trace_of("A 1x500 B 1x50@40"), parse_cluster("2x8"), Setting())
+    loop.rules, loop.strict = NoPreemption(lambda: {0}), False
+    loop.run(600.0)
+    assert np.array_equal(loop.state.run_s, [500.0, 50.0])
+    assert loop.state.moves.tolist() == [0, 1]
 
 
 def test_hard_quotas_hold_for_both_parts_together() -> None:

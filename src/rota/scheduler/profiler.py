@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rota.model.cluster import Cluster
-from rota.model.grants import Can, Code, Constraint, Grant, Purpose, Reservation
+from rota.model.grants import Code, Constraint, Grant, Purpose, Reservation
 from rota.model.promises import DeadlinePlan
 from rota.model.tenants import Tenants
 from rota.model.units import plural
@@ -27,7 +27,6 @@ from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
 from rota.table.view import View
 
-_STOPS = Can.SUSPEND | Can.CHECKPOINT
 _WAITS = Constraint(Code.POLICY, detail="it is to be measured first, on nodes set apart for that")
 
 
@@ -66,9 +65,9 @@ class Profiler:
     """`inner` on what `trials` leave.
 
     A job is measured once, on as many GPUs as it asks for; the first to come is the first, and one that does
-    not fit is passed over.  What it does meanwhile counts.  Those that bear no stop, name nodes, ask for
-    parts of GPUs or belong to tenants with hard quotas go without, and so do all while no other nodes are
-    left.
+    not fit is passed over.  What it does meanwhile counts, unless its program cannot save it.  Those that
+    name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do all while no
+    other nodes are left.  One that the cluster does not let go stays where it is.
     """
 
     def __init__(self, inner: Policy, trials: Trials) -> None:
@@ -211,10 +210,9 @@ class Profiler:
         return grants
 
     def _is_measurable(self, snapshot: Snapshot, fit: Fitter, row: int) -> bool:
-        """True if it can be stopped again, and the nodes set apart could have it."""
+        """True if the nodes set apart could have it, and nothing else speaks against it."""
         table = snapshot.jobs.table
         asks = 1 <= table.gpus.item(row) <= self.trials.most_gpus and table.gpu_share.item(row) == 1.0
         lineage = snapshot.cluster.tenants.lineage(table.name_of("tenant", row))
         is_bound = table.node_set.item(row) >= 0 or any(tenant.hard for tenant in lineage)
-        can_leave = bool(snapshot.jobs.can(row) & _STOPS)
-        return asks and can_leave and not is_bound and fit.ever(row)
+        return asks and not is_bound and fit.ever(row)

@@ -66,6 +66,7 @@ _OVERRUN = Constraint(
     levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.REJECT: lambda p: p.offer_s > 0.0},
     parameters=ChronusParameters,
     heeds_deadlines=True,
+    promises=True,
     rotates=True,
 )
 class Chronus:
