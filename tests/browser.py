@@ -37,8 +37,10 @@ def faults_of(page: Any) -> list[tuple[str, list[str]]]:
     return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """A browser for the tests of a module, and not for longer: while Playwright is on, its event loop runs in
+    this thread, and whoever comes next could not call `asyncio.run`."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright: drives a browser")
     if CHROMIUM is None:
         pytest.skip("no Chromium on the path, and ROTA_CHROMIUM names none")
