@@ -25,7 +25,8 @@ AXE = next(
 )
 """The checks of axe-core: below `node_modules` of the repository, or of the folder that ROTA_AXE names."""
 needs_axe = pytest.mark.skipif(
-    AXE is None, reason="no axe-core: `npm install --no-save axe-core` brings it, or ROTA_AXE names its folder"
+    AXE is None,
+    reason="no axe-core: `npm install --no-save axe-core`, or ROTA_AXE names its folder",
 )
 
 
@@ -33,7 +34,7 @@ def faults_of(page: Any) -> list[tuple[str, list[str]]]:
     """What axe-core has to say against the page as it is now: rules, each with the elements that break it."""
     assert AXE is not None
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((said) => said.violations)")
+    found = page.evaluate("axe.run(document).then((said) => said.violations)")
     return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
 

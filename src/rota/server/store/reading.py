@@ -37,11 +37,11 @@ _RUNNING: ColumnElement[int] = literal_column(
     str(int(Phase.RUNNING))
 )  # as a parameter it would not match the index
 _OTHER = t.jobs.alias()
-_LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
+LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
 """By their own index: a list in the order of rows would look at all jobs otherwise."""
 MOST_HELD = 200_000
 """Newest intervals that sums of what was held lately look at: they are not indexed by time."""
-_SOME = 500
+SOME = 500
 """Parameters in one statement; databases have limits."""
 
 
@@ -80,9 +80,11 @@ def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     if which.since_s is not None:
         wanted.append(c.submit_s >= which.since_s)
     if which.live is not None:
-        wanted.append(c.row.in_(_LIVE_ROWS) if which.live else c.phase > _RUNNING)
+        wanted.append(c.row.in_(LIVE_ROWS) if which.live else c.phase > _RUNNING)
     if which.array_first is not None:
         wanted.append(c.array_first == bounded(which.array_first))
+    if which.rows is not None:
+        wanted.append(c.row.in_([bounded(row) for row in which.rows]))
     if which.from_row:
         wanted.append(c.row >= bounded(which.from_row))
     return wanted
@@ -102,9 +104,9 @@ def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
     """See `Store.specs`."""
     joined = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs)
     texts: list[Any] = []
-    for i in range(0, len(rows), _SOME):
+    for i in range(0, len(rows), SOME):
         texts += connection.execute(
-            joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + _SOME]]))
+            joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + SOME]]))
         )
     return parsed(texts)
 
