@@ -1,8 +1,7 @@
 """The scheduler: one thread that drives the loop on the live world and stores each of its steps.
 
 Every turn is: what happened → the loop → one transaction → orders.  Whatever goes wrong in a turn, nothing of
-it has happened: the memory is dropped and built again from the store, and agents are asked for complete
-reports.
+it has happened: the memory is dropped and built anew from the store, and agents are asked to tell all.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Table,
     and_,
+    case,
     cast,
     func,
     literal_column,
@@ -148,8 +149,13 @@ def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, fl
     curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
     mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
     lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
-    seen = select(t.points.c.row, func.sum(mean * count), func.sum(count)).join_from(t.points, t.jobs)
-    sums = connection.execute(seen.where(lived).group_by(t.points.c.row))
+    begins, ends = t.points.c.at_s, t.points.c.until_s
+    inside = case((ends < until_s, ends), else_=until_s) - case((begins > since_s, begins), else_=since_s)
+    # Of a point that reaches beyond an edge counts the part inside; one that is a moment is in or out.
+    weight = count * case((ends > begins, inside / (ends - begins)), else_=1.0)
+    within = and_(begins < until_s, or_(ends > since_s, and_(ends == begins, begins >= since_s)))
+    seen = select(t.points.c.row, func.sum(mean * weight), func.sum(weight)).join_from(t.points, t.jobs)
+    sums = connection.execute(seen.where(lived, within).group_by(t.points.c.row))
     return {row: min(max(total / of, 0.0), 1.0) for row, total, of in sums if of}
 
 

@@ -322,7 +322,7 @@ class Store:
             return reading.history(connection, since_s, until_s)
 
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
-        """Mean busy part of their devices, 0 to 1, of the jobs of `history` whose curves say so, by row."""
+        """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""
         with self._db.reading() as connection:
             return reading.busy(connection, since_s, until_s)
 
