@@ -284,6 +284,8 @@ const rota = (() => {
 
   tick();
   setInterval(tick, 1000);
+  const here = one("nav a[aria-current]"), bar = here && here.parentElement;
+  if (bar) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
   connect();
   return { one, all, duration, ahead, toast, tick };
 })();
