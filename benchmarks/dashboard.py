@@ -14,6 +14,7 @@ import os
 import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet import Machines
-from live_common import Cluster, cluster, load, until
+from live_common import ROTA, Cluster, cluster, load, until
 
 TENANTS = ("vision/ann", "vision/bob", "speech/cho", "nlp/dee", "nlp/eli", "robots/fay", "ads/gus")
 SIZES = (1, 1, 2, 1, 4, 8, 2, 1, 16, 4)
@@ -177,7 +178,8 @@ def small_scene() -> Iterator[Cluster]:
     """Four slots and real jobs: some ended well, one failed, one trains, one had to give way, some wait."""
     with cluster(4, "srtf", "--min-run", "1s") as rota:
         (rota.home / "tenants.yaml").write_text("tenants: {vision: {quota: 2}, nlp: {quota: 1, weight: 2}}\n")
-        rota.command("tenants", "apply", str(rota.home / "tenants.yaml"))
+        apply = [*ROTA, "tenants", "apply", str(rota.home / "tenants.yaml")]
+        subprocess.run(apply, env=rota.environment, check=True, stdout=subprocess.DEVNULL)
         ends = [rota.submit(["true"], name=name, tenant=TENANTS[k]) for k, name in enumerate(NAMES[:2])]
         talks = [sys.executable, str(TALKING), "600"]
         trains = rota.submit(talks, gpus=2, name="resnet-50", tenant=TENANTS[0], time_s=7200, workdir="/tmp")
