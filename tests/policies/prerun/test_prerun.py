@@ -77,7 +77,7 @@ def test_nobody_else_runs_in_the_pool() -> None:
 
 
 def test_a_job_that_needs_the_pool_gets_it() -> None:
-    """B is larger than what lies beside the pool: who is tried waits with all others then, and it runs next."""
+    """B is larger than what lies beside the pool: who is tried waits with all others, and it is next."""
     record = play("prerun:policy=fifo,for_s=100", "A 2x60 B 8x10@20 C 1x10@21 D 1x20@200", "2x4")
     assert starts(record)["B"] == pytest.approx(20 + 60 - 10), "A was before it, and keeps 10 s of work"
     assert nodes_of(record, "B") == [{0, 1}]

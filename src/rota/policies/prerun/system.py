@@ -9,7 +9,7 @@ Idea      1. The last `nodes` nodes are the pool; to the inner policy the others
           3. If it has not failed after `for_s` seconds, it leaves the pool and waits for its gang.
 Departs   The study proposes the pool and gives no figures: those here are inferred. A failure that comes
           within `for_s` is taken to come on one GPU as soon as on the gang. What the job did in the pool
-          counts as far as its checkpoint does. A job that fails in the pool and is tried again is tried there.
+          counts as far as its checkpoint does. A job that fails in the pool is tried there again.
           Jobs for which no GPU of the pool will do, and those of tenants with a hard quota, pass at once. So
           do all while some job needs nodes of the pool because the others could not hold it.
 Checked   systems/philly.md, worked examples 4 and 5; a generated month of jobs (docs/philly.md)
@@ -144,7 +144,7 @@ class PreRun:
                 for row in noted.keys() - live:
                     del noted[row]
         if cut.follow(snapshot, rows):
-            rows = {*rows, *snapshot.waiting.tolist(), *snapshot.running.tolist()}
+            rows = [*{*rows, *snapshot.waiting.tolist(), *snapshot.running.tolist()}]
         passed, came, within = memory["passed"], False, list[int]()
         for row in sorted(rows):
             self._new.discard(row)
