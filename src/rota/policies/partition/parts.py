@@ -73,7 +73,7 @@ class Partition:
                 if decision.plan_of is not None:
                     self._plans[name] = decision.plan_of
         wake = joined(wake_of(entry) for entry in entries.values())
-        decision = _together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
+        decision = together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
         decision.otherwise = Constraint(
             Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
         )
@@ -162,7 +162,7 @@ def _unit(path: str, place: Mapping[str, int]) -> int:
 # -- decisions of several parts ----------------------------------------------------------------------
 
 
-def _together(
+def together(
     memory: Memory,
     decisions: list[tuple[View, Decision]],
     reject: dict[int, str],
