@@ -20,6 +20,7 @@ HOT = [
     "src/rota/table/free.py",
     "src/rota/table/rows.py",
     "src/rota/table/progress.py",
+    "src/rota/table/device_memory.py",
     "src/rota/table/occupancy.py",
     "src/rota/table/state.py",
     "src/rota/scheduler/decision.py",

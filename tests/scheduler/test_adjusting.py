@@ -148,9 +148,9 @@ def test_what_the_host_gives_is_counted() -> None:
     occupancy = loop.state.occupancy
     loop.run(5.0)
     assert (occupancy.cpus_used, occupancy.memory_used) == ([6.0, 6.0], [4.0, 4.0])
-    assert occupancy.gpu_memory_used == {0: 5.0, 4: 5.0}
+    assert occupancy.device_memory.used == {0: 5.0, 4: 5.0}
     loop.run(15.0)
-    assert (occupancy.cpus_used, occupancy.gpu_memory_used) == ([1.0, 1.0], {0: 2.0, 4: 2.0})
+    assert (occupancy.cpus_used, occupancy.device_memory.used) == ([1.0, 1.0], {0: 2.0, 4: 2.0})
     loop.run(35.0)
     assert (occupancy.cpus_used, occupancy.memory_used) == ([0.0, 0.0], [0.0, 0.0])
 

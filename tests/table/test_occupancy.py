@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.grants import Grant, Role
 from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.moments.packing import pack_occupancy
+from rota.table.device_memory import memory_of
 from rota.table.occupancy import Occupancy
 from tiers import examples
 
@@ -30,6 +32,7 @@ JOBS = trace_of(
     cpus=[2, 0, 8, 16, 4, 1, 1, 6],
     memory_gib=[8.5, 0, 16, 64, 1, 0, 2, 3],
     gpu_memory_gib=[4, 0, 8, 0, 0, 2, 1, 5],
+    gpu_persistent_gib=[0, 0, 3, 1, 0, 0.5, 0.25, 5],
 ).jobs
 
 ROLES = [(Role.ALONE, 1.0), (Role.PACKED, 0.25), (Role.TURNS, 0.5), (Role.TURNS, 0.0),
@@ -68,8 +71,9 @@ def contents(occupancy: Occupancy) -> dict[str, Any]:
         "spare": {device: round(left, 9) for device, left in sorted(occupancy.spare.items())},
         "sharers": {device: sorted(rows) for device, rows in sorted(occupancy.sharers.items())},
         "memory": {
-            d: round(gib, 9) for d, gib in sorted(occupancy.gpu_memory_used.items()) if abs(gib) > 1e-9
+            d: round(gib, 9) for d, gib in sorted(occupancy.device_memory.used.items()) if abs(gib) > 1e-9
         },
+        "turns": dict(sorted(occupancy.device_memory.in_turns.items())),
         "cpus": [round(cpus, 9) + 0.0 for cpus in occupancy.cpus_used],
         "host": [round(gib, 9) + 0.0 for gib in occupancy.memory_used],
         "tenants": {key: round(n, 9) for key, n in sorted(occupancy.tenant_gpus.items()) if abs(n) > 1e-9},
@@ -198,6 +202,60 @@ def test_what_is_left(held: list[Grant], free: int, spare: dict[int, float], why
     for grant in held:
         occupancy.hold(grant)
     assert (occupancy.free.total, occupancy.spare) == (free, spare), why
+
+
+# -- device memory in turns ------------------------------------------------------------------------
+
+SALUS = {"A": (1.0, 6.0), "B": (0.5, 5.0), "C": (0.5, 3.0), "D": (0.5, 4.0)}
+"""Jobs of the first worked example on the page of Salus: GiB kept, GiB needed besides in turn."""
+
+
+def in_turns(kept: list[float], rest: list[float]) -> Occupancy:
+    """One device of 16 GiB, for jobs that keep and need so much."""
+    cluster = Cluster.build([NodeShape(count=1, gpus=1, gpu_memory_gib=16)])
+    jobs = trace_of(
+        " ".join(f"J{row} 1x9" for row in range(len(kept))),
+        gpu_memory_gib=[p + e for p, e in zip(kept, rest, strict=True)],
+        gpu_persistent_gib=kept,
+    ).jobs
+    return Occupancy(cluster, jobs)
+
+
+def turn(row: int, gpu_memory_gib: float = math.nan) -> Grant:
+    return Grant(row, (0,), 0.25, Role.TURNS, gpu_memory_gib=gpu_memory_gib)
+
+
+def test_what_takes_turns_counts_once() -> None:
+    """All keep what they keep, and the largest rest is there for whoever has its turn."""
+    occupancy = in_turns(*map(list, zip(*SALUS.values(), strict=True)))
+    used = []
+    for row in range(4):
+        assert (
+            occupancy.device_memory.with_more(0, *memory_of(occupancy.jobs, turn(row)))
+            == 2.5 - 0.5 * (3 - row) + 6.0
+        )
+        occupancy.hold(turn(row))
+        used.append(occupancy.device_memory.used[0])
+    assert used == [7.0, 7.5, 8.0, 8.5]
+    for row in (0, 1, 3):  # the largest of those that stay is what counts
+        occupancy.release(turn(row))
+        used.append(occupancy.device_memory.used[0])
+    assert used[4:] == [1.5 + 5.0, 1.0 + 4.0, 0.5 + 3.0]
+    occupancy.release(turn(2))
+    assert (occupancy.device_memory.used, occupancy.device_memory.in_turns) == ({0: 0.0}, {})
+
+
+def test_who_does_not_say_what_it_keeps_keeps_all() -> None:
+    """Nor does anybody in another role take turns; a limit that is granted counts for what was asked."""
+    occupancy = in_turns([0.0, 2.0, 2.0], [7.0, 9.0, 9.0])
+    assert memory_of(occupancy.jobs, turn(0)) == (7.0, 0.0)
+    assert memory_of(occupancy.jobs, turn(1)) == (2.0, 9.0)
+    assert memory_of(occupancy.jobs, Grant(1, (0,), 0.5, Role.PACKED)) == (11.0, 0.0)
+    assert memory_of(occupancy.jobs, turn(1, gpu_memory_gib=5.0)) == (2.0, 3.0)
+    assert memory_of(occupancy.jobs, turn(1, gpu_memory_gib=1.0)) == (1.0, 0.0)
+    for row in range(3):
+        occupancy.hold(turn(row))
+    assert occupancy.device_memory.used[0] == 7.0 + 2.0 + 2.0 + 9.0
 
 
 def test_a_lost_node_has_nothing_free_until_it_is_back() -> None:

@@ -16,7 +16,7 @@ class Role(IntEnum):
 
     ALONE = 0
     PACKED = 1  # beside others at the same time
-    TURNS = 2  # time-sliced with others
+    TURNS = 2  # time-sliced with others; what it does not keep between steps is in memory only in its turn
     GUARANTEED = 3  # first claim on the device
     OPPORTUNISTIC = 4  # what the others leave; does not count against the device
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Role, is_unlimited
 from rota.model.jobs import JobTable
+from rota.table.device_memory import DeviceMemory, memory_of
 from rota.table.free import Free
 from rota.table.node_sets import NodeSets
 
@@ -29,10 +30,10 @@ class Occupancy:
         "cluster",
         "counts_hosts",
         "cpus_used",
+        "device_memory",
         "down",
         "down_nodes",
         "free",
-        "gpu_memory_used",
         "jobs",
         "memory_used",
         "node_sets",
@@ -61,8 +62,7 @@ class Occupancy:
         """Jobs on each device that is, or may be, shared; jobs alone on whole devices do not appear."""
         self.opportunists = 0
         """Claims on single devices by jobs that use what the others leave."""
-        self.gpu_memory_used: dict[int, float] = {}
-        """Device memory in use, GiB, where jobs state it."""
+        self.device_memory = DeviceMemory()
         self.cpus_used: list[float] = [0.0] * cluster.nodes
         self.memory_used: list[float] = [0.0] * cluster.nodes
         self.down: set[int] = set()
@@ -82,7 +82,7 @@ class Occupancy:
         twin = Occupancy(self.cluster, self.jobs, self)
         twin.claimed, twin.spare, twin.spares = self.claimed.copy(), self.spare.copy(), self.spares.copy()
         twin.sharers = {device: rows.copy() for device, rows in self.sharers.items()}
-        twin.gpu_memory_used = self.gpu_memory_used.copy()
+        twin.device_memory = self.device_memory.copy()
         twin.cpus_used, twin.memory_used = self.cpus_used.copy(), self.memory_used.copy()
         twin.down, twin.down_nodes = self.down.copy(), self.down_nodes.copy()
         twin.tenant_gpus, twin.opportunists = self.tenant_gpus.copy(), self.opportunists
@@ -152,10 +152,7 @@ class Occupancy:
         self._leave(device, truth.spare.get(device, 0.0))
         _copy_member(self.down, truth.down, device)
         if truth.counts_hosts:
-            if device in truth.gpu_memory_used:
-                self.gpu_memory_used[device] = truth.gpu_memory_used[device]
-            else:
-                self.gpu_memory_used.pop(device, None)
+            self.device_memory.copy_device(truth.device_memory, device)
 
     # -- claims ------------------------------------------------------------------------------------
 
@@ -286,13 +283,10 @@ class Occupancy:
         """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
         if self.cluster.tenants.by_path:
             self._count_tenants(grant, sign)
-        need = grant.gpu_memory_gib
-        if need != need:  # NaN: as asked
-            need = self.jobs.gpu_memory_gib.item(grant.job)
-        if need:
+        kept, turn = memory_of(self.jobs, grant)
+        if kept or turn:
             self._touch(grant.devices)
-            for device in grant.devices:
-                self.gpu_memory_used[device] = self.gpu_memory_used.get(device, 0.0) + sign * need
+            self.device_memory.count(grant.devices, kept, turn, sign)
         for node, cpus, memory_gib in self.needs(grant):
             self._touch_node(node)
             self.cpus_used[node] += sign * cpus

@@ -38,6 +38,7 @@ TRACE = trace_of(
     cpus=[2, 0, 8, 6, 4, 4.5, 1, 6],
     memory_gib=[8.5, 0, 16, 30, 20, 0, 2, 24],
     gpu_memory_gib=[4, 0, 12, 0, 0, 6, 10, 5],
+    gpu_persistent_gib=[1, 0, 2.5, 0, 0, 3, 0, 5],
 )
 ROLES = [(Role.ALONE, 1.0), (Role.PACKED, 0.25), (Role.PACKED, 0.75), (Role.TURNS, 0.5), (Role.TURNS, 0.0),
          (Role.OPPORTUNISTIC, 1.0), (Role.OPPORTUNISTIC, 0.3)]  # fmt: skip
@@ -61,12 +62,14 @@ def counted(grant: Grant) -> float:
 
 
 def fits(held: list[Grant], new: Grant) -> bool:
-    """Counted from scratch: devices by hand, hosts and quotas by the code that places jobs."""
+    """Counted from scratch: devices and their memory by hand, hosts and quotas by the code that places."""
     for device in new.devices:
         beside = [grant for grant in held if device in grant.devices]
         if counted(new) + sum(map(counted, beside)) > 1.0 + EPSILON:
             return False
         if beside and any(grant.role is Role.ALONE for grant in (new, *beside)):
+            return False
+        if any(peak_and_kept(new)) and in_use([*beside, new]) > 16.0 + EPSILON:
             return False
     whole = Occupancy(CLUSTER, TRACE.jobs)
     for grant in held:
@@ -75,11 +78,21 @@ def fits(held: list[Grant], new: Grant) -> bool:
 
 
 def feeds(whole: Occupancy, new: Grant) -> bool:
-    need = new.gpu_memory_gib
-    if math.isnan(need):
-        need = TRACE.jobs.gpu_memory_gib.item(new.job)
-    memory = all(whole.gpu_memory_used.get(device, 0.0) + need <= 16.0 for device in new.devices)
-    return memory and all(has_room(whole, *need) for need in whole.needs(new))
+    return all(has_room(whole, *need) for need in whole.needs(new))
+
+
+def peak_and_kept(grant: Grant) -> tuple[float, float]:
+    """GiB of each device, at most and between two turns."""
+    asked, kept = TRACE.jobs.gpu_memory_gib.item(grant.job), TRACE.jobs.gpu_persistent_gib.item(grant.job)
+    peak = asked if math.isnan(grant.gpu_memory_gib) else grant.gpu_memory_gib
+    return peak, (kept if grant.role is Role.TURNS and 0.0 < kept < peak else peak)
+
+
+def in_use(beside: list[Grant]) -> float:
+    """The most that those on a device use at once, whoever of those that take turns has its turn."""
+    needs = [peak_and_kept(grant) for grant in beside]
+    at_rest = sum(kept for _, kept in needs)
+    return max(at_rest - kept + peak for peak, kept in needs)
 
 
 def is_within_quota(whole: Occupancy, new: Grant) -> bool:

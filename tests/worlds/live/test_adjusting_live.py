@@ -7,7 +7,7 @@ import math
 import pytest
 from live_stage import Stage
 
-from rota.model.grants import Purpose, Role
+from rota.model.grants import Grant, Purpose, Role
 from rota.wire.sync import Capability
 
 CAN = Capability(training="1", checkpoint=True, batch_size=True)
@@ -95,3 +95,16 @@ def test_what_no_agent_can_change_is_refused_and_the_job_runs_on(
     assert math.isnan(stage.loop.state.grants[row].batch_size)
     assert stage.orders("n0")[row, 1].batch_size is None
     assert stage.intervals == []
+
+
+def test_turns_in_device_memory_are_refused() -> None:
+    """Nobody here sees to it that only one at a time has all that it needs."""
+    stage = Stage(n0=2)
+    said = ""
+    for persistent, is_refused in ((1.0, True), (0.0, False)):
+        row = stage.submit(gpu_memory_gib=4.0, gpu_persistent_gib=persistent)
+        stage.decide(grants=[Grant(row, (0,), 0.5, Role.TURNS)])
+        said = said or stage.loop.state.refused.get(row, "")
+        assert (row in stage.loop.state.refused) == is_refused
+        assert (row in stage.loop.state.grants) != is_refused
+    assert "would take turns in device memory, which no agent arranges" in said

@@ -22,7 +22,10 @@ class HostClaims:
 
     def __init__(self, state: State, gone: Sequence[Grant]) -> None:
         self.state = state
-        self.device_gib: dict[int, float] = {}
+        self.left: set[int] = {grant.job for grant in gone}
+        """Jobs whose grants end."""
+        self.beside: dict[int, list[Grant]] = {}
+        """New grants on each device that take memory of it."""
         self.cpus: dict[int, float] = {}
         self.memory_gib: dict[int, float] = {}
         self.gpus: dict[tuple[str, int], float] = {}
@@ -32,6 +35,8 @@ class HostClaims:
 
     def enter(self, grant: Grant) -> None:
         self._count(grant, 1.0)
+        for device in grant.devices if any(self._device_gib(grant)) else ():
+            self.beside.setdefault(device, []).append(grant)
 
     def breaches_of(self, grant: Grant) -> list[Breach]:
         """What `grant` would break beside all that has been entered: at most once each rule."""
@@ -40,9 +45,6 @@ class HostClaims:
     # -- what a grant takes ------------------------------------------------------------------------
 
     def _count(self, grant: Grant, sign: float) -> None:
-        gib = self._device_gib(grant)
-        for device in grant.devices if gib else ():
-            self.device_gib[device] = self.device_gib.get(device, 0.0) + sign * gib
         for node, cpus, memory_gib in self._node_needs(grant):
             self.cpus[node] = self.cpus.get(node, 0.0) + sign * cpus
             self.memory_gib[node] = self.memory_gib.get(node, 0.0) + sign * memory_gib
@@ -51,12 +53,15 @@ class HostClaims:
                 for key in ((tenant.path, kind), (tenant.path, -1)):
                     self.gpus[key] = self.gpus.get(key, 0.0) + sign * gpus
 
-    def _device_gib(self, grant: Grant) -> float:
-        """Memory that it takes of each of its devices."""
-        if not math.isnan(grant.gpu_memory_gib):
-            return grant.gpu_memory_gib
-        asked: float = self.state.jobs.gpu_memory_gib.item(grant.job)
-        return asked
+    def _device_gib(self, grant: Grant) -> tuple[float, float]:
+        """Memory of each of its devices that it keeps, and what it needs besides: then, if it takes turns."""
+        jobs, peak = self.state.jobs, grant.gpu_memory_gib
+        if math.isnan(peak):
+            peak = jobs.gpu_memory_gib.item(grant.job)
+        kept = jobs.gpu_persistent_gib.item(grant.job)
+        if grant.role != Role.TURNS or kept == 0.0 or kept > peak:
+            return peak, 0.0
+        return kept, peak - kept
 
     def _node_needs(self, grant: Grant) -> list[tuple[int, float, float]]:
         """Nodes with the CPUs and the memory it takes of each: in proportion to the GPUs there."""
@@ -87,14 +92,20 @@ class HostClaims:
     # -- the rules ---------------------------------------------------------------------------------
 
     def _check_memory(self, grant: Grant) -> Iterator[Breach]:
-        need, before = self._device_gib(grant), self.state.occupancy.gpu_memory_used
-        for device in grant.devices if need else ():
+        for device in grant.devices if any(self._device_gib(grant)) else ():
             capacity = self.state.cluster.device_memory_gib.item(device)
-            used = before.get(device, 0.0) + self.device_gib.get(device, 0.0) + need
+            used = self._memory_with(grant, device)
             if capacity and used > capacity + EPSILON:
                 message = f"would bring device {device} to {used:g} of {capacity:g} GiB"
                 yield breach(self.state, "memory", grant.job, message)
                 return
+
+    def _memory_with(self, grant: Grant, device: int) -> float:
+        """In use on `device` with `grant`: what all there keep, and the most that one needs in its turn."""
+        sharers = self.state.occupancy.sharers.get(device, ())
+        staying = [self.state.grants[row] for row in sharers if row not in self.left]
+        needs = [self._device_gib(one) for one in (*staying, *self.beside.get(device, ()), grant)]
+        return sum(kept for kept, _ in needs) + max(turn for _, turn in needs)
 
     def _check_nodes(self, grant: Grant) -> Iterator[Breach]:
         cluster, occupancy = self.state.cluster, self.state.occupancy

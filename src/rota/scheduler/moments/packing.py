@@ -21,6 +21,7 @@ from rota.model.job_columns import Deadline
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
 from rota.model.tenants import Cell, Tenant, Tenants
 from rota.scheduler.snapshot import Snapshot, table_of
+from rota.table.device_memory import memory_of
 from rota.table.occupancy import EPSILON, Occupancy
 from rota.table.progress import COLUMNS as PROGRESS
 from rota.table.progress import Progress
@@ -237,7 +238,7 @@ def pack_occupancy(occupancy: Occupancy) -> Packed:
         "claimed": _floats(occupancy.claimed),
         "spare": _by_row(occupancy.spare, float),
         "sharers": _by_row(occupancy.sharers, list),
-        "gpu_memory_used": _by_row(occupancy.gpu_memory_used, float),
+        "gpu_memory_used": _by_row(occupancy.device_memory.used, float),
         "cpus_used": _floats(occupancy.cpus_used),
         "memory_used": _floats(occupancy.memory_used),
         "down": sorted(occupancy.down),
@@ -257,8 +258,9 @@ def _by_row(values: Mapping[int, Any], kind: Callable[[Any], Any]) -> dict[int, 
 def fill_occupancy(state: State, packed: Packed) -> None:
     """Bring the fresh occupancy of a state with grants to where the packed one was, to the bit."""
     occupancy = state.occupancy
-    for name in ("claimed", "spare", "sharers", "gpu_memory_used", "cpus_used", "memory_used"):
+    for name in ("claimed", "spare", "sharers", "cpus_used", "memory_used"):
         setattr(occupancy, name, packed[name])
+    occupancy.device_memory.used = packed["gpu_memory_used"]
     occupancy.down = set(packed["down"])
     occupancy.down_nodes = set(packed["down_nodes"])
     occupancy.tenant_gpus = {(path, kind): n for path, kind, n in packed["tenant_gpus"]}
@@ -268,3 +270,7 @@ def fill_occupancy(state: State, packed: Packed) -> None:
             occupancy.free.remove(device)
     opportunistic = [grant for grant in state.grants.values() if grant.role == Role.OPPORTUNISTIC]
     occupancy.opportunists = sum(len(grant.devices) for grant in opportunistic)
+    for grant in state.grants.values():
+        _, turn = memory_of(occupancy.jobs, grant)
+        for device in grant.devices if turn else ():
+            occupancy.device_memory.enter_turn(device, turn)

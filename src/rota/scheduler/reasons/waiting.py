@@ -363,7 +363,7 @@ def _memory(after: Occupancy, codes: list[int], row: int) -> list[Constraint]:
     need, cluster = after.jobs.gpu_memory_gib.item(row), after.cluster
     share = after.jobs.gpu_share.item(row)
     left = [
-        cluster.device_memory_gib.item(device) - after.gpu_memory_used.get(device, 0.0)
+        cluster.device_memory_gib.item(device) - after.device_memory.used.get(device, 0.0)
         for device in range(cluster.gpus)
         if int(cluster.device_type[device]) in codes
         and (after.free.is_free(device) or after.spare.get(device, 0.0) >= share - EPSILON)

@@ -223,9 +223,7 @@ class Fitter:
 
     def _has_memory(self, scratch: Occupancy, device: int, need: float) -> bool:
         capacity = self.cluster.device_memory_gib.item(device)
-        return (
-            not need or not capacity or scratch.gpu_memory_used.get(device, 0.0) + need <= capacity + EPSILON
-        )
+        return not need or not capacity or scratch.device_memory.with_more(device, need) <= capacity + EPSILON
 
     def _within_quota(self, scratch: Occupancy, row: int, gpus: float, type_code: int) -> bool:
         if not self.cluster.tenants.by_path:

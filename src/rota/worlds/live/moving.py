@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rota.model.grants import Grant, is_same_claim
+from rota.model.grants import Grant, Role, is_same_claim
 from rota.model.units import plural
 from rota.scheduler.world import Change, How, Refusal
 from rota.wire.sync import Wanted
@@ -24,7 +24,9 @@ def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How])
     for change in changes:
         job = live[change.row]
         live.unsaved.job(job)
-        if change.new is None and change.old is None:
+        if change.new is not None and _counts_on_turns(job, change.new):
+            refusals.append(Refusal(job.row, "would take turns in device memory, which no agent arranges"))
+        elif change.new is None and change.old is None:
             _put_out(live, job)
         elif change.new is None:
             _vacate(live, job, change, how.get(job.row, How.PREEMPTED), heirs.get(change.row, ""))
@@ -35,6 +37,11 @@ def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How])
         else:
             _move(live, job, change.old, change.new)
     return refusals
+
+
+def _counts_on_turns(job: LiveJob, grant: Grant) -> bool:
+    """True if `grant` takes for granted that the job needs all of its device memory only in its turn."""
+    return grant.role is Role.TURNS and job.spec.gpu_persistent_gib > 0.0
 
 
 def _heirs(live: LiveJobs, changes: Sequence[Change]) -> dict[int, str]:

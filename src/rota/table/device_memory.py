@@ -1,0 +1,84 @@
+"""Memory in use on each device, where jobs state it: all that is kept there, and the largest need in turn."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from rota.model.grants import Grant, Role
+from rota.model.jobs import JobTable
+
+_TURNS = int(Role.TURNS)
+
+
+def memory_of(jobs: JobTable, grant: Grant) -> tuple[float, float]:
+    """GiB that a grant takes of each of its devices: always, and besides while it is its turn.
+
+    Of jobs that take turns on a device all keep there what they keep between two steps, and one at a time
+    needs the rest (Salus): the device holds the sum of the first and the largest of the second.  A job that
+    does not say what it keeps keeps all, and so does one in any other role.
+    """
+    need = grant.gpu_memory_gib
+    if need != need:  # NaN: as asked
+        need = jobs.gpu_memory_gib.item(grant.job)
+    if grant.role != _TURNS:
+        return need, 0.0
+    kept = min(jobs.gpu_persistent_gib.item(grant.job) or need, need)
+    return kept, need - kept
+
+
+class DeviceMemory:
+    """What the grants in force take, by device."""
+
+    __slots__ = ("in_turns", "used")
+
+    def __init__(self) -> None:
+        self.used: dict[int, float] = {}
+        """GiB in use, whoever has its turn."""
+        self.in_turns: dict[int, list[float]] = {}
+        """What jobs need only while it is their turn, ascending; those devices where one does."""
+
+    def copy(self) -> DeviceMemory:
+        """An independent copy."""
+        twin = DeviceMemory()
+        twin.used = self.used.copy()
+        twin.in_turns = {device: needs.copy() for device, needs in self.in_turns.items()}
+        return twin
+
+    def copy_device(self, truth: DeviceMemory, device: int) -> None:
+        """Be as `truth` is on `device`."""
+        self.used.pop(device, None)
+        self.in_turns.pop(device, None)
+        if device in truth.used:
+            self.used[device] = truth.used[device]
+        if device in truth.in_turns:
+            self.in_turns[device] = truth.in_turns[device].copy()
+
+    def with_more(self, device: int, kept: float, turn: float = 0.0) -> float:
+        """GiB that would be in use on `device` if somebody came who takes so much of it."""
+        largest = self.in_turns[device][-1] if device in self.in_turns else 0.0
+        return self.used.get(device, 0.0) + kept + max(turn - largest, 0.0)
+
+    def count(self, devices: Iterable[int], kept: float, turn: float, sign: float) -> None:
+        """Somebody comes (1.0) or leaves (-1.0) who takes so much of each of `devices`."""
+        for device in devices:
+            more = sign * kept
+            if turn:
+                more += self._count_turn(device, turn, sign)
+            self.used[device] = self.used.get(device, 0.0) + more
+
+    def _count_turn(self, device: int, turn: float, sign: float) -> float:
+        """By how much the largest need in turn changes."""
+        before = self.in_turns[device][-1] if device in self.in_turns else 0.0
+        if sign > 0.0:
+            self.enter_turn(device, turn)
+        else:
+            turns = self.in_turns[device]
+            del turns[bisect_left(turns, turn)]
+            if not turns:
+                del self.in_turns[device]
+        return (self.in_turns[device][-1] if device in self.in_turns else 0.0) - before
+
+    def enter_turn(self, device: int, turn: float) -> None:
+        """Somebody on `device`, whose memory is counted already, needs so much in its turn."""
+        insort(self.in_turns.setdefault(device, []), turn)
