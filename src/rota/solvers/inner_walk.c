@@ -22,6 +22,7 @@
 #define LEAST_CENTRING 1e-4
 #define SCALINGS 3
 #define REGULARISATION 1e-11
+#define NOTHING 1e-12 /* what rounding may leave of 0 */
 #define LONG_ROW 8 /* rows with more entries are eliminated after those with fewer */
 
 enum { OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST, NO_MEMORY };
@@ -400,7 +401,7 @@ static void move_inside(const Walk *p, double *r)
         double each = p->copies ? r[i] / sqrt(p->copies[i]) : r[i];
         least = each < least ? each : least;
     }
-    if (least > 0.0)
+    if (least > NOTHING)
         return;
     for (int64_t i = 0; i < p->rows; i++)
         r[i] += (1.0 - least) * (p->copies ? sqrt(p->copies[i]) : 1.0);

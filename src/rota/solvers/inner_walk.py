@@ -1,5 +1,7 @@
-"""`inner_walk.c`, if it could be built: the walk of `interior.py`, taken in loops.  Where it could not, `interior.py`
-takes it with NumPy, some ten times slower for a dozen jobs, and ends at the same point but for rounding.
+"""The walk of `interior.py` in C (`inner_walk.c`), for small programs and where it could be built.
+
+Where it could not, `interior.py` takes it with NumPy, some ten times slower for a dozen jobs, and ends at the
+same point but for rounding.
 """
 
 from __future__ import annotations

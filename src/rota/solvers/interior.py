@@ -37,6 +37,8 @@ ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
 _LEAST_CENTRING = 1e-4
+_NOTHING = 1e-12
+"""What rounding may leave of 0."""
 
 
 class InnerSolution(NamedTuple):
@@ -154,7 +156,7 @@ def _start(p: Scaled) -> _Point:
 def _inside(r: Floats, roots: Floats | float) -> Floats:
     """`r` if all of it is above 0, else moved until the least is 1, copy by copy."""
     least = float((r / roots).min()) if len(r) else 1.0
-    moved: Floats = r.copy() if least > 0.0 else r + (1.0 - least) * roots
+    moved: Floats = r.copy() if least > _NOTHING else r + (1.0 - least) * roots
     return moved
 
 
