@@ -161,6 +161,8 @@ class SimulatedWorld:
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
         now = min(arrival, finish, until, self._holds.next_s)
+        if self.abilities.late:
+            now = min(now, self.abilities.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -177,6 +179,8 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
+        if self.abilities.late:
+            batch.cause |= int(self.abilities.speak(now))
         if self._holds and self._holds.follow(batch, self.state):
             batch.cause |= _ARRIVAL
         if until == now:
@@ -285,6 +289,8 @@ class SimulatedWorld:
             if self.abilities.lacking and change.old is None:
                 self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
+            if self.abilities.late:
+                self.abilities.begin(row, since)
             if not self._loses_nothing:
                 self._ready[row], self._stalled[row] = since, since - now
             if overlap is not None:
@@ -456,17 +462,20 @@ class SimulatedWorld:
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)
         takes_over = self._take_over(change.new)
+        scatter = self.costs.drawn(self._sight[1], row, int(1e3 * self.state.now))
         if change.old is not None:
             if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
                 return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
-            return self.costs.change(workload, len(change.old.devices), gpus)
+            return self.costs.change(workload, len(change.old.devices), gpus) * scatter
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
-            return self.costs.first_start(workload, gpus) + switch
+            return self.costs.first_start(workload, gpus) * scatter + switch
         kept = self._suspended.pop(row, None)
         if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
             return switch
-        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
+        if self.semantics.restart is Restart.NEVER:
+            return 0.0
+        return self.costs.resume(workload, gpus) * scatter + switch
 
     def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
         """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
