@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError, WorldError
+from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -34,6 +34,7 @@ from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
 from rota.worlds.simulated.overlap import Overlap
 from rota.worlds.simulated.pace import At, Pace
+from rota.worlds.simulated.refusals import refuse_uncounted_failures, refuse_unknown_durations
 from rota.worlds.simulated.retries import Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
@@ -142,8 +143,8 @@ class SimulatedWorld:
         self._changes = 0
         """Length of the log of the state at the last of them."""
         self._holds = Holds(trace, self._tick, answers or Answers())
-        _refuse_unknown_durations(trace, self._total)
-        _refuse_uncounted_failures(trace, self._per_s)
+        refuse_unknown_durations(trace, self._total)
+        refuse_uncounted_failures(trace, self._per_s)
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -587,24 +588,3 @@ class SimulatedWorld:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
         return 0.0
-
-
-def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
-    """A trace without durations needs a speed model that knows the work."""
-    for row, work in enumerate(total):
-        if not work >= 0.0:
-            raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration "
-                f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
-                "or, for a trace with iterations, --throughput with iterations per second"
-            )
-
-
-def _refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
-    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
-    row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
-    if row is not None:
-        raise InputError(
-            f"{trace.source}: job {trace.jobs.ids[row]} has attempts that fail after some seconds of work, "
-            "and its speed model counts no seconds; expected --no-failures"
-        )
