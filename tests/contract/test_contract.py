@@ -100,7 +100,7 @@ TWO_GPUS_EACH = Cluster.build([NodeShape(count=2, gpus=4, cpus=8, levels={"vc": 
 
 
 @pytest.mark.parametrize(
-    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly")]
+    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly", "prerun")]
 )
 def test_a_gang_whose_nodes_feed_a_part_of_it_each(policy: str) -> None:
     """Four GPUs of four cores each on nodes of eight cores: two on each."""

@@ -131,7 +131,7 @@ def start(home: Path, config: Config) -> Running:
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
     in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
-    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
+    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {}, config.prices)
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed, nodes_changed = Feed(notifier), threading.Event()
     settings = scheduler_settings(config)
@@ -193,6 +193,8 @@ class Shared:
     clock: Clock
     heard: dict[str, float]
     """Node -> moment at which its agent was last heard."""
+    prices: Any = field(default_factory=dict)
+    """Of a GPU-hour, as configured."""
     notes: list[str] = field(default_factory=list)
     """What an operator should know of this start, as sentences."""
 
@@ -252,7 +254,7 @@ def services_of(
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
-        history=History(store, shown, records, clock),
+        history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
         tenants=tenants,

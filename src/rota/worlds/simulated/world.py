@@ -17,7 +17,7 @@ from rota.errors import InputError, WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Can, Grant, Leave, Role, is_adjustment
+from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
 from rota.model.trace import Trace
@@ -38,9 +38,10 @@ from rota.worlds.simulated.retries import Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
+from rota.worlds.simulated.strikes import Strikes
 
 _PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
-_ADJUSTED = How.ADJUSTED
+_ADJUSTED, _PROFILE = How.ADJUSTED, Purpose.PROFILE
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -112,6 +113,7 @@ class SimulatedWorld:
         """Entries at which void ones are looked for."""
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
+        self._strikes = Strikes(self._failures)
         self._dirty: set[int] = set()
         self._suspended: dict[int, Resident] = {}
         """Jobs in the memory of the hosts on which they would resume."""
@@ -223,7 +225,8 @@ class SimulatedWorld:
                 continue
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
-            if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
+            left = self._target(row) - self.progress.done(row, now)
+            if left <= 1e-6 * self.progress.rate.item(row) or self._strikes.have_come(row, now):
                 ended.append(self._outcome(row, now))
             else:
                 self._dirty.add(row)
@@ -306,6 +309,9 @@ class SimulatedWorld:
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.begin(row, rate, since)
+            if new.purpose is _PROFILE:
+                failed = self._failed.get(row, 0)
+                until_s = min(until_s, self._strikes.at_s(row, new, gpus_of[row], failed, since))
             if self._stretches is not None:
                 self._stretches.begin(row, new, since, progress.base_of(row))
             self._schedule(row, rate, since, until_work, until_s)
@@ -444,7 +450,10 @@ class SimulatedWorld:
             noise, seed = self._sight
             steps = self.progress.per_s is not None
             sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
-            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed, sight=sight)
+            total = self._total.__getitem__
+            self._stretches = Stretches(
+                self.jobs, steps=steps, noise=noise, seed=seed, sight=sight, total=total
+            )
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
@@ -520,6 +529,7 @@ class SimulatedWorld:
             self._dirty.update(self._heeding(state.grants[row]))
         if how is _ADJUSTED:
             return self._split(row)
+        self._strikes.forget(row)
         rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
         if self._overlap is not None:
             self._rate_before[row] = rate
