@@ -27,6 +27,7 @@ LONG = {
     "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
     "elasticflow-pollux-gandiva",
+    *(f"elasticflow-{trace}-ef-accessctrl" for trace in ("itp10", "itp195", "pollux")),
     "tiresias-itp06-dlas-gpu-1",
     *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }

@@ -57,7 +57,6 @@ _HOW_OF = {
     Phase.CANCELLED: How.CANCELLED,
 }
 
-
 MOST_IN_VAIN = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
 
