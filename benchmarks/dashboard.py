@@ -14,21 +14,30 @@ import os
 import resource
 import shutil
 import statistics
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from fleet import Machines
-from live_common import Cluster, cluster, load, until
+from live_common import ROTA, Cluster, cluster, load, until
 
 TENANTS = ("vision/ann", "vision/bob", "speech/cho", "nlp/dee", "nlp/eli", "robots/fay", "ads/gus")
 SIZES = (1, 1, 2, 1, 4, 8, 2, 1, 16, 4)
 NAMES = ("resnet-50", "bert-large", "whisper", "gpt-small", "ppo-walker", "dlrm", "unet")
 WIDTHS = (390, 820, 1440)
-PATHS = ("/", "/queue?state=all", "/jobs", "/policy", "/tenants", "/history", "/api")
+LARGE = {"cluster": "/", "queue": "/queue?state=all", "api": "/api"}
+"""Pages that a large cluster shows best; by the names of their pictures."""
+SMALL = {
+    "jobs": "/jobs", "job": "/jobs/3", "policy": "/policy", "tenants": "/tenants?days=1",
+    "usage": "/usage?by=user&price=2.5", "history": "/history",
+}  # fmt: skip
+"""Those that real jobs fill."""
+TALKING = Path(__file__).parents[1] / "tests" / "server" / "talking_job.py"
 WATCH = """
 window.watched = { tasks: [], heard: 0 };
 new PerformanceObserver((list) => { for (const one of list.getEntries()) watched.tasks.push(one.duration); })
@@ -164,23 +173,46 @@ def churn(rota: Cluster, per_s: float, span_s: float, page: Any) -> int:
     return sent[0]
 
 
-def pictures(chromium: Any, rota: Cluster, folder: Path) -> None:
-    """Every page that is there."""
+@contextmanager
+def small_scene() -> Iterator[Cluster]:
+    """Four slots and real jobs: some ended well, one failed, one trains, one had to give way, some wait."""
+    with cluster(4, "srtf", "--min-run", "1s") as rota:
+        (rota.home / "tenants.yaml").write_text("tenants: {vision: {quota: 2}, nlp: {quota: 1, weight: 2}}\n")
+        apply = [*ROTA, "tenants", "apply", str(rota.home / "tenants.yaml")]
+        subprocess.run(apply, env=rota.environment, check=True, stdout=subprocess.DEVNULL)
+        ends = [rota.submit(["true"], name=name, tenant=TENANTS[k]) for k, name in enumerate(NAMES[:2])]
+        talks = [sys.executable, str(TALKING), "600"]
+        trains = rota.submit(talks, gpus=2, name="resnet-50", tenant=TENANTS[0], time_s=7200, workdir="/tmp")
+        ends.append(rota.submit([sys.executable, "-c", "exit(3)"], name="typo", tenant=TENANTS[2]))
+        for id in ends:
+            rota.wait(id)
+        rota.submit(["sleep", "900"], gpus=2, name="long", tenant=TENANTS[3], time_s=90_000)
+        time.sleep(3)
+        rota.submit(["sleep", "600"], gpus=2, name="short", tenant=TENANTS[5], time_s=900)
+        rota.submit(["sleep", "600"], gpus=1, name="next", tenant=TENANTS[5], time_s=1800)
+        rota.submit(["sleep", "600"], gpus=3, name="wide", tenant=TENANTS[0], time_s=3600)
+        until(lambda: rota.client.call("GET", f"/v1/jobs/{trains}")["job"]["state"] == "RUNNING", 60, 0.2)
+        yield rota
+
+
+def pictures(chromium: Any, rota: Cluster, folder: Path, paths: Mapping[str, str]) -> None:
+    """These pages, and what another policy would do if the page Policy is among them."""
     folder.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         for width in WIDTHS:
             size = {"width": width, "height": 900}
             context, url = signed_in(chromium, rota, viewport=size, color_scheme=scheme)
             page = context.new_page()
-            for path in PATHS:
+            for name, path in paths.items():
                 answer = page.goto(url + path)
-                if answer.status != 200:
-                    continue
+                assert answer.status == 200, (path, answer.status)
                 page.wait_for_timeout(1500)
-                name = path.strip("/").partition("?")[0] or "cluster"
-                page.screenshot(path=folder / f"{name}-{width}-{scheme}.png")
+                if name == "policy":
+                    page.fill("#candidate", "fifo")
+                    page.press("#candidate", "Enter")
+                    page.wait_for_selector("#ahead svg >> nth=1")
+                page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=paths is SMALL)
             context.close()
-    print(f"pictures are in {folder}")
 
 
 def main() -> None:
@@ -196,9 +228,14 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if given.screens:
-        with scene(24, 8, 90, given.policy) as rota, browser() as chromium:
-            time.sleep(12)  # an estimate of the starts, some ages that are not 0
-            pictures(chromium, rota, given.screens)
+        with browser() as chromium:
+            with scene(24, 8, 90, given.policy) as rota:
+                time.sleep(12)  # an estimate of the starts, some ages that are not 0
+                pictures(chromium, rota, given.screens, LARGE)
+            with small_scene() as rota:
+                time.sleep(20)  # curves of some length
+                pictures(chromium, rota, given.screens, SMALL)
+        print(f"pictures are in {given.screens}")
         return
     print(f"{given.nodes} nodes of {given.gpus} GPUs, {given.jobs} jobs, {given.policy}; {load()}")
     with scene(given.nodes, given.gpus, given.jobs, given.policy) as rota, browser() as chromium:

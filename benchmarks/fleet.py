@@ -201,11 +201,14 @@ class Machines:
     def __init__(self, rota: Cluster, nodes: int, gpus: int) -> None:
         url = urlsplit(json.loads((rota.home / "controller.json").read_text())["url"])
         token = rota.client.call("POST", "/v1/agents/token", {})["token"]
-        where = [str(url.hostname), str(url.port), token, str(nodes), str(gpus)]
+        where = [str(url.hostname), str(url.port), str(nodes), str(gpus)]
         self._process = subprocess.Popen(
             [sys.executable, __file__, "--machines", *where],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{token}\n")  # one that begins with `-` would be an option
+        self._process.stdin.flush()
         self.joined_s: float = self._line()["joined_s"]
 
     def started(self) -> dict[str, float]:
@@ -319,12 +322,13 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--policy", default="fifo")
-    parser.add_argument("--machines", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--machines", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if given.machines:
-        host, port, token, nodes, gpus = given.machines
+        host, port, nodes, gpus = given.machines
+        token = sys.stdin.readline().strip()
         asyncio.run(Fleet().run(host, int(port), token, int(nodes), int(gpus)))
     else:
         measure(given.nodes, given.gpus, given.jobs, given.policy)

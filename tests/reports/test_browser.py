@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_toys import Row, queue_by_count, toy_trace
 
-from browser import PALE
+from browser import PALE, faults_of, needs_axe
 from rota.reports.html import Notes, write_report
 
 pytestmark = pytest.mark.slow
@@ -325,3 +325,10 @@ def test_without_scripts(open_page: Any) -> None:
     assert page.locator("figure.gantt image").count() == 2
     assert page.locator(".tree tbody tr:visible").count() > 3
     assert page.locator(".tools:visible, .zoom:visible, .table-tools:visible").count() == 0
+
+
+@needs_axe
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_accessibility(open_page: Any, width: int, scheme: str) -> None:
+    """What axe-core has to say of it: nothing."""
+    assert faults_of(open_page(width, scheme)) == []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from rota.errors import InputError
 from rota.scheduler.policy import policy_names
+from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
 from rota.server.api.forms import (
     Act,
@@ -31,6 +32,7 @@ from rota.server.callers import Caller
 from rota.server.curves import curves_view
 from rota.server.metrics import Gauges
 from rota.server.refusals import Conflict, Forbidden, NotFound
+from rota.server.store.lines import JobLine
 from rota.server.tenants.settings import parse_tenants
 from rota.wire.curves import CurvesView
 from rota.wire.job import JobSpec, array_indexes
@@ -194,8 +196,16 @@ class MemoryController:
         points = [Point(0, 1, 1.0, 2.0, 2.0, {"loss": [0.5, 0.25, 0.75, 3.0]})]
         return curves_view(id, [point for point in points if point.until_s > (since_s or 0.0)], 0.0)
 
-    def order(self) -> list[int] | None:
-        return [view.row for view, _ in self._rows if view.state == "PENDING"]
+    def lines(self) -> list[JobLine]:
+        live = [view for view, _ in self._rows if view.state not in ENDED]
+        return [JobLine(*(getattr(view, name) for name in JobLine._fields)) for view in live]
+
+    def some(self, rows: Sequence[int]) -> list[JobView]:
+        found = {view.row: view for view, _ in self._rows}
+        return [found[row] for row in rows if row in found]
+
+    def order(self) -> Precedence:
+        return Precedence([view.row for view, _ in self._rows if view.state == "PENDING"])
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
         return {id: self.why(id).reasons for id in ids}

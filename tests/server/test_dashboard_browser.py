@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,22 +142,6 @@ def test_nothing_sticks_out_or_fades(chromium: Any, live: LiveCluster, scheme: s
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (path, width)
                 assert page.evaluate(PALE) == [], (path, width)
-    live.act(held, "cancel")
-
-
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.mark.skipif(not AXE.exists(), reason="`npm install --no-save axe-core` brings the checks")
-def test_accessibility(chromium: Any, live: LiveCluster) -> None:
-    """What axe-core has to say of each page: nothing."""
-    held = live.submit(hold=True)
-    with signed_in(chromium, live) as opened:
-        for path in ("/", "/queue?state=all", "/sign-in", "/nothing"):
-            page = opened(path) if path != "/nothing" else opened("/")
-            page.evaluate(AXE.read_text(encoding="utf-8"))
-            found = page.evaluate("axe.run(document).then((said) => said.violations)")
-            assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], path
     live.act(held, "cancel")
 
 

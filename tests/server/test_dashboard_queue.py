@@ -9,12 +9,13 @@ import pytest
 from dashboard_play import ask, get
 from serving_toys import Stage
 
+from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
-from rota.server.api.forms import JobFilter
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.queue import ROWS, Look, queue_of, queue_page
 from rota.server.refusals import Busy
+from rota.server.store.lines import JobLine
 from rota.wire.views import JobView, ReasonView
 
 ANN = Caller(user="ann", tenant="vision/ann")
@@ -33,15 +34,19 @@ class Toys:
     all: list[JobView]
     ranking: list[int] | None = None
     is_busy: bool = False
+    targets: dict[int, float] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def jobs(self, which: JobFilter) -> list[JobView]:
-        return [one for one in self.all if one.state in which.state]
+    def lines(self) -> list[JobLine]:
+        return [JobLine(*(getattr(one, name) for name in JobLine._fields)) for one in self.all]
 
-    def order(self) -> list[int] | None:
+    def some(self, rows: Sequence[int]) -> list[JobView]:
+        return [next(one for one in self.all if one.row == row) for row in rows]
+
+    def order(self) -> Precedence:
         if self.is_busy:
             raise Busy("it is deciding")
-        return self.ranking
+        return Precedence(self.ranking, self.targets, "part of its time" if self.targets else "")
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:
         if self.is_busy:
@@ -126,6 +131,26 @@ def test_a_policy_without_an_order_and_one_that_is_deciding() -> None:
     page = queue_page(queue_of(busy), busy, ANN, Look())
     assert [row.job.id for row in page.rows] == ["1", "3", "5", "7"]
     assert "it is deciding" in page.trouble
+
+
+def test_a_policy_that_says_what_it_means_to_give() -> None:
+    """Who is to have most stands first; an order counts before that, with the targets beside it."""
+    toys = Toys(LIVE, targets={0: 0.25, 6: 1.0, 2: 0.5, 1: 0.75})
+    page = queue_page(queue_of(toys), toys, ANN, Look(state="all"))
+    assert [(row.job.id, row.target) for row in page.rows] == [
+        ("7", 1.0),
+        ("3", 0.5),
+        ("1", 0.25),
+        ("5", None),
+        ("2", 0.75),
+        ("4", None),
+    ]
+    assert page.order == "by what the policy means to give each: part of its time"
+    assert [row.place for row in page.rows] == [None] * 6
+    toys.ranking = [0, 2]
+    page = queue_page(queue_of(toys), toys, ANN, Look())
+    assert [(row.job.id, row.target) for row in page.rows[:2]] == [("1", 0.25), ("3", 0.5)]
+    assert page.target == "part of its time"
 
 
 def test_long_queues_in_windows() -> None:

@@ -17,7 +17,8 @@ from rota.server.store.rows import IntervalRow, JobState, Step, TokenRow
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
 from rota.table.state import Phase
-from rota.usage.prices import parse_prices
+from rota.usage.prices import parse_prices, prices_of
+from rota.usage.wording import notes
 from rota.wire.usage import UsageView
 from rota.worlds.live.curves import Point
 
@@ -110,6 +111,64 @@ def test_between_two_moments(store: Store) -> None:
     found = usage(store, "user", since_s=EPOCH_S + 3 * HOUR, until_s=EPOCH_S + 5 * HOUR)
     assert hours(found) == {("ann",): 2.0 + 2.0, ("bob",): 1.0}
     assert found.total.preempted_gpu_hours == 0.5
+
+
+def test_idle_hours_are_those_of_the_time_asked_about(place: Place) -> None:  # noqa: F811
+    """Idle for six hours of October and two of November, busy for two: a whole job is the mean of all."""
+    store = place.open()
+    store.join(node_info("n0", 2), TokenRow("h0", "agent", "n0", 1.0))
+    store.add_jobs("ann", "vision", jobs_of(1), 0.0)
+    over = replace(DONE, first_start_s=0.0, finish_s=10 * HOUR)
+    idle, busy = [0.0, 0.0, 0.0, 6.0], [1.0, 1.0, 1.0, 2.0]
+    store.commit(
+        Step(
+            jobs={0: over},
+            intervals=[interval(0, 0, 10, [0], "finished")],
+            points=[
+                Point(0, 1, 0.0, 8 * HOUR, 2.0, {"utilisation": idle}),
+                Point(0, 1, 8 * HOUR, 10 * HOUR, 2.0, {"utilisation": busy}),
+            ],
+        )
+    )
+    shown = SchedulerView()
+
+    def asked(by: str, since_h: float | None = None, until_h: float | None = None) -> list[float | None]:
+        begin, end = (None if at is None else epoch_s + at * HOUR for at in (since_h, until_h))
+        found = cluster_usage(store, shown, 10 * HOUR, epoch_s, [by], begin, end, None)
+        return [line.idle_gpu_hours for line in found.lines]
+
+    epoch_s = EPOCH_S - 6 * HOUR
+    assert asked("user") == [pytest.approx(10 * 6 / 8)]
+    assert asked("user", 0, 8) == [8.0]
+    assert asked("user", 8, 10) == [0.0]
+    in_part = pytest.approx(4 * (6 / 4) / (6 / 4 + 2))
+    assert asked("user", 6, 10) == [in_part], "a point that began before counts in part"
+    assert asked("month") == [6.0, in_part]
+
+
+def test_the_list_of_the_configuration(store: Store) -> None:
+    """It counts where nobody types a price; a type it leaves out is named, and in no cost."""
+    found = usage(store, "user", prices=prices_of({"CPU": {"on_demand": 2, "spot": 1}}))
+    assert found.total.cost == 14 * 2
+    assert found.without_price == ["K80"]
+    assert "The price list has no price for K80: their hours are not in the cost." in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ([1], "prices: is no list of prices; expected such as {V100: 1.2}"),
+        ({"V100": "dear"}, "prices.V100: 'dear' is no price; expected a number such as 1.2"),
+        ({"V100": -1}, "prices.V100: -1 is no price; expected a number such as 1.2"),
+        ({"V100": {"cheap": 1}}, "prices.V100: has no class 'cheap'; expected on_demand or spot"),
+        ({"V100": {}}, "prices.V100: states no price; expected on_demand or spot"),
+        ({3: 1}, "prices: 3 is no GPU type; expected a name such as V100"),
+    ],
+)
+def test_a_list_that_is_none(said: object, problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        prices_of(said)
+    assert str(refused.value) == problem
 
 
 def test_prices(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rota.model.trace import Trace
 from rota.usage.counting import usage_of
 from rota.usage.held import Held
 from rota.usage.of_trace import held_of
-from rota.usage.prices import parse_prices
+from rota.usage.prices import parse_prices, prices_text
 from rota.usage.wording import notes
 from rota.wire.usage import UsageView
 from tiers import examples
@@ -200,3 +201,15 @@ def test_jobs_of_unknown_run_time_are_told() -> None:
     usage = usage_of(held_of(replace(trace, truth=truth)))
     assert usage.without_duration == 1
     assert usage.total.jobs == 4
+
+
+def test_prices_of_a_cluster_file(tmp_path: Path) -> None:
+    """As the file states them: the mean over the GPUs of a type; what is no file is what was typed."""
+    file = tmp_path / "site.yaml"
+    nodes = "nodes: [{count: 1, gpus: 4, type: V100}, {count: 3, gpus: 4, type: V100, price_class: spot}]\n"
+    file.write_text(nodes + "prices: {V100: {on_demand: 3, spot: 1}}\n")
+    assert prices_text(str(file)) == "V100=1.5"
+    assert prices_text("V100=2,1") == "V100=2,1"
+    file.write_text(nodes.replace(", price_class: spot", ""))
+    with pytest.raises(InputError, match="states no prices"):
+        prices_text(str(file))

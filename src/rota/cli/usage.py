@@ -40,7 +40,11 @@ def usage(
         str | None, typer.Option(metavar="DATE", help="Count up to this day, without it.")
     ] = None,
     price: Annotated[
-        str | None, typer.Option(metavar="PRICE", help="Of a GPU-hour: 2.5, or by type: V100=1.2,A100=3.")
+        str | None,
+        typer.Option(
+            metavar="PRICE",
+            help="Of a GPU-hour: 2.5, by type: V100=1.2,A100=3, or a cluster file.",
+        ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all lines as CSV.")] = None,
     html: Annotated[
@@ -64,11 +68,16 @@ def usage(
       rota usage sacct.txt --by user --since 2026-10-01 --until 2026-11-01 --csv october.csv
       rota usage --by user,month --html usage.html
 
-    Without TRACE the live cluster's own history is counted, jobs that still run with what they have had.
+    Without TRACE the live cluster's own history is counted, jobs that still run with what they have had,
+    at the prices of its configuration if no others are given.
     """
     for path in (csv, html):
         if path is not None:
             check_folder(path.parent)
+    if price is not None:
+        from rota.usage.prices import prices_text
+
+        price = prices_text(price)
     begin, end = _day(since, "--since"), _day(until, "--until")
     words = [word.strip() for word in by.split(",") if word.strip()]
     if trace is None:

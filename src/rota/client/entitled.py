@@ -10,7 +10,7 @@ from rota.wire.tenants import CellView, TenantView
 def entitled_to(tenant: TenantView) -> str:
     """`2 nodes of A100, quota 32 (cap)`."""
     if not tenant.configured:
-        return "nothing: it is not configured"
+        return "nothing of its own"
     said = [cell_text(cell) for cell in tenant.cells]
     if tenant.quota is not None:
         said.append(f"quota {count(tenant.quota)}{' (cap)' if tenant.hard else ''}")

@@ -34,7 +34,8 @@ class Event(IntFlag):
     TIMER = 16  # the moment the policy asked for
     ROUND = 32  # a round of the world's semantics ended
     PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
-    ANY = 127
+    SAID = 128  # the program of a running job has said what it bears, or bears something else now
+    ANY = 255
 
 
 # As in `world`: each call makes one of both, and written out `__init__` is compiled.
@@ -114,6 +115,11 @@ class Decision:
     told when somebody asks, no part of what is decided."""
     plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
     """How the policy means to keep the deadline of a row; told when somebody asks, likewise."""
+    targets: Mapping[int, float] | None = field(compare=False, repr=False)
+    """What the policy means to give each job (a part of its time, GPUs, ρ): shown and never enforced; None
+    leaves what was said before."""
+    target: str = field(compare=False, repr=False)
+    """What that is, in a word or two: the head of a column."""
 
     def __init__(
         self,
@@ -134,6 +140,8 @@ class Decision:
         wanted_nodes: int | None = None,
         guaranteed: Collection[int] | None = None,
         plan_of: Callable[[int], DeadlinePlan | None] | None = None,
+        targets: Mapping[int, float] | None = None,
+        target: str = "target",
     ) -> None:
         self.memory = memory
         self.grants, self.preempt, self.leave = grants, preempt, leave
@@ -147,6 +155,7 @@ class Decision:
         self.wanted_nodes = wanted_nodes
         self.is_cut, self.ranking, self.otherwise = is_cut, ranking, otherwise
         self.guaranteed, self.plan_of = guaranteed, plan_of
+        self.targets, self.target = targets, target
 
     @property
     def names_nobody(self) -> bool:

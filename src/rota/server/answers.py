@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rota.errors import PolicyError
 from rota.model.tenants import Tenants
+from rota.scheduler.reasons.order import Precedence
 from rota.server.answering import priorities
 from rota.server.answering.dry_run import NEW, dry_run
 from rota.server.answering.estimator import Estimator
@@ -128,8 +129,8 @@ class Answers:
         """What would become of the live jobs under other policies."""
         return whatif(self._scheduler, self._futures, question)
 
-    def order(self) -> list[int] | None:
-        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+    def order(self) -> Precedence:
+        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
         return self._scheduler.order()
 
     def reasons(self, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:

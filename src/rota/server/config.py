@@ -20,10 +20,11 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
-from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
 from rota.server.tenants.settings import parse_tenants, yes_or_no
+from rota.usage.prices import prices_of
 from rota.worlds.live.endings import BackOff
 from rota.worlds.live.own_rules import rules_of
 
@@ -92,6 +93,8 @@ class Config:
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
     autoscale: Any = field(default_factory=dict)
     """Who brings nodes and takes them away: {command: […], min: 1, max: 16}; only in the file."""
+    prices: Any = field(default_factory=dict)
+    """Of a GPU-hour by type: {V100: 1.2, A100: {on_demand: 3, spot: 1}}; only in the file."""
     failures: Any = field(default_factory=list)
     """Rules of the failure classifier that come before the built-in ones; only in the file."""
 
@@ -100,7 +103,7 @@ KEPT = frozenset({"keep_files", "keep_checkpoints", "keep_history", "keep_events
 """Durations of which 0 is for ever."""
 DURATIONS = KEPT | {"idle_after", "deadline", "min_run", "lost_after", "back_off", "back_off_most", "trial"}
 FOREVER, NEVER = "forever", "never"
-ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "failures"})
+ONLY_IN_FILE = frozenset({"tenants", "caps", "notify", "autoscale", "prices", "failures"})
 _FIELDS = {one.name: one for one in fields(Config)}
 
 
@@ -254,6 +257,7 @@ def _check(config: Config, file: Path) -> None:
     caps_of(config.caps)
     targets_of(config.notify)
     autoscale_of(config.autoscale)
+    prices_of(config.prices)
     rules_of(config.failures)
     knowledge_of(config)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.server.clocks import Clock
 from rota.server.costs import cost_views
@@ -13,6 +13,7 @@ from rota.server.scheduler_view import SchedulerView
 from rota.server.store.store import Store
 from rota.server.usage import cluster_usage
 from rota.server.views import event_view
+from rota.usage.prices import prices_of
 from rota.wire.usage import UsageView
 from rota.wire.views import CostView, EventView, JobView
 
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 class History:
     """Implements `rota.server.api.services.History`."""
 
-    def __init__(self, store: Store, shown: SchedulerView, records: JobRecords, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        shown: SchedulerView,
+        records: JobRecords,
+        clock: Clock,
+        prices: Any = None,
+    ) -> None:
+        """`prices` is the list of the configuration, which counts where nobody states another."""
         self._store, self._shown, self._records, self._clock = store, shown, records, clock
+        self._prices = {} if prices is None else prices
         self._epoch_s = clock.epoch_unix_s
 
     def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
@@ -45,6 +55,7 @@ class History:
     ) -> UsageView:
         """Where the GPU-hours went."""
         now = self._clock()
+        prices = prices_of(self._prices) if prices is None else prices
         return cluster_usage(self._store, self._shown, now, self._epoch_s, by, since_s, until_s, prices)
 
     def _window(self, since_s: float | None, until_s: float | None) -> tuple[float, float]:

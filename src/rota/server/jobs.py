@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 
+from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Starts
 from rota.server.answers import Answers
 from rota.server.api.forms import JobFilter, LogRequest
@@ -14,6 +15,7 @@ from rota.server.clocks import Clock
 from rota.server.curves import curves_view, newest_point
 from rota.server.logs import Logs
 from rota.server.records import JobRecords
+from rota.server.store.lines import JobLine
 from rota.server.store.rows import EventRow, JobQuery
 from rota.server.store.store import Store
 from rota.server.tidying import Tidier
@@ -61,8 +63,17 @@ class Jobs:
         )
         return self._answers.with_reasons(self._records.views(rows))
 
-    def order(self) -> list[int] | None:
-        """The waiting rows, the next to be served first; None if the policy has no order."""
+    def lines(self) -> Sequence[JobLine]:
+        """All jobs that have not ended, those that are just ending included, in few words."""
+        return self._store.lines(self._records.holding())
+
+    def some(self, rows: Sequence[int]) -> list[JobView]:
+        """The jobs with these rows, in this order."""
+        found = {row.row: row for row in self._store.jobs(JobQuery(rows=rows))}
+        return self._records.views(found[row] for row in rows if row in found)
+
+    def order(self) -> Precedence:
+        """How jobs stand with the policy."""
         return self._answers.order()
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:

@@ -43,7 +43,8 @@ from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
 from rota.server.history import History
-from rota.server.hooks.autoscaling import Scaler, autoscale_of
+from rota.server.hooks.autoscale_setting import autoscale_of
+from rota.server.hooks.autoscaling import Scaler
 from rota.server.hooks.notifying import Notices, targets_of
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
@@ -130,7 +131,7 @@ def start(home: Path, config: Config) -> Running:
     clock = clock_of(store)
     first_up(home, store, roster, config, clock())
     in_force.begin(store, configuration.tenants_of(config), clock(), ADMIN)
-    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {})
+    shared = Shared(store, roster, Inbox(), Directives(secrets.token_hex(8)), clock, {}, config.prices)
     notifier, outcomes, metrics = Notifier(), CommandOutcomes(), Metrics()
     feed, nodes_changed = Feed(notifier), threading.Event()
     settings = scheduler_settings(config)
@@ -192,6 +193,8 @@ class Shared:
     clock: Clock
     heard: dict[str, float]
     """Node -> moment at which its agent was last heard."""
+    prices: Any = field(default_factory=dict)
+    """Of a GPU-hour, as configured."""
     notes: list[str] = field(default_factory=list)
     """What an operator should know of this start, as sentences."""
 
@@ -251,7 +254,7 @@ def services_of(
         jobs=Jobs(store, records, answers, tidier, logs, notifier, clock),
         commands=JobCommands(store, records, commands, answers, caps),
         nodes=Nodes(store, shown, commands, tidier, shared.heard, clock),
-        history=History(store, shown, records, clock),
+        history=History(store, shown, records, clock, shared.prices),
         cluster=Overview(name, store, scheduler, tidier, silent, shared.notes, autoscale),
         policies=Policies(commands, answers),
         tenants=tenants,

@@ -26,6 +26,10 @@ class JobRecords:
         now, attempts, epoch_s = self._clock(), self._shown.holding, self._clock.epoch_unix_s
         return [job_view(row, attempts.get(row.row), epoch_s, now) for row in rows]
 
+    def holding(self) -> list[int]:
+        """Rows that hold something now, those that are ending included."""
+        return [*self._shown.holding.copy()]
+
     def view(self, id: str) -> JobView:
         """A job by its id; NotFound."""
         return self.views([self.row(id)])[0]

@@ -1,8 +1,7 @@
 """The scheduler: one thread that drives the loop on the live world and stores each of its steps.
 
 Every turn is: what happened → the loop → one transaction → orders.  Whatever goes wrong in a turn, nothing of
-it has happened: the memory is dropped and built again from the store, and agents are asked for complete
-reports.
+it has happened: the memory is dropped and built anew from the store, and agents are asked to tell all.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from rota.model.tenants import Tenants
 from rota.scheduler.guard.live_rules import Gentle, LostWork, MinimumRun, NoPreemption, together
 from rota.scheduler.loop import Loop, Rules
 from rota.scheduler.moments.replica import TracedState
+from rota.scheduler.reasons.order import Precedence
 from rota.server.changing import ChangeContext, change_of
 from rota.server.clocks import Clock
 from rota.server.policy.host import PolicyHost
@@ -368,8 +368,8 @@ class Scheduler:
         """Why waiting jobs wait, and behind whom; raises Busy."""
         return self._ask(lambda host: host.explain(rows, timeout_s))
 
-    def order(self) -> list[int] | None:
-        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+    def order(self) -> Precedence:
+        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
         return self._ask(lambda host: host.order())
 
     def guaranteed(self) -> frozenset[int] | None:

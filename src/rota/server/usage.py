@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import AttemptRow, HistoryWindow, IntervalRow, JobRow, NodeRow
 from rota.server.store.store import Store
 from rota.table.state import Phase
-from rota.usage.counting import usage_of
+from rota.usage.counting import months_between, usage_of
 from rota.usage.held import Held, size_name
 from rota.usage.prices import Prices
 from rota.wire.usage import UNKNOWN, UsageView
@@ -38,10 +39,19 @@ def cluster_usage(
     """
     low_s = 0.0 if since_s is None else since_s - epoch_s
     high_s = now if until_s is None else until_s - epoch_s
-    window, busy = store.history(low_s, high_s), store.busy(low_s, high_s)
+    epoch = datetime.fromtimestamp(epoch_s, UTC)
+    window = store.history(low_s, high_s)
+    months = months_between(epoch, low_s, high_s) if "month" in by else []
+    cuts = [low_s, *(at_s for at_s in months if low_s < at_s < high_s), high_s]
+    busy = {
+        (row, place): part
+        for place, (begins_s, ends_s) in enumerate(pairwise(cuts))
+        for row, part in store.busy(begins_s, ends_s).items()
+    }
     types = device_types(store.nodes())
     stretches = [*_past(window, types), *_running(window.jobs, shown.holding.copy(), types, now)]
-    held = held_of(window.jobs, stretches, busy, datetime.fromtimestamp(epoch_s, UTC))
+    pieces = [piece for one in stretches for piece in _cut(one, cuts)]
+    held = held_of(window.jobs, pieces, busy, epoch)
     since, until = _moment(since_s), _moment(until_s)
     return usage_of(held, by, prices=prices, since=since, until=until)
 
@@ -72,6 +82,24 @@ class Stretch:
     failed: bool = False
     lost_part: float = 0.0
     """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
+    place: int = 0
+    """Between which of the moments at which all are cut it lies."""
+
+
+def _cut(one: Stretch, cuts: Sequence[float]) -> Iterator[Stretch]:
+    """Its parts between the moments; what lies before the first and after the last is left out."""
+    last = len(cuts) - 2
+    for place, (low_s, high_s) in enumerate(pairwise(cuts)):
+        starts_here = low_s <= one.start_s < high_s or (place == last and one.start_s == high_s)
+        if starts_here or one.start_s < low_s < one.end_s:
+            ends_here = one.end_s <= high_s
+            yield replace(
+                one,
+                start_s=max(one.start_s, low_s),
+                end_s=min(one.end_s, high_s),
+                lost_part=one.lost_part if ends_here else 0.0,
+                place=place,
+            )
 
 
 def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[Stretch]:
@@ -111,9 +139,12 @@ def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[tuple[str
 
 
 def held_of(
-    jobs: Sequence[JobRow], stretches: Sequence[Stretch], busy: Mapping[int, float], epoch: datetime
+    jobs: Sequence[JobRow],
+    stretches: Sequence[Stretch],
+    busy: Mapping[tuple[int, int], float],
+    epoch: datetime,
 ) -> Held:
-    """The columns that usage is counted from; `busy` is the mean busy part of the devices of some rows."""
+    """The columns that usage is counted from; `busy` is the mean busy part of a row's devices by place."""
     job_of = {job.row: job for job in jobs}
     asked = [job_of[one.row].asked for one in stretches]
     states = [job_of[one.row].now for one in stretches]
@@ -134,7 +165,7 @@ def held_of(
         lost_gpu_s=_floats(
             one.lost_part * what.gpus * what.gpu_share for one, what in zip(stretches, asked, strict=True)
         ),
-        busy=_floats(busy.get(one.row, np.nan) for one in stretches),
+        busy=_floats(busy.get((one.row, one.place), np.nan) for one in stretches),
         wait_s=_floats(
             np.nan if at_s is None else max(at_s - job_of[one.row].submit_s, 0.0)
             for one, at_s in zip(stretches, first_s, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Iterator
 
@@ -73,6 +74,22 @@ class WaitsExplained(Onlooker):
         for row in snapshot.waiting.tolist():
             if row not in named and explain(snapshot, decision, row) == (UNSAID,):
                 yield f"{at(snapshot)} {snapshot.jobs.table.ids[row]} waits, and nobody knows why"
+
+
+class TargetsTold(Onlooker):
+    """They are shown to people: rows of the table, numbers that can be written, under a name."""
+
+    def decided(self, snapshot: Snapshot, decision: Decision) -> Iterator[str]:
+        if decision.targets is None:
+            return
+        if not decision.target.strip():
+            yield f"{at(snapshot)} it says what it means to give, and not what that is"
+        jobs = len(snapshot.by_row.phase)
+        for row, value in decision.targets.items():
+            if not 0 <= row < jobs:
+                yield f"{at(snapshot)} it means to give {value!r} to row {row}, which is no job"
+            elif not math.isfinite(value):
+                yield f"{at(snapshot)} it means to give {value!r} to {snapshot.jobs.table.ids[row]}"
 
 
 class LeversDeclared(Onlooker):

@@ -62,12 +62,19 @@ def _cuts(held: Held, by_month: bool, since: datetime | None, until: datetime | 
     inside: list[float] = []
     if by_month and epoch is not None and len(held):
         begins, ends = max(float(held.start_s.min()), first), min(float(held.end_s.max()), last)
-        began = epoch + timedelta(seconds=begins)
-        month = datetime(began.year, began.month, 1, tzinfo=UTC)
-        while (at_s := (month - epoch).total_seconds()) <= ends:
-            inside.append(at_s)
-            month = (month + timedelta(days=32)).replace(day=1)
+        inside = months_between(epoch, begins, ends)
     return [first, *(at_s for at_s in inside if first < at_s < last), last]
+
+
+def months_between(epoch: datetime, begins_s: float, ends_s: float) -> list[float]:
+    """When the months begin that have a part in this time, in seconds since `epoch`."""
+    began = epoch + timedelta(seconds=begins_s)
+    month = datetime(began.year, began.month, 1, tzinfo=UTC)
+    starts: list[float] = []
+    while (at_s := (month - epoch).total_seconds()) <= ends_s:
+        starts.append(at_s)
+        month = (month + timedelta(days=32)).replace(day=1)
+    return starts
 
 
 def _pieces(held: Held, cuts: Sequence[float]) -> _Pieces:
@@ -121,6 +128,7 @@ def _summed(
         total=line(("all",), np.arange(len(pieces.of))),
         without_duration=len(np.unique(held.job[pieces.of[~held.is_known[pieces.of]]])),
         from_submission=not held.has_starts,
+        without_price=[] if prices is None else sorted(prices.missing),
     )
 
 

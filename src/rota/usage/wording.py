@@ -61,6 +61,9 @@ def notes(usage: UsageView) -> list[str]:
     if total.idle_gpu_hours is not None and total.measured_gpu_hours < 0.995 * total.gpu_hours:
         part = _percent(total.measured_gpu_hours / total.gpu_hours)
         said.append(f"How busy GPUs were is known of {part} of the GPU-hours.")
+    if usage.without_price:
+        types = ", ".join(usage.without_price)
+        said.append(f"The price list has no price for {types}: their hours are not in the cost.")
     return said
 
 

@@ -42,6 +42,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.resize import settle
 from rota.scheduler.stages.sizes import BySize, Sizes, sizes_now
+from rota.scheduler.targets import GPUS
 from rota.solvers.one_by_one import Filling, fill_apathetic
 
 _Settled = tuple[Mapping[int, int], list[Grant], list[int]]
@@ -100,7 +101,16 @@ class Afs:
         shares, grants, preempt = self._settled(snapshot, memory, sizes)
         reasons = {row: _OUTBID for row, share in shares.items() if not share}
         wake = Wake(min(sizes.again_s, self._look_again_s(snapshot, shares)))
-        return Decision(memory, grants, preempt, wake=wake, reasons=reasons, ranking=self._ranking)
+        return Decision(
+            memory,
+            grants,
+            preempt,
+            wake=wake,
+            reasons=reasons,
+            ranking=self._ranking,
+            targets=shares,
+            target=GPUS,
+        )
 
     def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
         """Shares, grants and preemptions that stand when asked again at once.

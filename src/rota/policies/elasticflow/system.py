@@ -43,6 +43,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.buddy import carry_out_whole
 from rota.scheduler.stages.sizes import sizes_now
+from rota.scheduler.targets import GPUS
 
 _LEFT_OVER = Constraint(
     Code.POLICY, detail="promised deadlines, and others who make more of them, take all GPUs for now"
@@ -63,6 +64,7 @@ _PLANNED = Constraint(Code.POLICY, detail="its deadline is kept by starting late
     },
     parameters=ElasticFlowParameters,
     heeds_deadlines=True,
+    promises=True,
     work_conserving=False,
 )
 class ElasticFlow:
@@ -108,6 +110,8 @@ class ElasticFlow:
             promises=self._promises(memory, before, promised, origin_s),
             wake=self._wake(origin_s, promised, sizes.again_s),
             plan_of=lambda row: promised.plan_of(row, origin_s, slot_s),
+            targets=shares,
+            target=GPUS,
         )
 
     def _sort(

@@ -106,6 +106,8 @@ class FairDecision:
             Leave.IN_MEMORY,
             wake=Wake(at_s=min(again_s, self.turns.ends_s)),
             otherwise=TAKES_TURNS,
+            targets=self.memory["due"],
+            target="GPUs on average",
         )
 
     # -- what has happened -------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import even
 from rota.scheduler.stages.sizing import Sizing
+from rota.scheduler.targets import GPUS
 from rota.solvers.one_by_one import fill_savings
 
 YOUNG = 10
@@ -128,7 +129,8 @@ class ByIntervals:
         grants, preempt = place_anew(snapshot, shares, fit, serving.limited)
         outbid = _OUTBID_OF_BOTH if served else _OUTBID
         reasons = {row: outbid for row, share in shares.items() if not share}
-        return Decision(memory, grants, preempt, wake=self._wake(snapshot, sizing.rows), reasons=reasons)
+        wake = self._wake(snapshot, sizing.rows)
+        return Decision(memory, grants, preempt, wake=wake, reasons=reasons, targets=shares, target=GPUS)
 
     def _wake(self, snapshot: Snapshot, rows: Ints) -> Wake:
         """When the next interval begins; on whatever happens if nobody is there."""

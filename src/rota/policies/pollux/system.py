@@ -40,6 +40,7 @@ from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.sizes import left_alone
+from rota.scheduler.targets import GPUS, Targets
 
 _SOON_S = 1e-6
 _STORED = 2_000_000
@@ -92,6 +93,8 @@ class Pollux:
             plan.preempted(),
             wake=Wake(memory["next_s"]),
             reasons=plan.reasons(),
+            targets=plan.targets(),
+            target=GPUS,
             wanted_nodes=self._wanted_nodes(plan, memory) if is_due else None,
         )
 
@@ -144,6 +147,13 @@ class _Plan:
         self.pinned: Bools = pinned[order]
         ordered: Ints = rows[order]
         return ordered
+
+    def targets(self) -> Targets:
+        """GPUs that each row is to hold."""
+        rows, grants = self.rows, self.grants
+        return Targets(
+            lambda: {row: float(len(grants[row].devices)) if row in grants else 0.0 for row in rows.tolist()}
+        )
 
     # -- the search --------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.round_demand import healthy_gpus
 from rota.scheduler.stages.round_places import Pick, place_picks
+from rota.scheduler.targets import Targets
 from rota.solvers.division import ALONE
 from rota.table.occupancy import EPSILON
 
@@ -111,6 +112,7 @@ class Shockwave:
         picked = {pick.later for pick in picks}
         decision = place_picks(snapshot, picks, [row for row in order.tolist() if row not in picked])
         decision.ranking = self._turns(snapshot, book, ahead, decision)
+        decision.targets, decision.target = _targets(book), "part of the next rounds"
         runs = _anybody(snapshot, decision)
         book.round += 1
         decision.memory = vars(book)
@@ -156,6 +158,12 @@ class Shockwave:
         now_run = dict.fromkeys([*stay, *(grant.job for grant in decision.grants if grant.devices)])
         later, end_s = book.runs[:, book.round - book.begins + 1 :], snapshot.now + self.parameters.round_s
         return PlanTurns(book.planned, later, ahead.left_s, sorted(now_run), end_s, self.parameters.round_s)
+
+
+def _targets(book: Book) -> Targets:
+    """The part of the rounds of the plan, from now to its end, in which each job is to run."""
+    rows, ahead = book.planned, book.runs[:, book.round - book.begins :]
+    return Targets(lambda: dict(zip(rows.tolist(), ahead.mean(axis=1).tolist(), strict=True)))
 
 
 def _enter(book: Book, rows: Ints, plan: Plan) -> None:

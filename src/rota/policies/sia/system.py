@@ -49,6 +49,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.stages.trial import admit_placed
+from rota.scheduler.targets import GPUS, Targets
 from rota.solvers.configurations import NOTHING, Assignment, Limits, Options, assign
 
 _TIE_HELD, _TIE_GPU, _TIE_PLACE = 1e-5, 1e-7, 1e-10
@@ -87,6 +88,17 @@ class _Round:
     chosen: Assignment
 
 
+def _targets(turn: _Round) -> Targets:
+    """GPUs of the configuration chosen for each job."""
+
+    def by_row() -> dict[int, float]:
+        option = turn.chosen.option
+        gpus = np.where(option >= 0, turn.menu.gpus[option] if len(turn.menu.gpus) else 0, 0)
+        return dict(zip(turn.rows.tolist(), gpus.astype(np.float64).tolist(), strict=True))
+
+    return Targets(by_row)
+
+
 @register(
     "sia",
     "GPU type, number of GPUs and batch by goodput, one integer program a round",
@@ -116,6 +128,7 @@ class Sia:
         decision.ranking = ByConfiguration(
             turn.rows, turn.menu, turn.value, turn.cost, turn.chosen.option, book.next_s
         )
+        decision.targets, decision.target = _targets(turn), GPUS
         decision.is_cut = turn.chosen.is_cut
         decision.memory = vars(book)
         decision.wake = Wake(book.next_s, Event.ROUND | Event.CAPACITY) if len(rows) else Wake()

@@ -44,6 +44,7 @@ from rota.scheduler.stages.finish_time import Crowd
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.trial import admit_placed
+from rota.scheduler.targets import RHO, Targets
 from rota.solvers.auction import fractions_kept, kept_of
 from rota.table.occupancy import Occupancy
 
@@ -184,6 +185,8 @@ class Themis:
             wake=Wake(leases.next_s()),
             reasons=reasons,
             ranking=_Order(market, order),
+            targets=Targets(lambda: _rhos(market, standing)),
+            target=RHO,
         )
 
     def _together(
@@ -217,6 +220,15 @@ def _on_kind(snapshot: Snapshot, grant: Grant, kind: int) -> int:
     """GPUs of a grant, if they are of this type."""
     devices = grant.devices
     return len(devices) if devices and int(snapshot.cluster.device_type[devices[0]]) == kind else 0
+
+
+def _rhos(market: OpenMarket, standing: list[Standing]) -> dict[int, float]:
+    """ρ of each job's app: with what it holds; of one that holds nothing, with the smallest gang."""
+    return {
+        row: stands.rho if math.isfinite(stands.rho) else stands.at_best
+        for app, stands in zip(market.apps, standing, strict=True)
+        for row in app.rows
+    }
 
 
 class _Order:

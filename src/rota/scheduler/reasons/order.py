@@ -1,7 +1,9 @@
-"""In which order a policy serves the jobs that wait, as far as it has one."""
+"""In which order a policy serves the jobs that wait, as far as it has one, and what it means to give each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from rota.scheduler.decision import Ranking
@@ -9,6 +11,18 @@ from rota.scheduler.snapshot import Snapshot
 
 MOST_ASKED = 48
 """Rows of which a ranking is asked who is before them: an answer takes the longer, the more jobs wait."""
+
+
+@dataclass(frozen=True)
+class Precedence:
+    """How jobs stand with a policy."""
+
+    order: list[int] | None = None
+    """The waiting rows, the next to be served first; None if the policy has no order."""
+    targets: Mapping[int, float] = field(default_factory=dict)
+    """What it means to give jobs, by row; empty if it does not say."""
+    target: str = ""
+    """What that is: `part of its time`, `GPUs`."""
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ from rota.scheduler.stages.round_books import Books, Shares
 from rota.scheduler.stages.round_demand import LiveJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
 from rota.scheduler.stages.round_turns import RoundTurns
+from rota.scheduler.targets import PART_OF_TIME, Targets
 from rota.solvers.division import ALONE, alone
 from rota.table.occupancy import EPSILON
 
@@ -106,6 +107,7 @@ class Rounds:
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
         decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
+        decision.targets, decision.target = _targets(books), PART_OF_TIME
         return decision
 
     def _shares(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Shares:
@@ -281,6 +283,21 @@ class _Places:
     def is_of(self, books: Books) -> bool:
         later, earlier, ran = self._of
         return later is books.later and earlier is books.earlier and ran is books.ran
+
+
+def _targets(books: Books) -> Targets:
+    """The part of its time that each job is to run, on all types together, alone and beside others."""
+    later, earlier, fraction = books.later, books.earlier, books.fraction
+
+    def by_row() -> dict[int, float]:
+        parts: dict[int, float] = {}
+        for members in (later, earlier):
+            for row, part in zip(members.tolist(), fraction.sum(axis=1).tolist(), strict=True):
+                if row != ALONE:
+                    parts[row] = parts.get(row, 0.0) + part
+        return parts
+
+    return Targets(by_row)
 
 
 class _Queue:

@@ -54,7 +54,9 @@ from rota.wire.views import (
 )
 
 if TYPE_CHECKING:
+    from rota.scheduler.reasons.order import Precedence
     from rota.server.answering.starts import Starts
+    from rota.server.store.lines import JobLine
     from rota.usage.prices import Prices
 
 
@@ -84,8 +86,16 @@ class Jobs(Protocol):
         """Newest last."""
         ...
 
-    def order(self) -> list[int] | None:
-        """The waiting rows, the next to be served first; None if the policy has no order.  Raises Busy."""
+    def lines(self) -> Sequence[JobLine]:
+        """All jobs that have not ended, in few words, oldest first: a long list is sorted by these."""
+        ...
+
+    def some(self, rows: Sequence[int]) -> list[JobView]:
+        """The jobs with these rows, in this order; those that are gone are left out."""
+        ...
+
+    def order(self) -> Precedence:
+        """How jobs stand with the policy: who is served next, or what each is to have.  Raises Busy."""
         ...
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonView]]:

@@ -133,10 +133,10 @@ def times(policies: Policies) -> dict[str, Any]:
     found = policies.decisions(DECISIONS)
     late = [one.took_ms if one.late else None for one in found]
     took = [round(one.took_ms, 3) for one in found]
-    series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took}]
+    series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took, "dots": True}]
     if any(value is not None for value in late):
         series.append({"name": "late or failed", "values": late, "dots": True})
-    return {"times": [one.at_s for one in found], "series": series, "unit": "ms"}
+    return {"times": [one.at_s for one in found], "series": series, "unit": "ms", "log": True}
 
 
 # -- routes ------------------------------------------------------------------------------------------

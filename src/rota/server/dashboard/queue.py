@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlencode
@@ -11,14 +12,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rota.errors import RotaError
+from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Range, Starts
 from rota.server.api.calling import AskedJobs, Person
-from rota.server.api.forms import JobFilter, Verb
+from rota.server.api.forms import Verb
 from rota.server.api.services import Jobs
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.rendering import fragment, page
+from rota.server.store.lines import JobLine
 from rota.wire.views import JobView, ReasonView
 
 router = APIRouter(include_in_schema=False)
@@ -29,9 +32,8 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "suspended": ("SUSPENDED",),
     "all": LIVE,
 }
-ROWS = 100
-"""That one look shows."""
-MOST_JOBS = 100_000
+ROWS = 50
+"""That one look shows: the policy is asked about each, and each is written anew with every change."""
 LONGEST_TEXT = 100
 
 
@@ -52,6 +54,8 @@ class QueueRow:
     job: JobView
     place: int | None
     """1 for who is served next; None for those that are in no order."""
+    target: float | None
+    """What the policy means to give it; None where it does not say."""
     reasons: Sequence[ReasonView]
     start: Range | None
     verbs: Sequence[Verb]
@@ -69,43 +73,68 @@ class QueuePage:
     tenants: Sequence[str]
     order: str
     """In which order the rows are, as a sentence."""
+    target: str
+    """What the policy means to give, as the head of a column: `part of its time`; empty without one."""
     starts: Starts
     trouble: str
     """Why reasons or order are missing; empty if they are not."""
     now_s: float
+    step: int = ROWS
 
 
 @dataclass(frozen=True)
 class Queue:
-    """All live jobs, in the order of the page."""
+    """All live jobs, in the order of the page, and what is known of them without asking about each."""
 
-    jobs: Sequence[JobView]
-    places: Mapping[str, int]
-    has_order: bool
+    jobs: Sequence[JobLine]
+    places: Mapping[int, int]
+    """Of waiting rows in an order, 1 for the next."""
+    precedence: Precedence
+    counts: Mapping[str, int]
+    tenants: Sequence[str]
     trouble: str
+
+    @property
+    def order(self) -> str:
+        """In which order the jobs are, as a sentence."""
+        if self.precedence.order is not None:
+            return "as the policy serves them"
+        if self.precedence.targets:
+            return f"by what the policy means to give each: {self.precedence.target}"
+        return "by submission: this policy has no order"
 
 
 def queue_of(jobs: Jobs) -> Queue:
-    """The same for everybody: those in order first, then who is held, then who runs, by submission."""
-    live = jobs.jobs(JobFilter(state=LIVE, limit=MOST_JOBS))
-    trouble, order = "", None
+    """The same for everybody: in order, or by what each is to have, then who is held, then who runs."""
+    live = jobs.lines()
+    trouble, known = "", Precedence()
     try:
-        order = jobs.order()
+        known = jobs.order()
     except RotaError as error:
         trouble = f"The order is not known just now: {error}"
-    turn = {row: place for place, row in enumerate(order or (), start=1)}
-    ranked = sorted(
-        live, key=lambda job: (job.state not in WAITING, turn.get(job.row, len(turn) + 1), job.row)
+    turn = {row: place for place, row in enumerate(known.order or (), start=1)}
+    targets = known.targets if known.order is None else {}
+
+    def rank(job: JobLine) -> tuple[bool, int, float, int]:
+        is_next = turn.get(job.row, len(turn) + 1)
+        return job.state not in WAITING, is_next, -targets.get(job.row, 0.0), job.row
+
+    states = Counter(job.state for job in live)
+    return Queue(
+        jobs=sorted((job for job in live if job.state in LIVE), key=rank),
+        places={job.row: turn[job.row] for job in live if job.row in turn and job.state in WAITING},
+        precedence=known,
+        counts={word: sum(states[state] for state in group) for word, group in STATES.items()},
+        tenants=sorted({job.tenant for job in live}),
+        trouble=trouble,
     )
-    places = {job.id: turn[job.row] for job in live if job.row in turn and job.state in WAITING}
-    return Queue(ranked, places, order is not None, trouble)
 
 
 def queue_page(queue: Queue, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
     """The window that is asked for, with the reasons of the jobs in it."""
-    chosen = [job for job in queue.jobs if _is_wanted(job, look)]
+    chosen = [job.row for job in queue.jobs if _is_wanted(job, look)]
     first = look.first if 0 <= look.first < len(chosen) else 0
-    window = chosen[first : first + ROWS]
+    window = jobs.some(chosen[first : first + ROWS])
     waiting = [job.id for job in window if job.state in (*WAITING, "SUSPENDED")]
     reasons, trouble = _reasons(jobs, waiting)
     starts = jobs.starts() if waiting else Starts()
@@ -114,7 +143,8 @@ def queue_page(queue: Queue, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
         rows=[
             QueueRow(
                 job,
-                queue.places.get(job.id),
+                queue.places.get(job.row) if job.state in WAITING else None,
+                queue.precedence.targets.get(job.row),
                 reasons.get(job.id, ()),
                 starts.of.get(job.id) if job.state in WAITING else None,
                 offered(who, job),
@@ -122,9 +152,10 @@ def queue_page(queue: Queue, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
             for job in window
         ],
         total=len(chosen),
-        counts={word: sum(job.state in states for job in queue.jobs) for word, states in STATES.items()},
-        tenants=sorted({job.tenant for job in queue.jobs}),
-        order="as the policy serves them" if queue.has_order else "by submission: this policy has no order",
+        counts=queue.counts,
+        tenants=queue.tenants,
+        order=queue.order,
+        target=queue.precedence.target if queue.precedence.targets else "",
         starts=starts,
         trouble=queue.trouble or trouble,
         now_s=time.time(),
@@ -140,12 +171,14 @@ def _reasons(jobs: Jobs, ids: Sequence[str]) -> tuple[Mapping[str, Sequence[Reas
         return {}, f"Why jobs wait is not known just now: {error}"
 
 
-def _is_wanted(job: JobView, look: Look) -> bool:
+def _is_wanted(job: JobLine, look: Look) -> bool:
     """Every word has to stand somewhere in what the row shows."""
     if job.state not in STATES[look.state]:
         return False
     if look.tenant and not f"{job.tenant}/".startswith(f"{look.tenant}/"):
         return False
+    if not look.text:
+        return True
     said = f"{job.id} {job.name} {job.user} {job.tenant} {job.state} {job.reason}".lower()
     return all(word in said for word in look.text.lower().split())
 

@@ -16,7 +16,7 @@ from rota.model.words import count
 from rota.server.api.calling import AskedTenants, Person
 from rota.server.api.services import Tenants
 from rota.server.callers import Caller
-from rota.server.dashboard.rendering import HEADERS, fragment, page
+from rota.server.dashboard.rendering import HEADERS, colour_of, fragment, page
 from rota.wire.tenants import TenantsView, TenantView
 
 router = APIRouter(include_in_schema=False)
@@ -145,7 +145,10 @@ def curves(tenants: Tenants, days: int, path: str) -> dict[str, Any]:
     known = {one.path: one for one in view.tenants}
     names = [path] if path else list(history.held)[:MOST_CURVES]
     empty = [0.0] * len(history.times)
-    series: list[dict[str, Any]] = [{"name": name, "values": history.held.get(name, empty)} for name in names]
+    series: list[dict[str, Any]] = [
+        {"name": name, "values": history.held.get(name, empty), "colour": f"--f{colour_of(name)}"}
+        for name in names
+    ]
     own = known[path].entitled if path in known else None
     if own is not None:
         series.append({"name": "its own", "values": [own] * len(history.times), "dashed": True})

@@ -14,6 +14,7 @@ from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.replica import TracedState
 from rota.scheduler.policy import Lever
+from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.messages import WhyAnswer
@@ -125,8 +126,8 @@ class PolicyHost:
         """Why `rows` wait; see `RemotePolicy.explain`."""
         return self.real.explain(rows, timeout_s)
 
-    def order(self, timeout_s: float = 2.0) -> list[int] | None:
-        """The order of the waiting rows; see `RemotePolicy.order`."""
+    def order(self, timeout_s: float = 2.0) -> Precedence:
+        """How jobs stand with the policy; see `RemotePolicy.order`."""
         return self.real.order(timeout_s)
 
     def standing(self) -> frozenset[int] | None:

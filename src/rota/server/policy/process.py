@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from socket import socket
 from typing import Any, Protocol
@@ -95,6 +95,8 @@ class Child:
         self.policy: Policy = self.spec.make()
         self.memory: Memory = unseal(self.sealed)
         self.last = Decision({})
+        self.targets: Mapping[int, float] = {}
+        self.target = ""
 
     # -- keeping up ----------------------------------------------------------------------------------
 
@@ -129,6 +131,8 @@ class Child:
             raise
         took_ms = (time.perf_counter() - began) * 1000.0
         self.memory, self.sealed, self.last = decision.memory, sealed, decision
+        if decision.targets is not None:
+            self.targets, self.target = decision.targets, decision.target
         self._note_displaced(snapshot, decision)
         packed = packed_decision(replace(decision, memory={}))
         return {"decision": packed, "memory": sealed, "ms": took_ms}
@@ -190,7 +194,15 @@ class Child:
 
     def order(self, request: Order) -> Reply:
         self._follow(request.frames)
-        return {"order": waiting_order(self._snapshot(), self.last.ranking)}
+        snapshot, rows = self._snapshot(), len(self.replica.state.phase)
+        live = snapshot.by_row.phase
+        targets = {
+            int(row): float(value)
+            for row, value in self.targets.items()
+            if 0 <= row < rows and live[row] <= Phase.RUNNING
+        }
+        order = waiting_order(snapshot, self.last.ranking)
+        return {"order": order, "targets": targets, "target": self.target}
 
     def standing(self, request: Standing) -> Reply:
         self._follow(request.frames)

@@ -24,6 +24,7 @@ from rota.model.growing import GrowingTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.moments.replica import Frame, TracedState, take_frame, take_whole
 from rota.scheduler.policy import levers_of, parse_policy
+from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.knowing import KnowledgeTold
@@ -298,10 +299,10 @@ class RemotePolicy:
             answers[row] = WhyAnswer(constraints, why["position"], why["ahead"], plan)
         return answers
 
-    def order(self, timeout_s: float = 2.0) -> list[int] | None:
-        """The waiting rows, the next to be served first; None if there is no order.  Raises as `explain`."""
-        order: list[int] | None = self._asked_beside(Order, timeout_s)["order"]
-        return order
+    def order(self, timeout_s: float = 2.0) -> Precedence:
+        """How jobs stand with the policy.  Raises as `explain`."""
+        reply = self._asked_beside(Order, timeout_s)
+        return Precedence(reply["order"], reply["targets"], reply["target"])
 
     def standing(self, timeout_s: float = 2.0) -> frozenset[int] | None:
         """Rows that run on what their tenants can always have; None where the policy knows of no guarantees.

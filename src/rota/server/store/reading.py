@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Table,
     and_,
+    case,
     cast,
     func,
     literal_column,
@@ -37,11 +38,11 @@ _RUNNING: ColumnElement[int] = literal_column(
     str(int(Phase.RUNNING))
 )  # as a parameter it would not match the index
 _OTHER = t.jobs.alias()
-_LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
+LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
 """By their own index: a list in the order of rows would look at all jobs otherwise."""
 MOST_HELD = 200_000
 """Newest intervals that sums of what was held lately look at: they are not indexed by time."""
-_SOME = 500
+SOME = 500
 """Parameters in one statement; databases have limits."""
 
 
@@ -80,9 +81,11 @@ def _conditions(which: JobQuery) -> list[ColumnElement[bool]]:
     if which.since_s is not None:
         wanted.append(c.submit_s >= which.since_s)
     if which.live is not None:
-        wanted.append(c.row.in_(_LIVE_ROWS) if which.live else c.phase > _RUNNING)
+        wanted.append(c.row.in_(LIVE_ROWS) if which.live else c.phase > _RUNNING)
     if which.array_first is not None:
         wanted.append(c.array_first == bounded(which.array_first))
+    if which.rows is not None:
+        wanted.append(c.row.in_([bounded(row) for row in which.rows]))
     if which.from_row:
         wanted.append(c.row >= bounded(which.from_row))
     return wanted
@@ -102,9 +105,9 @@ def specs(connection: Connection, rows: Sequence[int]) -> dict[int, JobSpec]:
     """See `Store.specs`."""
     joined = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs)
     texts: list[Any] = []
-    for i in range(0, len(rows), _SOME):
+    for i in range(0, len(rows), SOME):
         texts += connection.execute(
-            joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + _SOME]]))
+            joined.where(t.jobs.c.row.in_([bounded(int(r)) for r in rows[i : i + SOME]]))
         )
     return parsed(texts)
 
@@ -146,8 +149,13 @@ def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, fl
     curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
     mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
     lived = and_(c.submit_s < until_s, or_(c.finish_s.is_(None), c.finish_s >= since_s))
-    seen = select(t.points.c.row, func.sum(mean * count), func.sum(count)).join_from(t.points, t.jobs)
-    sums = connection.execute(seen.where(lived).group_by(t.points.c.row))
+    begins, ends = t.points.c.at_s, t.points.c.until_s
+    inside = case((ends < until_s, ends), else_=until_s) - case((begins > since_s, begins), else_=since_s)
+    # Of a point that reaches beyond an edge counts the part inside; one that is a moment is in or out.
+    weight = count * case((ends > begins, inside / (ends - begins)), else_=1.0)
+    within = and_(begins < until_s, or_(ends > since_s, and_(ends == begins, begins >= since_s)))
+    seen = select(t.points.c.row, func.sum(mean * weight), func.sum(weight)).join_from(t.points, t.jobs)
+    sums = connection.execute(seen.where(lived, within).group_by(t.points.c.row))
     return {row: min(max(total / of, 0.0), 1.0) for row, total, of in sums if of}
 
 

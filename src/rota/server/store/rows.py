@@ -374,6 +374,8 @@ class JobQuery:
     array_first: int | None = None
     from_row: int = 0
     """Rows from this one on."""
+    rows: Sequence[int] | None = None
+    """These rows, a few hundred at most."""
     limit: int | None = None
     """The newest ones, if there are more."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +30,7 @@ from rota.server.store import loading, people, pruning, reading, submitting
 from rota.server.store import tables as t
 from rota.server.store.database import Database, Faults
 from rota.server.store.forms import bounded, clean, to_text
+from rota.server.store.lines import JobLine, lines
 from rota.server.store.migrations import bring
 from rota.server.store.rows import (
     AttemptRow,
@@ -266,6 +267,11 @@ class Store:
         with self._db.reading() as connection:
             return reading.jobs(connection, which or JobQuery())
 
+    def lines(self, also: Collection[int] = ()) -> list[JobLine]:
+        """All jobs that have not ended, and the rows `also`, by row, in few words."""
+        with self._db.reading() as connection:
+            return lines(connection, also)
+
     def count_jobs(self, which: JobQuery) -> int:
         """How many jobs `which` lists, whatever its limit."""
         with self._db.reading() as connection:
@@ -316,7 +322,7 @@ class Store:
             return reading.history(connection, since_s, until_s)
 
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
-        """Mean busy part of their devices, 0 to 1, of the jobs of `history` whose curves say so, by row."""
+        """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""
         with self._db.reading() as connection:
             return reading.busy(connection, since_s, until_s)
 

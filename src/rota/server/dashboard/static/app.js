@@ -150,6 +150,57 @@ const rota = (() => {
     if (event.detail.elt.hasAttribute("data-toast")) toast("The controller does not answer; nothing was done", true);
   });
 
+  // Rows that are as they were stay: only what differs is laid out anew.  Clocks tick by themselves.
+
+  const written = new WeakMap();
+  const asWritten = (element) => element.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1");
+
+  function patched(target, fragment) {
+    const body = one("tbody", target), next = one("tbody", fragment);
+    if (!body || !next || one("thead", target).innerHTML !== one("thead", fragment).innerHTML) {
+      all("tr[data-row]", fragment).forEach((row) => written.set(row, asWritten(row)));
+      target.replaceChildren(...fragment.childNodes);
+      return [...target.children];
+    }
+    const fresh = patchedRows(body, next), table = body.closest(".scroll");
+    for (const element of [...target.children]) if (element !== table) element.remove();
+    for (const element of [...fragment.children]) {
+      if (element.contains(next)) continue;
+      fresh.push(element);
+      if (element.compareDocumentPosition(next) & Node.DOCUMENT_POSITION_FOLLOWING) table.before(element);
+      else target.append(element);
+    }
+    return fresh;
+  }
+
+  function patchedRows(body, next) {
+    const old = new Map(all("tr[data-row]", body).map((row) => [row.dataset.row, row])), fresh = [];
+    let at = body.firstElementChild;
+    for (const row of [...next.children]) {
+      const had = old.get(row.dataset.row), text = asWritten(row);
+      const isSame = had && written.get(had) === text, stays = isSame ? had : row;
+      old.delete(row.dataset.row);
+      if (!isSame) {
+        written.set(row, text);
+        fresh.push(row);
+      }
+      if (stays === at) at = at.nextElementSibling;
+      else body.insertBefore(stays, at);
+      if (had && !isSame) {
+        if (had === at) at = at.nextElementSibling;
+        had.remove();
+      }
+    }
+    old.forEach((row) => row.remove());
+    return fresh;
+  }
+
+  htmx.defineExtension("rows", {
+    isInlineSwap: (style) => style === "rows",
+    handleSwap: (style, target, fragment) => style === "rows" && patched(target, fragment),
+  });
+  all("tr[data-row]").forEach((row) => written.set(row, asWritten(row)));
+
   function keyOf(element) {
     const row = element.closest("[data-row]");
     return element.id ? `#${element.id}` : row ? row.dataset.row : null;
@@ -233,6 +284,8 @@ const rota = (() => {
 
   tick();
   setInterval(tick, 1000);
+  const here = one("nav a[aria-current]"), bar = here && here.parentElement;
+  if (bar) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
   connect();
   return { one, all, duration, ahead, toast, tick };
 })();

@@ -107,7 +107,7 @@
       button.type = "button";
       button.textContent = "log";
       button.setAttribute("aria-pressed", "false");
-      button.setAttribute("aria-label", `${title.textContent} on a logarithmic scale`);
+      button.setAttribute("aria-label", `${title.textContent} on a log scale`);
       button.addEventListener("click", () => {
         one.isLog = !one.isLog;
         button.setAttribute("aria-pressed", String(one.isLog));
