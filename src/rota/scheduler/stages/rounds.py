@@ -77,8 +77,8 @@ class Rounds:
         self._seen: tuple[bytes, bytes] | None = None
         """GPUs and rates that `_demand` was made of."""
         self._picks: list[Pick] = []
-        self._rests = False
-        """True if all of `_picks` run, and the last decision left everybody where he was."""
+        self._rests: Ints | None = None
+        """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
         self._ran: list[Pick] = []
         """Who ran in the last round, as `books.ran` has it."""
         self._places: _Places | None = None
@@ -96,14 +96,16 @@ class Rounds:
             books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
         picks = self._walk(snapshot, books, demand)
         books.round += 1
-        if picks is self._picks and self._rests and self._live.is_quiet and not self._live.has_idle:
+        rests = picks is self._picks and books.ran is self._rests
+        if rests and self._live.is_quiet and not self._live.has_idle:
             decision = Decision({}, [], [])
             self._mark_again(snapshot, books)
         else:
             place = lowest if self.turns.lowest else consolidate
             decision = place_picks(snapshot, picks, admits_idle=self._live.has_idle, place=place)
             self._mark(snapshot, books, picks, decision)
-            self._picks, self._rests = picks, decision.names_nobody and len(books.ran) == len(picks)
+            rests = decision.names_nobody and len(books.ran) == len(picks)
+            self._picks, self._rests = picks, books.ran if rests else None
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
         decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
