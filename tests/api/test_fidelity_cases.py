@@ -27,6 +27,7 @@ LONG = {
     "gavel-cs300-max-min-pairs",
     "tiresias-gandiva-itp06",
     "elasticflow-pollux-gandiva",
+    *(f"elasticflow-{trace}-ef-accessctrl" for trace in ("itp10", "itp195", "pollux")),
     "tiresias-itp06-dlas-gpu-1",
     *(f"pollux-{load}-{policy}" for load in ("w1", "w3", "w6", "05w6") for policy in ("tiresias", "optimus")),
     "pollux-w1-pollux",

@@ -20,7 +20,7 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
-from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
 from rota.server.tenants.settings import parse_tenants, yes_or_no

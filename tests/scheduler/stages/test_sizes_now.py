@@ -78,3 +78,13 @@ def test_a_job_that_cannot_be_resized_comes_back_as_it_was() -> None:
     assert loop.memory["bound"] == {0: 4}
     loop.run(50.0)
     assert len(loop.state.grants[0].devices) == 4
+
+
+def test_who_runs_on_a_node_that_is_drained_stays_and_takes_nothing_from_the_others() -> None:
+    """A has a node of its own, which is drained: B is decided about, on the GPUs of the other."""
+    trace = trace_of("A 4x400 B 4x400@5", gpus_min=1)
+    loop, _ = prepare(parse_policy("fifo").make(), trace, parse_cluster("2x4"), Setting())
+    loop.run(10.0)
+    loop.state.occupancy.close(list(loop.state.grants[0].devices))
+    sizes = sizes_now(loop.snapshot(), {}, 60.0)
+    assert (sizes.rows.tolist(), sizes.gpus) == ([1], 4)

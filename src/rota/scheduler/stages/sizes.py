@@ -78,12 +78,13 @@ class Sizes(NamedTuple):
 def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     """The numbers that every job with GPUs may have.
 
-    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.
+    Who was resized less than `min_resize_s` ago does not grow, and shrinks only for somebody who waits.  Who
+    bears no stop stays as it is, and so does who runs on devices that are being drained.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
     can = jobs.can(rows)
-    stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0)
+    stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0) | np.isin(rows, on_closed(snapshot))
     others = rows[(jobs.gpus[rows] == 0) | stays].tolist()
     rows, can = rows[(jobs.gpus[rows] > 0) & ~stays], can[(jobs.gpus[rows] > 0) & ~stays]
     grants = snapshot.grants
@@ -106,10 +107,18 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
             counts.append(feasible_counts(table, row, has if has and is_fresh else None))
     for row in [row for row in bound if jobs.phase[row] >= Phase.COMPLETED]:
         del bound[row]
-    taken = sum(len(grants[row].devices) for row in others if row in grants)
-    gpus = max(0, snapshot.cluster.gpus - len(snapshot.occupancy.down) - taken)
+    taken = {device for row in others if row in grants for device in grants[row].devices}
+    gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
     again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), math.inf), fresh)
+
+
+def on_closed(snapshot: Snapshot) -> list[int]:
+    """Rows that run on devices which take no grants any more."""
+    down = snapshot.occupancy.down
+    if not down:
+        return []
+    return [row for row, grant in snapshot.grants.items() if not down.isdisjoint(grant.devices)]
 
 
 def _fresh(snapshot: Snapshot, rows: Ints, min_resize_s: float) -> Bools:

@@ -56,7 +56,6 @@ _HOW_OF = {
     Phase.CANCELLED: How.CANCELLED,
 }
 
-
 MOST_IN_VAIN = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
 
@@ -450,7 +449,10 @@ class SimulatedWorld:
             noise, seed = self._sight
             steps = self.progress.per_s is not None
             sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
-            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed, sight=sight)
+            total = self._total.__getitem__
+            self._stretches = Stretches(
+                self.jobs, steps=steps, noise=noise, seed=seed, sight=sight, total=total
+            )
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
