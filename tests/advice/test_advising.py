@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from advice_play import CLUSTER, as_happened, asked, busy
 
-from rota.advice import Advice, trials
+from play import trace_of
+from rota.advice import Advice, advise, trials
 from rota.advice.verdict import judge
 from rota.api import simulate
 from rota.errors import InputError
@@ -139,6 +140,11 @@ def test_goals_with_weights_and_deadlines() -> None:
     assert both.wanted.weights == (0.75, 0.25)
     assert "by the weighted mean" in both.text()
     assert "jct (75%), deadlines (25%)" in both.html()
+
+
+def test_jobs_that_the_cluster_cannot_hold_compare_nothing() -> None:
+    with pytest.raises(InputError, match="none of the jobs that count completes on this cluster"):
+        advise(trace_of("A 9x10 B 16x20"), cluster="1x8", policies=["srtf"], seeds=1)
 
 
 def test_energy_needs_watts_and_says_what_it_is() -> None:
