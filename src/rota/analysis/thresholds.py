@@ -53,8 +53,8 @@ class Thresholds:
     """A user over-asks if nearly all (95 %) of the jobs use no larger part of their time limits ..."""
     limit_jobs: float = 10.0
     """... of at least so many jobs ..."""
-    limit_others: float = 0.3
-    """... at a site where the median job of the others uses this part."""
+    limit_factor: float = 4.0
+    """... and the median job of the others uses so many times more: who asks as all do stands out of nobody."""
     prerun_s: float = 180.0
     """How long a pre-run on one GPU would take: failures up to then would be caught by it."""
 
