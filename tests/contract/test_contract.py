@@ -31,7 +31,7 @@ def test_policy(policy: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_more_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(2, 6))
+    check_policy(policy, seeds=(2, 3))
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_variant(policy: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=[6, 7, *range(100, 130)])
+    check_policy(policy, seeds=[*range(4, 8), *range(100, 130)])
 
 
 @pytest.mark.soak
@@ -100,7 +100,7 @@ TWO_GPUS_EACH = Cluster.build([NodeShape(count=2, gpus=4, cpus=8, levels={"vc": 
 
 
 @pytest.mark.parametrize(
-    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly")]
+    "policy", [one for one in DEFAULTS if one not in ("gandiva", "gandiva_fair", "philly", "prerun")]
 )
 def test_a_gang_whose_nodes_feed_a_part_of_it_each(policy: str) -> None:
     """Four GPUs of four cores each on nodes of eight cores: two on each."""

@@ -73,8 +73,8 @@ WRONG = [
     # chosen                      where            message
     ("weather=user",              Where.SIMULATED, "nobody provides 'weather' in a simulated world"),
     ("skew=measured",             Where.LIVE,      "nobody provides 'skew' in a live world"),
-    ("duration=magic",            Where.SIMULATED, "expected oracle, predicted, user or noisy"),
-    ("duration=oracle",           Where.LIVE,      "'oracle' is no source of it; expected user or predicted"),
+    ("duration=magic",            Where.SIMULATED, "expected oracle, predicted, measured, user or noisy"),
+    ("duration=oracle",           Where.LIVE,      "expected user, measured or predicted"),
     ("duration",                  Where.LIVE,      "'duration' names no source"),
     ("duration=user,duration=user", Where.LIVE,    "sets 'duration' twice"),
     ("duration=user:x.csv",       Where.LIVE,      "takes no 'x.csv'"),
@@ -96,9 +96,9 @@ def test_what_does_not_stand_says_what_it_needs() -> None:
 
 def test_help_names_the_choices() -> None:
     assert help_text(Where.SIMULATED) == KNOWLEDGE_HELP
-    assert "duration=oracle (default), predicted, user or noisy" in KNOWLEDGE_HELP
+    assert "duration=oracle (default), predicted, measured, user or noisy" in KNOWLEDGE_HELP
     assert help_text(Where.LIVE) == LIVE_KNOWLEDGE_HELP
-    assert LIVE_KNOWLEDGE_HELP.startswith("duration=user (default) or predicted")
+    assert LIVE_KNOWLEDGE_HELP.startswith("duration=user (default), measured or predicted")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from live_cluster import LiveCluster
 
 from rota.errors import InputError
 from rota.server.hooks import notifying
-from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, Notices, Target, targets_of
+from rota.server.hooks.notifying import END, FAILURE, PREEMPTION, RISK, Notices, Target, targets_of
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30.0
@@ -87,12 +87,13 @@ def test_what_is_told_to_whom(hook: Hook) -> None:
     every = Target(url=hook.url, every_s=0.0)
     notices = begun(every)
     notices.preempted(1, "preempted", 5.0)
+    notices.at_risk(2, "its promised deadline is at risk", 6.0)
     for state in ("COMPLETED", "COMPLETED"):
         notices.ended(0, state, 7.0)
     notices.ended(2, "FAILED", 8.0)
-    until(lambda: len(hook.events()) == 3, "three events")
+    until(lambda: len(hook.events()) == 4, "four events")
     notices.close()
-    assert hook.events() == [(PREEMPTION, "2"), (END, "1"), (FAILURE, "3")]
+    assert hook.events() == [(PREEMPTION, "2"), (RISK, "3"), (END, "1"), (FAILURE, "3")]
     hook.got.clear()
     notices = begun(Target(url=hook.url, on=frozenset({FAILURE}), tenant="vision", every_s=0.0))
     for row in range(4):
@@ -163,7 +164,7 @@ def test_a_target_that_hangs_stops_nobody(hook: Hook, tmp_path: Path) -> None:
         ([{"command": "mail ann"}], "command is 'mail ann'; expected a program and its arguments as a list"),
         (
             [{"url": "http://x", "on": ["start"]}],
-            "on is ['start']; expected a list of end, failure, preemption, idle",
+            "on is ['start']; expected a list of end, failure, preemption, idle, risk",
         ),
         ([{"url": "http://x", "every": "soon"}], "every"),
         ([{"url": "http://x", "whom": "ann"}], "some of on, tenant, every"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 KNOWLEDGE_HELP = (
-    "duration=oracle (default), predicted, user or noisy[:SPREAD]; "
+    "duration=oracle (default), predicted, measured, user or noisy[:SPREAD]; "
     "service history=predicted (default) or measured[:FILE]; "
     "throughput=oracle (default), assumed or measured; "
     "scaling=oracle (default), assumed, predicted or measured; "
@@ -32,7 +32,7 @@ KNOWLEDGE_HELP = (
     "utilisation=oracle (default) or assumed."
 )
 LIVE_KNOWLEDGE_HELP = (
-    "duration=user (default) or predicted; throughput=measured (default) or assumed; "
+    "duration=user (default), measured or predicted; throughput=measured (default) or assumed; "
     "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed; "
     "servers=user[:FILE] (default) or assumed."
 )

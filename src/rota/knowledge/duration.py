@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from rota.errors import InputError
 from rota.knowledge.given import Given, Provides
 from rota.knowledge.needs import Knowledge, Observation, Provenance, Provider, Table
 from rota.knowledge.registry import Past, Setup, Where, provides
+from rota.knowledge.seen import NEWS, is_alone
 from rota.model.columns import Array, Floats
 from rota.model.jobs import JobTable
 from rota.table.state import State
@@ -100,6 +102,7 @@ class ExpectedDuration(Provides):
         super().__init__(Knowledge.DURATION, provenance, values)
         self.jobs = jobs
         self.seconds = values
+        self._heeds_limit = provenance is not Provenance.PREDICTED
         self._sums: dict[tuple[str, str], tuple[int, float]] = {}
         for tenant, group, runs in past:
             for ran_s in runs:
@@ -113,7 +116,7 @@ class ExpectedDuration(Provides):
         limit: float = self.jobs.limit_s.item(row)
         has_limit = limit == limit  # not NaN
         self.seconds[row] = limit if has_limit else FIRST_GUESS_S
-        if self.provenance is Provenance.USER and has_limit:
+        if self._heeds_limit and has_limit:
             return
         for key in _keys(self.jobs.name_of("tenant", row), self.jobs.name_of("group", row)):
             if key in self._sums:
@@ -153,3 +156,61 @@ def user_duration(setup: Setup) -> Provider:
 )
 def predicted_duration(setup: Setup) -> Provider:
     return ExpectedDuration(setup.jobs, Provenance.PREDICTED, setup.past)
+
+
+class MeasuredDuration(ExpectedDuration):
+    """All that a program says it has to do, at the speed at which it was seen on the GPUs that it asked for.
+
+    The newest look counts, if it says something new.  As long as a job was not seen so, or says nothing, it
+    is as users say.
+    """
+
+    listens = True
+
+    def __init__(self, jobs: JobTable, past: Past = ()) -> None:
+        super().__init__(jobs, Provenance.MEASURED, past)
+        self._seen: set[int] = set()
+
+    def attach(self, state: State) -> None:
+        self._table = state
+        super().attach(state)
+
+    def submitted(self, row: int) -> None:
+        if row not in self._seen:
+            super().submitted(row)
+
+    def observed(self, seen: Sequence[Observation]) -> None:
+        news = {one.row: one.total / _work_per_s(one) for one in seen if self._says_how_long(one)}
+        news = {row: seconds for row, seconds in news.items() if self._is_news(row, seconds)}
+        if not news:
+            return
+        # Whoever was told the column before keeps it as it was.
+        self.values = self.seconds = self.seconds.copy()
+        for row, seconds in news.items():
+            self.seconds[row] = seconds
+            self._seen.add(row)
+            self._table.log.append(row)  # whoever keeps jobs in order has to look at it again
+
+    def _says_how_long(self, one: Observation) -> bool:
+        """True if it was alone on as many GPUs as it asked for, and both its work and its speed are known."""
+        is_as_asked = is_alone(one.grant) and len(one.grant.devices) == self.jobs.gpus.item(one.row)
+        return is_as_asked and 0.0 < one.total < math.inf and _work_per_s(one) > 0.0
+
+    def _is_news(self, row: int, seconds: float) -> bool:
+        return row not in self._seen or abs(seconds - self.seconds.item(row)) >= NEWS * seconds
+
+
+def _work_per_s(one: Observation) -> float:
+    """Speed in the unit of `total`; NaN if nobody said."""
+    if one.work > 0.0:
+        return one.work / (one.until_s - one.since_s) if one.until_s > one.since_s else math.nan
+    return 1.0 / one.step_s if one.step_s > 0.0 else math.nan
+
+
+@provides(
+    Knowledge.DURATION,
+    Provenance.MEASURED,
+    "all that its program says it has to do at the speed at which it was seen; until then as users say",
+)
+def measured_duration(setup: Setup) -> Provider:
+    return MeasuredDuration(setup.jobs, setup.past)

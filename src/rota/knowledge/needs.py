@@ -146,6 +146,8 @@ class Observation(NamedTuple):
     """Seconds of one pass, forward and backward, without waiting for other GPUs."""
     local_most: float = math.nan
     """Most samples that one GPU bears in one pass, by the program's own word."""
+    total: float = math.nan
+    """All that it has to do, by the program's own word: in the unit of `work`, or in steps without that."""
 
 
 class Provider(Protocol):

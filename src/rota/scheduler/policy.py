@@ -95,6 +95,7 @@ class System:
     levers_when: Mapping[Lever, When]
     heeds_priority_when: When
     heeds_deadlines_when: When
+    promises_when: When
     status: Status
     make: Callable[..., Policy]
     parameters: type[Parameters]
@@ -129,6 +130,10 @@ class System:
     def heeds_deadlines_of(self, parameters: Parameters) -> bool:
         """True if the variant with these parameters looks at deadlines."""
         return _holds(self.heeds_deadlines_when, parameters)
+
+    def promises_of(self, parameters: Parameters) -> bool:
+        """True if the variant with these parameters says which deadlines it will keep."""
+        return _holds(self.promises_when, parameters)
 
     def heeds_priority_of(self, parameters: Parameters) -> bool:
         """True if the variant with these parameters puts jobs of a higher priority before others."""
@@ -166,6 +171,7 @@ def register(
     work_conserving: bool = True,
     heeds_priority: When = False,
     heeds_deadlines: When = False,
+    promises: When = False,
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
@@ -186,6 +192,7 @@ def register(
             levers_when=_facts(levers),
             heeds_priority_when=heeds_priority,
             heeds_deadlines_when=heeds_deadlines,
+            promises_when=promises,
             status=status,
             make=cls,
             parameters=parameters,
@@ -280,6 +287,12 @@ class PolicySpec:
         """True if this variant looks at deadlines."""
         entry = system(self.name)
         return entry.heeds_deadlines_of(parse_parameters(entry, self.options))
+
+    @property
+    def promises(self) -> bool:
+        """True if this variant says which deadlines it will keep."""
+        entry = system(self.name)
+        return entry.promises_of(parse_parameters(entry, self.options))
 
 
 def parse_policy(text: str) -> PolicySpec:

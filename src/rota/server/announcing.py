@@ -36,6 +36,8 @@ class Announcer:
             self._notices.preempted(row, how, turn.at_s)
         for row, text in turn.idle:
             self._notices.idle(row, text, turn.at_s)
+        for row, text in turn.risks:
+            self._notices.at_risk(row, text, turn.at_s)
         for row, job in turn.jobs.items():
             if job.is_over and not job.living:
                 self._notices.ended(row, job.state, turn.at_s if job.finish_s is None else job.finish_s)

@@ -46,6 +46,8 @@ class TurnChanges:
     """Rows of those jobs, with the reason."""
     idle: Sequence[tuple[int, str]] = ()
     """Rows of jobs that do nothing, with what is to be said of it."""
+    risks: Sequence[tuple[int, str]] = ()
+    """Rows of jobs whose promise is at risk, or safe again, likewise."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
     """Names of the nodes whose state or devices changed."""
@@ -178,6 +180,7 @@ def changes_of(
         done=[(done.seq, done.outcome) for done in step.done],
         started=unsaved.started,
         idle=unsaved.idle,
+        risks=unsaved.risks,
         preempted=[interval.how for interval in step.intervals if interval.how in TAKEN],
         taken=[(interval.row, interval.how) for interval in step.intervals if interval.how in TAKEN],
         at_s=max((interval.end_s for interval in step.intervals), default=0.0),

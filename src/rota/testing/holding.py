@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rota.model.grants import Grant, Role
+from rota.model.grants import Grant, Purpose, Role
 from rota.model.units import plural
 from rota.scheduler.loop import Loop
 from rota.table.state import Phase
@@ -36,6 +36,8 @@ class GangsWhole(Onlooker):
         jobs = self.scene.trace.jobs
         for row, grant in loop.state.grants.items():
             count, least, most = len(set(grant.devices)), jobs.gpus_min[row], jobs.gpus_max[row]
+            if grant.purpose is Purpose.PROFILE:
+                least, most = 1, max(most, 1)  # measured, it may stand for itself with fewer
             if jobs.gang[row] and not least <= count <= most:
                 yield f"{moment(loop)} job {jobs.ids[row]} of {least} to {most} GPUs holds {count}"
 

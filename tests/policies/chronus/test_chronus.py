@@ -17,6 +17,7 @@ from rota.policies.chronus.asks import Ask, estimate_s, planned_gpus
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.planning import Planner
+from rota.scheduler.decision import Event
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.answers import parse_answers
 from rota.worlds.simulated.costs import parse_costs
@@ -310,3 +311,51 @@ def test_who_is_promised_its_deadline_is_in_time(trace, options, costs):
     for name, finish_s, promised_s in zip(jobs["job_id"], jobs["finish_s"], jobs["promised_s"], strict=True):
         if promised_s is not None and not np.isnan(promised_s):
             assert finish_s <= promised_s + 1e-3, (name, finish_s, promised_s)
+
+
+# -- the cluster becomes smaller -------------------------------------------------------------------
+
+
+def told_of_promises(jobs, due, fault, until):
+    """In which minute which promise was made, at risk, or safe again."""
+    setting = Setting(faults=[Fault(1, fault[0] * MINUTE_S, fault[1] * MINUTE_S)])
+    trace = minutes(jobs, due)
+    loop, recorder = prepare(parse_policy(PLAIN).make(), trace, parse_cluster("2x4"), setting)
+    said, told = [], recorder.promised
+
+    def note(row, promise):
+        said.append((loop.state.now / MINUTE_S, trace.jobs.ids[row], promise.is_at_risk))
+        told(row, promise)
+
+    recorder.promised = note
+    loop.run(until * MINUTE_S)
+    return said
+
+
+def test_a_lost_node_puts_promises_at_risk_at_once_and_its_return_makes_them_safe():
+    """Both need two leases of four GPUs by minute 60, and four GPUs are left at minute 2, amid a slot."""
+    said = told_of_promises("A 4x39 B 4x39", [60, 60], (2, 7), until=18)
+    lost = said[2][1]
+    assert said == [(0.0, "A", False), (0.0, "B", False), (2.0, lost, True), (7.0, lost, False)]
+
+
+def test_a_promise_that_is_lost_with_the_next_plan_is_not_told_twice():
+    said = told_of_promises("A 4x39 B 4x79", [60, 100], (2, 500), until=60)
+    assert said == [(0.0, "A", False), (0.0, "B", False), (2.0, "A", True)]
+
+
+def test_who_has_room_elsewhere_is_not_at_risk():
+    said = told_of_promises("A 4x39 B 4x39", [60, 200], (2, 500), until=300)
+    assert [one for one in said if one[2]] == []
+
+
+def test_who_runs_on_a_node_that_is_drained_goes_on_beside_the_plan():
+    """A ends where it is; B needs no more than is left."""
+    trace = minutes("A 4x39 B 4x39", [60, 60])
+    loop, recorder = prepare(parse_policy(PLAIN).make(), trace, parse_cluster("2x4"), Setting())
+    loop.run(2 * MINUTE_S)
+    loop.state.occupancy.close(list(loop.state.grants[0].devices))
+    decision = loop.policy.decide(loop.snapshot(int(Event.CAPACITY)), loop.memory)
+    assert not decision.promises
+    loop.run(30 * MINUTE_S)
+    assert {row: promise.is_at_risk for row, promise in recorder.promises.items()} == {0: False, 1: False}

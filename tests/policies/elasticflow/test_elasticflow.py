@@ -15,9 +15,11 @@ from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts, Deadline
 from rota.model.jobs import Truth
+from rota.scheduler.decision import Event
+from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.costs import CostModel, Costs
-from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.speed_table import ScalingSpeed
 
 CURVES = ScalingCurves.build(
@@ -180,3 +182,16 @@ def test_every_promise_is_kept_whoever_takes_offers(drawn, after_s):
     ).rows():
         assert state in ("COMPLETED", "REJECTED")
         assert promised is None or (state == "COMPLETED" and finish <= promised + 1e-6), name
+
+
+def test_a_promise_is_kept_on_a_node_that_is_drained() -> None:
+    """A goes on until it ends there: neither promise is at risk, though no other GPUs than B's are left."""
+    trace = trace_of("A 4x400 B 4x400@5", deadline_s=[600.0, 605.0])
+    loop, recorder = prepare(parse_policy("elasticflow").make(), trace, parse_cluster("2x4"), Setting())
+    loop.run(20.0)
+    loop.state.occupancy.close(list(loop.state.grants[0].devices))
+    decision = loop.policy.decide(loop.snapshot(int(Event.CAPACITY)), loop.memory)
+    assert not decision.promises
+    assert not decision.preempt
+    assert not decision.grants
+    assert len(recorder.promises) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from play import finishes, play, starts, trace_of
@@ -66,6 +67,17 @@ def test_a_part_offers_and_promises_as_on_a_cluster_of_its_own(factor: float, st
     assert ended["state"].to_list() == ["COMPLETED", state]
     assert ended["offered_s"][1] == pytest.approx(5400.0, abs=60.0)
     assert ended["promised_s"].to_list() == [3660.0, ended["offered_s"][1] if factor > 1 else None]
+
+
+def test_how_a_part_keeps_a_deadline_is_told() -> None:
+    """A belongs to a, B to b, which knows of no deadline of A's; C has none."""
+    jobs = owned("A 8x600 B 4x60 C 4x60", "011", deadline_s=[3600.0, 600.0, np.nan])
+    loop, _ = prepare(parse_policy("partition:policy=elasticflow").make(), jobs, CLUSTER, Setting())
+    loop.run(10.0)
+    decision = loop.policy.decide(loop.snapshot(), loop.memory)
+    plans = [decision.plan_of(row) for row in range(3)]
+    assert [plan and plan.due_s for plan in plans] == [3600.0, 600.0, None]
+    assert [slot.gpus for slot in plans[0].slots] == [8]
 
 
 def test_jobs_stay_on_the_nodes_of_their_part() -> None:

@@ -11,6 +11,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Can
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.scheduler.snapshot import Snapshot
+from rota.scheduler.stages.sizes import on_closed
 
 STRICT_VALUE = 10.0
 """What it is worth to keep the deadline of a job that has one only."""
@@ -27,7 +28,8 @@ class Ask(NamedTuple):
     gpus: float
     """GPUs that it takes."""
     planned: int
-    """GPUs that it is planned with: numbers that nodes can be divided into."""
+    """GPUs that it is planned with: numbers that nodes can be divided into; 0 while it runs on a node that is
+    drained, where it goes on beside the plan."""
     left_s: float
     """What is left of its estimate; 0 or less if it has outrun it."""
     dues: tuple[tuple[float, float], ...]
@@ -86,7 +88,7 @@ def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) ->
         rows.tolist(), claims, durations.tolist(), worked.tolist(), jobs.submit_s[rows].tolist(),
         jobs.deadline_s[rows].tolist(), jobs.work_done(rows).tolist(), bears, strict=True,
     )  # fmt: skip
-    asks = {}
+    asks, apart = {}, set(on_closed(snapshot))
     for row, gpus, duration_s, done_s, submit_s, deadline_s, work, bears_stops in columns:
         if not parameters.is_artifact:  # a second of work takes a little more of the estimate
             done_s *= 1.0 + overhead_s(gpus, parameters) / parameters.lease_s
@@ -95,8 +97,8 @@ def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) ->
         if not dues and not math.isnan(deadline_s):
             dues = ((deadline_s, STRICT_VALUE),)
         asks[row] = Ask(
-            row, gpus, planned_gpus(gpus, capacity), left_s, dues if gpus else (), submit_s, work,
-            row in snapshot.grants, bears_stops,
+            row, gpus, 0 if row in apart else planned_gpus(gpus, capacity), left_s, dues if gpus else (),
+            submit_s, work, row in snapshot.grants, bears_stops,
         )  # fmt: skip
     return asks
 

@@ -34,6 +34,10 @@ class Book:
     """Work that each accepted row had done."""
     told: dict[int, list[float]] = field(default_factory=dict)
     """By row, the promise that users were told last: the deadline, and 1 if it is at risk."""
+    doubted: list[int] = field(default_factory=list)
+    """Accepted rows whose promise is at risk as long as the cluster is as small as it is."""
+    capacity: int = 0
+    """GPUs with which the present plan of leases was made."""
     short: bool = False
     """Some job was without a promise since the lease began."""
 

@@ -57,6 +57,10 @@ class ChronusParameters:
     """Trials of the search for better places, for jobs that lie apart and are slowed down by it."""
     offer_s: float = 0.0
     """Time for which a later deadline is offered where one cannot be promised; 0 runs it on spare GPUs."""
+    profile_nodes: int = 0
+    """Nodes set apart for profiling runs of jobs that come; with 0 there are none."""
+    profile_s: float = 30.0
+    """Length of a profiling run for each GPU of the job, at most 120 s."""
     mode: ChronusMode = ChronusMode.PAPER
     """The paper's rules, or those of the authors' simulator."""
 
@@ -68,6 +72,7 @@ class ChronusParameters:
             ("safety", self.safety, 1e-9),
             ("wall_s", self.wall_s, 1e-9),
             ("offer_s", self.offer_s, 0.0),
+            ("profile_s", self.profile_s, 1e-9),
         ):
             if not least <= value < float("inf"):
                 what = "above 0" if least else "0 or more"
@@ -77,8 +82,9 @@ class ChronusParameters:
         for name, number in (("rows", self.rows), ("columns", self.columns), ("nodes", self.nodes)):
             if number < 1:
                 raise InputError(f"policy 'chronus': {name}={number} is not 1 or more")
-        if self.search < 0:
-            raise InputError(f"policy 'chronus': search={self.search} is not 0 or more")
+        for name, number in (("search", self.search), ("profile_nodes", self.profile_nodes)):
+            if number < 0:
+                raise InputError(f"policy 'chronus': {name}={number} is not 0 or more")
         slots = self.lease_s / self.slot_s
         if abs(slots - round(slots)) > 1e-9 or slots < 0.5:
             raise InputError(

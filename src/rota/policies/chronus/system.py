@@ -16,8 +16,9 @@ Departs   Who runs ahead of its plan, or without one, keeps its GPUs when a leas
           judged by the estimate (the simulator looks at the truth).  A plan is never longer than before, so
           that it is kept whole; who loses work to a fault is admitted anew.  A far deadline of a job with
           several decides whether it is admitted, and the program chooses among them (the simulator tests the
-          first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Durations come
-          from a provider: there are no profiling runs.  The cluster is taken to be of one type for plans.
+          first).  Speeds of splits are known as whether GPUs lie apart, not split by split.  Profiling runs
+          (`profile_nodes`) measure how fast a job is, not what each split costs it.  The cluster is taken to
+          be of one type for plans.
 Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
           exact and nothing fails; authors' simulator, 497 jobs: every job equal (`mode=artifact`)
 """
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
@@ -34,12 +36,14 @@ from rota.model.units import format_duration, plural
 from rota.policies.chronus.asks import Ask, asks_of
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.carrying import carry_out, let_go
+from rota.policies.chronus.doubts import doubtful
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.placing import placed_together
 from rota.policies.chronus.planning import Planner
 from rota.policies.chronus.ranks import Ranks
-from rota.scheduler.decision import Decision, Memory, Wake
+from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
+from rota.scheduler.profiler import Profiler, Trials
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.place import consolidate
@@ -62,20 +66,38 @@ _OVERRUN = Constraint(
     levers={Lever.PREEMPT: True, Lever.MIGRATE: True, Lever.REJECT: lambda p: p.offer_s > 0.0},
     parameters=ChronusParameters,
     heeds_deadlines=True,
+    promises=True,
     rotates=True,
 )
 class Chronus:
-    """Leases for promised deadlines, inner slots for everybody else; the memory is a `Book`."""
+    """Leases for promised deadlines, inner slots for everybody else.
+
+    The memory is a `Book`, or with profiling runs that of a `Profiler` with a book inside.
+    """
+
+    needs: frozenset[Knowledge]
 
     def __init__(self, parameters: ChronusParameters | None = None) -> None:
-        self.parameters = parameters or ChronusParameters()
+        self.parameters = p = parameters or ChronusParameters()
+        self._profiler = None
+        if p.profile_nodes:
+            within = Chronus(replace(p, profile_nodes=0))
+            self._profiler = Profiler(within, Trials(p.profile_nodes, p.profile_s))
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        if self._profiler is not None:
+            return self._profiler.decide(snapshot, memory)
+        return self._plan(snapshot, memory)
+
+    def _plan(self, snapshot: Snapshot, memory: Memory) -> Decision:
         book, now, p = Book(**memory), snapshot.now, self.parameters
-        if now < self._next_s(snapshot, book):
+        is_between = now < self._next_s(snapshot, book)
+        if is_between and not (book.plans and snapshot.cause & Event.CAPACITY):
             return self._answer(snapshot, book)
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
         asks = asks_of(snapshot, capacity, p)
+        if is_between:
+            return self._doubt(snapshot, book, asks, capacity)
         lease = math.floor(now / p.lease_s + 1e-9)
         begins = lease != book.lease and (book.lease >= 0 or now - lease * p.lease_s < 1e-6)
         book.lease = lease
@@ -99,8 +121,20 @@ class Chronus:
         """A lease begins; True if the search for its plan ended at a limit."""
         planner = Planner(book, asks, capacity, book.lease, self.parameters)
         planner.assign()
-        book.short = bool(book.refused)
+        book.short, book.capacity, book.doubted = bool(book.refused), capacity, []
         return planner.is_cut
+
+    def _doubt(self, snapshot: Snapshot, book: Book, asks: dict[int, Ask], capacity: int) -> Decision:
+        """The cluster has changed within a slot: what that means for promises is said at once."""
+        self._look(book, asks, capacity, snapshot.now)
+        decision = self._answer(snapshot, book)
+        decision.promises = self._promises(book)
+        return decision
+
+    def _look(self, book: Book, asks: dict[int, Ask], capacity: int, now: float) -> None:
+        """Note which promises are at risk, if the cluster is or was too small for the present plan."""
+        if capacity < book.capacity or book.doubted:
+            book.doubted = doubtful(book, asks, capacity, now, self.parameters)
 
     def _slot(
         self, snapshot: Snapshot, book: Book, asks: dict[int, Ask], capacity: int, begins: bool, is_cut: bool
@@ -111,6 +145,7 @@ class Chronus:
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
         later = Planner(book, asks, capacity, book.lease + 1, p).admit(came)
         book.short = book.short or bool(book.refused)
+        self._look(book, asks, capacity, snapshot.now)
         ranks = Ranks(book, asks, capacity, snapshot.now, p)
         offers = self._offers(snapshot, later, asks)
         ranked = [one for one in ranks.ordered() if one.row not in offers]
@@ -139,9 +174,11 @@ class Chronus:
         """What users have not been told yet: new promises, and those that are at risk."""
         made = {}
         for row, aim_s in book.aims.items():
-            if book.told.get(row) != [aim_s, 0.0]:
-                book.told[row] = [aim_s, 0.0]
-                made[row] = Promise(aim_s, (book.plans[row][-1] + 1) * self.parameters.lease_s)
+            said = [aim_s, float(row in book.doubted)]
+            if book.told.get(row) != said:
+                book.told[row] = said
+                ends_s = (book.plans[row][-1] + 1) * self.parameters.lease_s
+                made[row] = Promise(aim_s, math.inf if said[1] else ends_s)
         for row, (due_s, at_risk) in list(book.told.items()):
             if row not in book.aims and not at_risk:
                 book.told[row] = [due_s, 1.0]

@@ -64,6 +64,7 @@ _PLANNED = Constraint(Code.POLICY, detail="its deadline is kept by starting late
     },
     parameters=ElasticFlowParameters,
     heeds_deadlines=True,
+    promises=True,
     work_conserving=False,
 )
 class ElasticFlow:

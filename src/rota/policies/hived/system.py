@@ -52,6 +52,7 @@ def _needs(p: HivedParameters, kind: Knowledge) -> bool:
     parameters=HivedParameters,
     heeds_priority=lambda p: not p.policy or parse_inner(p.policy).heeds_priority,
     heeds_deadlines=lambda p: bool(p.policy) and parse_inner(p.policy).heeds_deadlines,
+    promises=lambda p: bool(p.policy) and parse_inner(p.policy).promises,
 )
 class Hived:
     """Virtual clusters of cells.

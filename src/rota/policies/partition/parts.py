@@ -16,6 +16,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.grants import Code, Constraint, Grant, Reservation
 from rota.model.jobs import JobTable
+from rota.model.promises import DeadlinePlan
 from rota.model.tenants import Tenant, Tenants
 from rota.model.units import plural
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -54,6 +55,8 @@ class Partition:
         self._part_of: list[int] = []
         self._refused: dict[int, str] = {}
         self._strangers: dict[int, Grant] = {}
+        self._plans: dict[str, Callable[[int], DeadlinePlan | None]] = {}
+        """How the policies of parts mean to keep deadlines, as they said last."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """The decisions of all parts that are due, as one."""
@@ -67,12 +70,21 @@ class Partition:
                 decision = self._policies[name].decide(view, entry["memory"] if entry else {})
                 entries[name] = entry_of(decision)
                 decisions.append((part, decision))
+                if decision.plan_of is not None:
+                    self._plans[name] = decision.plan_of
         wake = joined(wake_of(entry) for entry in entries.values())
-        decision = _together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
+        decision = together(memory, decisions, self._rejects(snapshot), wake, snapshot.reservations)
         decision.otherwise = Constraint(
             Code.POLICY, detail=f"waits for GPUs of its own {self.by}; free ones of another are not lent"
         )
+        decision.plan_of = self._plan_of if self._plans else None
         return decision
+
+    def _plan_of(self, row: int) -> DeadlinePlan | None:
+        """How the policy of the part that `row` belongs to means to keep its deadline."""
+        part = self._part_of[row]
+        plan_of = self._plans.get(list(self._parts)[part]) if part >= 0 else None
+        return None if plan_of is None else plan_of(row)
 
     def part(self, name: str) -> View:
         """The part of the unit `name`, as of the last decision."""
@@ -150,7 +162,7 @@ def _unit(path: str, place: Mapping[str, int]) -> int:
 # -- decisions of several parts ----------------------------------------------------------------------
 
 
-def _together(
+def together(
     memory: Memory,
     decisions: list[tuple[View, Decision]],
     reject: dict[int, str],

@@ -51,6 +51,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     parameters=PartitionParameters,
     heeds_priority=lambda p: p.inner.heeds_priority,
     heeds_deadlines=lambda p: p.inner.heeds_deadlines,
+    promises=lambda p: p.inner.promises,
 )
 class Partitioned:
     """Each virtual cluster scheduled by itself."""

@@ -16,14 +16,15 @@ Departs   A job starts at the strictest level that the empty cluster could meet.
           out not to be needed is spared. Of the guidelines, waiting longer for locality (`patience_per_h`)
           and dedicated nodes (`dedicated`) are here. Retries are the world's, under any policy: blind, or
           by class of failure with back-off (`rota simulate --retries adaptive`; live by its classifier,
-          which does not stop at the same failure thrice). The pre-run pool is not here, nor starting spread
-          and migrating when a local slot frees, nor learning from failures of other jobs and users. The
-          policy sleeps through attempts that can find nothing: no GPU is free and nobody may take any. Jobs
-          submitted together pause together, so that GPUs idle in front of a queue, as by the card. A
+          which does not stop at the same failure thrice). The pre-run pool is a policy around this one
+          (`prerun`). Nobody starts spread and migrates when a local slot frees; nothing is learnt from
+          failures of other jobs and users. The policy sleeps through attempts that can find nothing: no GPU
+          is free and nobody may take any. Jobs submitted together pause together, so that GPUs idle in
+          front of a queue, as by the card. A
           fraction has a GPU to itself, a gang of them as many. Dedicated nodes are not cleared by moving
           small jobs away. How much others on a node, or 16 GPUs spread wide, slow a job down is the world's
           too (`--slowdowns`): the study's table of co-located servers is not built in.
-Checked   systems/philly.md, worked examples 1 to 4 (pre-run aside); a generated month (docs/philly.md):
+Checked   systems/philly.md, worked examples 1 to 4; a generated month (docs/philly.md):
           strict locality raises the 90th percentile wait of jobs above 8 GPUs from 1.1 to 172 h, shortens
           their runs by 4.1 %; fragmentation is 0 to 3 % of waiting time where the study has 80 % of delays,
           and more with larger quotas

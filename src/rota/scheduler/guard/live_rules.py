@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rota.model.grants import is_adjustment, is_same_claim
+from rota.model.grants import Purpose, is_adjustment, is_same_claim
 from rota.model.job_columns import JobKind
 from rota.model.units import format_duration
 from rota.scheduler.decision import Decision
@@ -55,7 +55,8 @@ def disturbed(state: State, decision: Decision) -> Iterator[tuple[int, str]]:
 @dataclass(frozen=True)
 class MinimumRun:
     """A job that has run for less than `min_run_s` since its present start goes on; opportunistic ones may
-    be stopped at any time, and one that goes on where it is loses nothing.
+    be stopped at any time, one that is only measured once it has begun, and one that goes on where it is
+    loses nothing.
 
     `began` says of a job that holds devices when its processes began to run on them, NaN if they have not:
     whoever had the devices may take his time to leave.  Until they have, it may not be stopped at all, or
@@ -72,6 +73,8 @@ class MinimumRun:
         for row, how in disturbed(state, decision):
             began_s = self.began(state, row)
             ran_s, until_s = state.now - began_s, began_s + self.min_run_s
+            if state.grants[row].purpose is Purpose.PROFILE and began_s <= state.now:
+                continue
             if until_s <= state.now or how == CHANGED or state.jobs.kind[row] == JobKind.OPPORTUNISTIC:
                 continue
             if math.isnan(began_s):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.model.grants import Grant, Role
+from rota.model.grants import Grant, Purpose, Role
 from rota.model.job_columns import AllowedCounts
 from rota.model.reasons import names_of
 from rota.model.units import plural
@@ -51,8 +51,8 @@ def _check_devices(state: State, grant: Grant) -> list[Breach]:
 def _check_size(state: State, grant: Grant, count: int) -> list[Breach]:
     row, jobs = grant.job, state.jobs
     wanted, least, most = state.gpus_of[row], jobs.gpus_min.item(row), jobs.gpus_max.item(row)
-    if count == wanted:
-        return []
+    if count == wanted or (grant.purpose is Purpose.PROFILE and 0 < count < wanted):
+        return []  # to be measured, a gang may stand for itself with fewer
     if jobs.gang[row] and least == most:
         return [
             breach(state, "gang", row, f"asks for {plural(wanted, 'GPU')} in a gang and is granted {count}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rota.errors import InputError
-from rota.scheduler.policy import Lever, parse_policy
+from rota.scheduler.policy import parse_policy
 
 NAMED = 5
 """So many jobs are named."""
@@ -56,10 +56,9 @@ def _heeds_deadlines(policy: str) -> bool:
 
 @lru_cache(maxsize=64)
 def answers_deadlines(policy: str) -> bool:
-    """True if `policy` promises deadlines, and refuses those that it cannot keep or offers others."""
+    """True if `policy` says which deadlines it will keep."""
     try:
-        spec = parse_policy(policy)
-        return spec.heeds_deadlines and Lever.REJECT in spec.levers
+        return parse_policy(policy).promises
     except InputError:
         return False
 

@@ -77,7 +77,7 @@ class Submitted(BaseModel):
     warnings: list[str] = []
     """What of it has no effect, as sentences."""
     answers: bool = False
-    """True if the policy in force answers a deadline at once: by a promise, an offer or a refusal."""
+    """True if the policy in force answers deadlines: by a promise, an offer or a refusal, or by none."""
 
 
 class Act(RequestForm):

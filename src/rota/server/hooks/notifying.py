@@ -1,4 +1,4 @@
-"""Who is told of ends, failures, preemptions and idle jobs: a command or a webhook of the operator's.
+"""Who is told of ends, failures, preemptions, idle jobs and promises at risk: a command or a webhook.
 
 The scheduler only puts a line into a queue of bounded length.  A thread for each target takes what has come
 in, asks the store what has become of the jobs, and tells it in one message: at most one in `every_s` seconds,
@@ -20,8 +20,8 @@ from rota.model.units import format_duration, parse_duration
 from rota.server.hooks.delivering import NotTaken, are_texts, command_or_url, post, run_command, shown_target
 
 log = logging.getLogger(__name__)
-END, FAILURE, PREEMPTION, IDLE = "end", "failure", "preemption", "idle"
-KINDS = (END, FAILURE, PREEMPTION, IDLE)
+END, FAILURE, PREEMPTION, IDLE, RISK = "end", "failure", "preemption", "idle", "risk"
+KINDS = (END, FAILURE, PREEMPTION, IDLE, RISK)
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
 """So long a command may run, or a webhook take to answer."""
@@ -95,6 +95,10 @@ class Notices:
     def idle(self, row: int, text: str, at_s: float) -> None:
         """A job holds devices and does nothing, or has been suspended for that."""
         self._put(Told(IDLE, row, at_s, text))
+
+    def at_risk(self, row: int, text: str, at_s: float) -> None:
+        """The promised deadline of a job is not expected to be kept, or is again."""
+        self._put(Told(RISK, row, at_s, text))
 
     def ended(self, row: int, state: str, at_s: float) -> None:
         """A job has ended; said again, it is told once."""

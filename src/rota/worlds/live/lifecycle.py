@@ -47,6 +47,7 @@ def promise(live: LiveJobs, job: LiveJob, made: Promise) -> None:
     elif before.is_at_risk != made.is_at_risk:
         told = "is at risk" if made.is_at_risk else "is expected to be kept again"
         live.unsaved.event("promise", job.id, f"its promised deadline {told}")
+        live.unsaved.risks.append((job.row, f"its promised deadline {told}"))
 
 
 def unhold(live: LiveJobs, job: LiveJob, kind: str, batch: BatchBuilder) -> None:

@@ -170,6 +170,7 @@ def _heard(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport)
         loss=_number(said.loss),
         gradient_s=_number(said.gradient_s),
         local_most=_number(said.local_most),
+        total=_number(said.total_steps),
     )
 
 

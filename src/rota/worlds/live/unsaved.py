@@ -32,6 +32,8 @@ class Unsaved:
     """Moments of submission and of the first process, of jobs that have just begun."""
     idle: list[tuple[int, str]] = field(default_factory=list)
     """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
+    risks: list[tuple[int, str]] = field(default_factory=list)
+    """Rows of jobs whose promise is at risk from now on, or safe again, likewise."""
     scaling: bool = False
     """How many nodes are wanted, or which of them may go, has changed."""
     rebuild: str = ""

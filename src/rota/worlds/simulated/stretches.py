@@ -44,6 +44,11 @@ def unseen(row: int) -> Sight:
     return Sight()
 
 
+def untold(row: int) -> float:
+    """Of programs that do not say how much they have to do."""
+    return math.nan
+
+
 class Stretches:
     """The stretches that last, and what was seen of those that are over."""
 
@@ -55,13 +60,15 @@ class Stretches:
         noise: float,
         seed: int,
         sight: Callable[[int], Sight] = unseen,
+        total: Callable[[int], float] = untold,
     ) -> None:
         """`steps` if work is counted in steps; `noise` is the relative error of what is seen.
 
-        `sight` tells of the steps of a row at its present rate.
+        `sight` tells of the steps of a row at its present rate, `total` of all that it has to do.
         """
         self.jobs = jobs
         self.sight = sight
+        self.total = total
         self.steps = steps
         self.noise = noise
         self._random = np.random.default_rng(seed)
@@ -122,5 +129,6 @@ class Stretches:
                 passes=passes,
                 gradient_s=gradient_s,
                 local_most=local_most,
+                total=self.total(row),
             )
         )

@@ -13,11 +13,11 @@ from heapq import heapify, heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError, WorldError
+from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
-from rota.model.grants import Can, Grant, Leave, Role, is_adjustment
+from rota.model.grants import Can, Grant, Leave, Purpose, Role, is_adjustment
 from rota.model.jobs import Outcome
 from rota.model.promises import Offer
 from rota.model.trace import Trace
@@ -34,13 +34,15 @@ from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
 from rota.worlds.simulated.overlap import Overlap
 from rota.worlds.simulated.pace import At, Pace
+from rota.worlds.simulated.refusals import refuse_uncounted_failures, refuse_unknown_durations
 from rota.worlds.simulated.retries import Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
 from rota.worlds.simulated.stretches import Sight, Stretches, unseen
+from rota.worlds.simulated.strikes import Strikes
 
 _PENDING, _FAILED, _NOTHING_LOST, _OPPORTUNISTIC = Phase.PENDING, How.FAILED, Lost(), Role.OPPORTUNISTIC
-_ADJUSTED = How.ADJUSTED
+_ADJUSTED, _PROFILE = How.ADJUSTED, Purpose.PROFILE
 _END, _RETRY = int(Event.END), int(Event.FAILURE)
 _ARRIVAL, _TIMER, _CAPACITY = int(Event.ARRIVAL), int(Event.TIMER), int(Event.CAPACITY)
 
@@ -54,7 +56,6 @@ _HOW_OF = {
     Phase.FAILED: How.FAILED,
     Phase.CANCELLED: How.CANCELLED,
 }
-
 
 MOST_IN_VAIN = 10_000
 """After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
@@ -112,6 +113,7 @@ class SimulatedWorld:
         """Entries at which void ones are looked for."""
         self._version = [0] * n
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
+        self._strikes = Strikes(self._failures)
         self._dirty: set[int] = set()
         self._suspended: dict[int, Resident] = {}
         """Jobs in the memory of the hosts on which they would resume."""
@@ -140,8 +142,8 @@ class SimulatedWorld:
         self._changes = 0
         """Length of the log of the state at the last of them."""
         self._holds = Holds(trace, self._tick, answers or Answers())
-        _refuse_unknown_durations(trace, self._total)
-        _refuse_uncounted_failures(trace, self._per_s)
+        refuse_unknown_durations(trace, self._total)
+        refuse_uncounted_failures(trace, self._per_s)
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -161,6 +163,8 @@ class SimulatedWorld:
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
         now = min(arrival, finish, until, self._holds.next_s)
+        if self.abilities.late:
+            now = min(now, self.abilities.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -177,6 +181,8 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
+        if self.abilities.late:
+            batch.cause |= int(self.abilities.speak(now))
         if self._holds and self._holds.follow(batch, self.state):
             batch.cause |= _ARRIVAL
         if until == now:
@@ -223,7 +229,8 @@ class SimulatedWorld:
                 continue
             if self._goal and row in self._goal:
                 self.progress.base[row], self.progress.since[row] = self._goal.pop(row), now
-            if self.progress.done(row, now) >= self._target(row) - 1e-6 * self.progress.rate.item(row):
+            left = self._target(row) - self.progress.done(row, now)
+            if left <= 1e-6 * self.progress.rate.item(row) or self._strikes.have_come(row, now):
                 ended.append(self._outcome(row, now))
             else:
                 self._dirty.add(row)
@@ -285,6 +292,8 @@ class SimulatedWorld:
             if self.abilities.lacking and change.old is None:
                 self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
+            if self.abilities.late:
+                self.abilities.begin(row, since)
             if not self._loses_nothing:
                 self._ready[row], self._stalled[row] = since, since - now
             if overlap is not None:
@@ -306,6 +315,9 @@ class SimulatedWorld:
             if rate != 1.0 or since != now:
                 progress.steady = False
             progress.begin(row, rate, since)
+            if new.purpose is _PROFILE:
+                failed = self._failed.get(row, 0)
+                until_s = min(until_s, self._strikes.at_s(row, new, gpus_of[row], failed, since))
             if self._stretches is not None:
                 self._stretches.begin(row, new, since, progress.base_of(row))
             self._schedule(row, rate, since, until_work, until_s)
@@ -444,7 +456,10 @@ class SimulatedWorld:
             noise, seed = self._sight
             steps = self.progress.per_s is not None
             sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
-            self._stretches = Stretches(self.jobs, steps=steps, noise=noise, seed=seed, sight=sight)
+            total = self._total.__getitem__
+            self._stretches = Stretches(
+                self.jobs, steps=steps, noise=noise, seed=seed, sight=sight, total=total
+            )
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
@@ -456,17 +471,20 @@ class SimulatedWorld:
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)
         takes_over = self._take_over(change.new)
+        scatter = self.costs.drawn(self._sight[1], row, int(1e3 * self.state.now))
         if change.old is not None:
             if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
                 return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
-            return self.costs.change(workload, len(change.old.devices), gpus)
+            return self.costs.change(workload, len(change.old.devices), gpus) * scatter
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
-            return self.costs.first_start(workload, gpus) + switch
+            return self.costs.first_start(workload, gpus) * scatter + switch
         kept = self._suspended.pop(row, None)
         if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
             return switch
-        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
+        if self.semantics.restart is Restart.NEVER:
+            return 0.0
+        return self.costs.resume(workload, gpus) * scatter + switch
 
     def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
         """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
@@ -520,6 +538,7 @@ class SimulatedWorld:
             self._dirty.update(self._heeding(state.grants[row]))
         if how is _ADJUSTED:
             return self._split(row)
+        self._strikes.forget(row)
         rate = 0.0 if self._loses_nothing else self.progress.rate.item(row)
         if self._overlap is not None:
             self._rate_before[row] = rate
@@ -568,24 +587,3 @@ class SimulatedWorld:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
         return 0.0
-
-
-def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
-    """A trace without durations needs a speed model that knows the work."""
-    for row, work in enumerate(total):
-        if not work >= 0.0:
-            raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration "
-                f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
-                "or, for a trace with iterations, --throughput with iterations per second"
-            )
-
-
-def _refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
-    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
-    row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
-    if row is not None:
-        raise InputError(
-            f"{trace.source}: job {trace.jobs.ids[row]} has attempts that fail after some seconds of work, "
-            "and its speed model counts no seconds; expected --no-failures"
-        )
