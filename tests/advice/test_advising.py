@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from advice_play import CLUSTER, as_happened, asked, busy
 
-from rota.advice import Advice, trials
+from play import trace_of
+from rota.advice import Advice, advise, trials
 from rota.advice.verdict import judge
 from rota.api import simulate
 from rota.errors import InputError
@@ -25,6 +26,7 @@ def advice() -> Advice:
     return asked(policies=TRIED, seeds=2, knowledge="duration=predicted")
 
 
+@pytest.mark.slow
 def test_the_winner_is_the_best_of_an_independent_run(advice: Advice) -> None:
     """And all that are said to be worse are."""
     verdict = advice.verdict
@@ -42,6 +44,7 @@ def test_the_winner_is_the_best_of_an_independent_run(advice: Advice) -> None:
     assert verdict.seeds == 2
 
 
+@pytest.mark.slow
 def test_twins_are_never_told_apart() -> None:
     """One policy under two names, with moved submissions and whatever goal."""
     for goal in ("jct", "tail=2,utilisation=1", "fairness"):
@@ -78,6 +81,7 @@ def test_a_replay_that_agrees() -> None:
     assert "rota policy set" in seen.text()
 
 
+@pytest.mark.slow
 def test_a_replay_that_does_not_agree_is_no_ground() -> None:
     """What happened was first in, first out; the present policy is said to be another."""
     seen = asked(as_happened(busy(), "fifo"), present="tiresias", policies=["fifo", "srtf", "las"])
@@ -136,6 +140,11 @@ def test_goals_with_weights_and_deadlines() -> None:
     assert both.wanted.weights == (0.75, 0.25)
     assert "by the weighted mean" in both.text()
     assert "jct (75%), deadlines (25%)" in both.html()
+
+
+def test_jobs_that_the_cluster_cannot_hold_compare_nothing() -> None:
+    with pytest.raises(InputError, match="none of the jobs that count completes on this cluster"):
+        advise(trace_of("A 9x10 B 16x20"), cluster="1x8", policies=["srtf"], seeds=1)
 
 
 def test_energy_needs_watts_and_says_what_it_is() -> None:

@@ -174,3 +174,27 @@ def test_completion_of_policies() -> None:
 
 def test_golden_help() -> None:
     check_golden("help.txt", rota("--help").out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["systems tiresias", "--version"])
+def test_output_that_goes_nowhere(command: str) -> None:
+    """A full disk behind standard output is told in a sentence; a closed one is no error."""
+    full = subprocess.run(
+        f"{sys.executable} -m rota.cli.main {command} > /dev/full",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (full.returncode, full.stderr) == (
+        1,
+        "rota: the output cannot be written: No space left on device\n",
+    )
+    closed = subprocess.run(
+        f"{sys.executable} -m rota.cli.main {command} >&- <&-",
+        shell=True,
+        capture_output=True,
+        check=False,
+    )
+    assert (closed.returncode, closed.stdout, closed.stderr) == (0, b"", b"")

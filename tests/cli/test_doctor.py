@@ -146,7 +146,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     ("why", "has_driver", "state", "advice"),
     [
         ("`nvidia-ml-py` is not installed", False, "ok", "`rota up` takes the CPU cores as devices"),
-        ("`nvidia-ml-py` is not installed", True, "broken", "pip install 'rota[nvidia]'"),
+        ("`nvidia-ml-py` is not installed", True, "broken", "pip install '.[nvidia]'"),
         ("NVML does not answer: Driver Not Loaded", True, "broken", "`nvidia-smi` should work first"),
     ],
 )

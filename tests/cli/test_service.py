@@ -437,3 +437,21 @@ def test_down_passes_over_a_job_that_has_just_ended() -> None:
             raise Refused(409, "job 3: it has ended")
 
     assert service._cancel(Late(), "3")["state"] == "CANCELLED"  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_settings_are_read_where_no_controller_can_run(tmp_path: Path) -> None:
+    """`rota config` and `rota tenants apply` serve those who have Rota without `[server]`."""
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'fastapi', 'uvicorn'))); "
+        "sys.argv = ['rota', 'config']; from rota.cli.main import main; main()"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "ROTA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "min_run" in said.stdout

@@ -18,7 +18,8 @@ from rota.errors import InputError
 from rota.server.clocks import Clock
 from rota.server.config import choose
 from rota.server.hooks import autoscaling
-from rota.server.hooks.autoscaling import RUNNING, Scaler, Wish, autoscale_of, wish_of
+from rota.server.hooks.autoscale_setting import autoscale_of
+from rota.server.hooks.autoscaling import RUNNING, Scaler, Wish, wish_of
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.rows import REAL, EventRow, NodeRow, PolicyRow, Step
 from rota.server.store.store import Store

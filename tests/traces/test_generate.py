@@ -148,6 +148,7 @@ def test_no_job_is_larger_than_the_cluster() -> None:
         (10, {"load": 0.5, "cluster": 0}, "the number of GPUs of a generated trace is 0"),
         (10, {"days": -1}, "the days of a generated trace is -1"),
         (10, {"days": float("nan")}, "the days of a generated trace is nan"),
+        (10, {"days": 1e300}, r"would span 1e\+300 days; expected at most 1,000,000"),
     ],
 )
 def test_wishes_that_make_no_trace_are_refused(jobs: int, wishes: dict[str, float], problem: str) -> None:

@@ -331,6 +331,7 @@ CASES = [
         "row 1: 'deadline' is not a column of this format; expected columns among aft",
     ),
     ("plain", "duration_s", "iterations", "row 1: the column 'duration_s' is missing"),
+    ("plain", "j1,0,", "j1,-5,", "row 2, column 'submit_s': '-5' is less than 0"),
     ("plain", ",600,", ",-600,", "row 2, column 'duration_s': '-600' is less than 0"),
     ("plain", "j1,0,", "j1,,", "row 2, column 'submit_s': the cell is empty; expected a number"),
 ]

@@ -186,6 +186,7 @@ def advise(
         workers=workers,
     )
     trials = Running(plan, progress).run()
+    _refuse_nothing(trials, whole)
     return Advice(
         trace=whole,
         part=part,
@@ -220,6 +221,15 @@ def _costs_words(costs: str | Costs | None) -> str:
     if isinstance(costs, MeasuredCosts):
         return "measured"
     return costs if isinstance(costs, str) else "none" if costs is None else repr(costs)
+
+
+def _refuse_nothing(trials: Trials, trace: Trace) -> None:
+    """Where no job ends there is nothing to compare."""
+    if not any(one.finished for of in (trials.present, *trials.runs.values()) for one in of):
+        raise InputError(
+            f"{trace.source}: none of the jobs that count completes on this cluster, whoever schedules; "
+            "expected a cluster that holds them (`rota simulate` names the jobs that it refuses)"
+        )
 
 
 def _check_seeds(seeds: int) -> int:

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ import typer
 from rota.cli import advise, analyze, fidelity, moments, promise, simulate, systems, trace
 from rota.cli.commands import LIVE, SECTIONS
 from rota.cli.lazy import LazyGroup
+from rota.cli.streams import discard_output, sentence_of
 from rota.errors import InputError, RotaError
 
 INTERRUPTED = 130
@@ -50,10 +50,10 @@ class Shell(LazyGroup):
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # Whoever read our output has seen enough; what is left of it goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             raise typer.Exit(0) from None
         except OSError as error:
-            _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            _complain(sentence_of(error))
             raise typer.Exit(1) from None
 
 

@@ -142,7 +142,7 @@ def check_server() -> None:
     if missing:
         raise WorldError(
             f"a live cluster needs rota[server], and this installation can simulate only: {missing[0]} is "
-            "missing; pip install 'rota[server]'"
+            "missing; `pip install '.[server]'` in the folder of Rota's sources adds it"
         )
 
 

@@ -114,7 +114,7 @@ _BATCH_RANGE = Option(
 _NONE, _ANY_MOMENT = math.nan, -math.inf
 
 COLUMNS: tuple[JobColumn, ...] = (
-    JobColumn("submit_s", "float64", None, "moment of submission", unit="s", least=_ANY_MOMENT),
+    JobColumn("submit_s", "float64", None, "moment of submission", unit="s"),
     JobColumn(
         "gpus", "int64", None, "GPUs requested; 0 is a CPU job",
         option=Option(

@@ -20,7 +20,7 @@ from rota.knowledge.registry import Where, parse_sources
 from rota.model.tenants import Tenants
 from rota.model.units import format_duration, parse_duration
 from rota.server.caps import caps_of
-from rota.server.hooks.autoscaling import autoscale_of
+from rota.server.hooks.autoscale_setting import autoscale_of
 from rota.server.hooks.notifying import targets_of
 from rota.server.keeping import Keep
 from rota.server.tenants.settings import parse_tenants, yes_or_no
@@ -88,7 +88,7 @@ class Config:
     tenants: Any = field(default_factory=dict)
     """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
     caps: Any = field(default_factory=dict)
-    """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
+    """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0, …}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
     autoscale: Any = field(default_factory=dict)

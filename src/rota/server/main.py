@@ -43,7 +43,8 @@ from rota.server.config import Config, choose, without_password
 from rota.server.connections import raise_descriptors
 from rota.server.dashboard.feed import Feed
 from rota.server.history import History
-from rota.server.hooks.autoscaling import Scaler, autoscale_of
+from rota.server.hooks.autoscale_setting import autoscale_of
+from rota.server.hooks.autoscaling import Scaler
 from rota.server.hooks.notifying import Notices, targets_of
 from rota.server.job_commands import JobCommands
 from rota.server.jobs import Jobs
@@ -154,8 +155,8 @@ def start(home: Path, config: Config) -> Running:
         scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
     answers.outlook.told = partial(feed.tell, ["starts"])
-    tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
+    tidier = Tidier(store, roster, configuration.keep_of(config), clock, caps)
     services = services_of(
         config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
     )

@@ -50,6 +50,8 @@ _OF_SIGNATURES = 1
 """Which of a seed's generators draws what jobs fail of."""
 MOST_JOBS = 10_000_000
 """About a hundred times Philly; they still fit into the memory of a machine."""
+MOST_SPAN_S = 86400.0 * 1e6
+"""Moments of seconds and thousandths stay exact, and readable."""
 LIMIT_MENU_H = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 2160)
 """Time limits people type, in hours."""
 
@@ -86,6 +88,11 @@ def generate(
         span_s = _span_of_load(people, runtime_s, gpus, load, gpus_in_all)
     else:
         span_s = 86400.0 * (days if days is not None else jobs * PAPER_DAYS / PAPER_JOBS)
+    if span_s > MOST_SPAN_S:
+        raise InputError(
+            f"the submissions of a generated trace would span {span_s / 86400.0:.3g} days; expected at most "
+            f"{MOST_SPAN_S / 86400.0:,.0f}"
+        )
     submit_s = np.round(place_in_span(people.head, people.lag_s, span_s), 3)
     order = np.argsort(submit_s, kind="stable")
     series = people.series[order]

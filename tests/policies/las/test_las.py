@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from play import finishes, play
+from play import finishes, play, trace_of
 from rota.errors import InputError
+from rota.model.cluster import parse_cluster
+from rota.model.tenants import Tenant, Tenants
 from rota.scheduler.policy import parse_policy
 
 EXAMPLE_1 = "J1 2x2 J2 1x8 J3 2x6"
@@ -40,6 +45,22 @@ EXAMPLE_1 = "J1 2x2 J2 1x8 J3 2x6"
 )
 def test_worked_examples(policy: str, jobs: str, cluster: str, expected: list[float], why: str) -> None:
     assert list(finishes(play(policy, jobs, cluster)).values()) == expected, why
+
+
+@pytest.mark.parametrize(
+    ("columns", "tenants"),
+    [
+        ({"gpu_types": [1, 1], "type_names": ["A"]}, ()),
+        ({}, [Tenant("default", quota_gpus=1.0, hard=True)]),
+    ],
+    ids=["the other type is free", "the quota is used up"],
+)
+def test_free_gpus_that_are_of_no_use_keep_nobody_from_taking_turns(
+    columns: dict[str, Any], tenants: Sequence[Tenant]
+) -> None:
+    cluster = replace(parse_cluster("1x1:A,1x4:B"), tenants=Tenants.of(*tenants))
+    trace = trace_of("J1 1x40 J2 1x15", **columns)
+    assert list(finishes(play("las:quantum=10", trace, cluster)).values()) == [55, 25]
 
 
 def naive(jobs: list[tuple[int, int, int]], gpus: int, quantum: int) -> list[int]:

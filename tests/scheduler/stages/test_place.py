@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from play import play
 from rota.model.cluster import parse_cluster
 from rota.scheduler.stages.place import emptiest, even
 from rota.table.free import Free, mask_of
@@ -64,3 +65,12 @@ def free_of(room: tuple[int, ...]) -> Free:
         if count < 4:
             free.take(node, 4 - count)
     return free
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo:backfill=easy", "srtf", "drf"])
+def test_where_a_job_goes_does_not_depend_on_what_others_ask_for(policy: str) -> None:
+    """One GPU of any type comes from the first type with room, whether the others make counting do or not."""
+    cluster = parse_cluster("1x4:A,1x1:B")
+    for other in ("J2 1x11", "J2 2x11"):
+        intervals = play(policy, f"J1 1x10 {other}", cluster).intervals.sort("job")
+        assert intervals["devices"].to_list()[0] == [0], other

@@ -40,7 +40,7 @@ def _no_nvml(machine: Machine, why: str) -> Finding:
     has_gpus = (machine.proc / "driver/nvidia/version").exists() or (machine.dev / "nvidia0").exists()
     if not has_gpus:
         return Finding("GPUs", State.OK, "none", "`rota up` takes the CPU cores as devices")
-    advice = "pip install 'rota[nvidia]'"
+    advice = "pip install '.[nvidia]'"
     if "not installed" not in why:
         advice = "`nvidia-smi` should work first: look at the driver, and at the container's runtime"
     return Finding("GPUs", State.BROKEN, f"there is an NVIDIA driver, but {why}", advice)

@@ -111,7 +111,7 @@ def packages(machine: Machine) -> Iterator[Finding]:
 
 def _lacking(extra: str, missing: list[str]) -> Finding:
     """Without a server nothing runs here, but jobs elsewhere do; the rest is for whoever wants it."""
-    get = "pip install torch" if extra == "torch" else f"pip install 'rota[{extra}]'"
+    get = "pip install torch" if extra == "torch" else f"pip install '.[{extra}]'"
     if extra == "server":
         says = f"no controller can run here: {', '.join(missing)} missing"
         return Finding(extra, State.ADVICE, says, get)

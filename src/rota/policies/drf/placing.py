@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.model.grants import Grant
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import Place
+from rota.scheduler.stages.place import Place, by_type
 
 
 class Counting:
@@ -14,7 +14,7 @@ class Counting:
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self.free = snapshot.occupancy.free.copy()
         self.gpus_of = snapshot.gpus_of
-        self.place = place
+        self.place = by_type(place, snapshot.occupancy.node_sets.of_type)
 
     @property
     def room(self) -> int:

@@ -23,7 +23,7 @@ from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
-from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.trial import admit_placed
@@ -138,9 +138,10 @@ class EasyBackfill:
 
     def _placed(self, snapshot: Snapshot, free: Free, rows: Ints) -> list[Grant]:
         """Devices for `rows`, taken from `free`."""
+        place = by_type(self.place, snapshot.occupancy.node_sets.of_type)
         grants = []
         for row in rows.tolist():
-            devices = self.place(free, snapshot.gpus_of[row])
+            devices = place(free, snapshot.gpus_of[row])
             assert devices is not None, "counting said that the job fits"
             grants.append(Grant(row, devices))
         return grants

@@ -106,8 +106,8 @@ class Las:
 
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
-        if snapshot.waiting_gpus <= snapshot.occupancy.free.total:
-            return math.inf
+        if snapshot.plain and self.inner.spreads and snapshot.waiting_gpus <= snapshot.occupancy.free.total:
+            return math.inf  # all of them start now; elsewhere free GPUs may be none of theirs
         self.inner.order.sync(snapshot)
         first = next((key for key, row in self.inner.order.in_order() if row not in started), math.inf)
         for row in preempt:

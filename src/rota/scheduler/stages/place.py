@@ -64,6 +64,21 @@ def packed_within(units: Sequence[int]) -> Place:
     return place
 
 
+def by_type(place: Place, of_type: Sequence[int]) -> Place:
+    """As `place` on GPUs of one type: the first of `of_type`, masks of nodes, on which it fits."""
+    if len(of_type) == 1:
+        return place
+
+    def first_type(free: Free, gpus: int, within: int = -1) -> tuple[int, ...] | None:
+        for nodes in of_type:
+            devices = place(free, gpus, nodes & within)
+            if devices is not None:
+                return devices
+        return None
+
+    return first_type
+
+
 def _fewest_sizes(free: Free, gpus: int, within: int) -> list[int]:
     """GPUs to take of each node, largest nodes first; empty if the nodes together have too few."""
     sizes = free.size if within < 0 else [free.size[node] for node in nodes_in(within)]

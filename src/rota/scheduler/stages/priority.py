@@ -22,7 +22,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fill import admit, running_set
 from rota.scheduler.stages.fit import Fitter, Room
 from rota.scheduler.stages.order import Item, JobOrder, plain
-from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement
+from rota.scheduler.stages.place import COUNT_ONLY, PLACEMENTS, Placement, by_type
 from rota.scheduler.stages.trial import admit_in_order, admit_placed, running_set_placed
 from rota.table.occupancy import Occupancy
 
@@ -194,7 +194,7 @@ class ByPriority:
         free = snapshot.occupancy.free.copy()
         for row in losers:
             free.put_all(snapshot.grants[row].devices)
-        gpus_of, place = snapshot.gpus_of, self.place
+        gpus_of, place = snapshot.gpus_of, by_type(self.place, snapshot.occupancy.node_sets.of_type)
         grants = []
         for row in rows:
             devices = place(free, gpus_of[row])

@@ -1,0 +1,36 @@
+"""Standard streams that are closed, full, or whose reader has gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def stand_in_for_closed() -> None:
+    """Give whoever closed a stream (`>&-`) an empty one: no file of ours may come to its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def sentence_of(error: OSError) -> str:
+    """What could not be read or written, and why."""
+    said = error.strerror or str(error)
+    if error.filename:
+        return f"{error.filename}: {said}"
+    if error.errno in _NO_ROOM:
+        discard_output()  # else Python would complain of it once more as it ends
+        return f"the output cannot be written: {said}"
+    return said
+
+
+def discard_output() -> None:
+    """Let what is still to be printed go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
