@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# More than there are cores: many tests wait for processes.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# More than there are cores: tests about processes wait two thirds of their time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 4)')
 
 # make demo TRACE=jobs.csv CLUSTER=80x8:V100 POLICY=fifo,srtf
 TRACE   ?=
@@ -53,7 +53,7 @@ endif
 DEMO_CLUSTER := $(or $(CLUSTER),16x8:V100)
 DEMO_JOBS    := 3000
 
-quick: setup  ## the tests that start no process and never sleep: a minute or two, for the work loop
+quick: setup  ## the tests that start no process and never sleep: a minute, for the work loop
 	$(BIN)/pytest -q -n auto --dist worksteal --quick
 
 test: setup $(TORCH)  ## run the tests; those that need public traces are skipped without them
@@ -62,7 +62,7 @@ test: setup $(TORCH)  ## run the tests; those that need public traces are skippe
 soak: setup $(TORCH)  ## the tests that take minutes: many scenes, long replays, kills under load, the compiled build
 	$(BIN)/pytest -q -n 2 --dist worksteal -m soak
 
-deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a third
+deep: setup $(TORCH)  ## properties with all their examples, of which `make test` looks at a fifth
 	$(BIN)/pytest -q -n 2 --dist worksteal -m hypothesis --hypothesis-profile=soak
 
 lint: setup  ## ruff, formatting and strict types

@@ -21,7 +21,7 @@ from browser import chromium
 __all__ = ["chromium"]
 
 settings.register_profile("soak", derandomize=True, deadline=None, database=None)
-settings.register_profile("rota", settings.get_profile("soak"), max_examples=30)
+settings.register_profile("rota", settings.get_profile("soak"), max_examples=20)
 settings.load_profile("rota")
 
 TESTS = Path(__file__).parent

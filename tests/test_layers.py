@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -71,11 +71,25 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def statements(body: Iterable[ast.stmt], *, within_functions: bool) -> Iterator[ast.stmt]:
+    """All statements, those in blocks included; what they consist of is not looked at."""
+    for node in body:
+        yield node
+        if within_functions or not isinstance(node, FUNCTIONS):
+            parts = [*getattr(node, "handlers", ()), *getattr(node, "cases", ())]
+            blocks = [getattr(node, name, ()) for name in ("body", "orelse", "finalbody")]
+            for block in [*blocks, *(part.body for part in parts)]:
+                yield from statements(block, within_functions=within_functions)
+
+
 @cache
-def imports(tree: ast.Module) -> list[tuple[str, ast.stmt]]:
+def imports(tree: ast.Module, *, within_functions: bool = True) -> list[tuple[str, ast.stmt]]:
     """Every absolute import of a file, with the statement that makes it; each tree is walked once."""
     made: list[tuple[str, ast.stmt]] = []
-    for node in ast.walk(tree):
+    for node in statements(tree.body, within_functions=within_functions):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             made.append((node.module, node))
         elif isinstance(node, ast.Import):
@@ -103,7 +117,7 @@ def test_imports_are_absolute() -> None:
     offenders = [
         f"{name}:{node.lineno}"
         for name, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in statements(tree.body, within_functions=True)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert offenders == []
@@ -190,12 +204,9 @@ def module_of(name: str) -> str:
 
 def outer_imports(tree: ast.Module) -> set[str]:
     """Everything that a file imports outside of functions, each name also as if it were a module."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inner = {id(node) for function in functions for node in ast.walk(function)}
     named: set[str] = set()
-    for module, node in imports(tree):
-        if id(node) not in inner:
-            named.add(module)
-            if isinstance(node, ast.ImportFrom):
-                named |= {f"{module}.{alias.name}" for alias in node.names}
+    for module, node in imports(tree, within_functions=False):
+        named.add(module)
+        if isinstance(node, ast.ImportFrom):
+            named |= {f"{module}.{alias.name}" for alias in node.names}
     return named

@@ -126,8 +126,15 @@ def test_a_page_without_a_place_is_refused() -> None:
         with_files(f"{BEGIN}{BEGIN}{END}", SOURCE / "model")
 
 
+SMALLER = {"--jobs 2000": "--jobs 700", "-- sleep 20": "-- sleep 2", "-- sleep 5": "-- sleep 1"}
+"""The same tour with less to simulate and to wait for."""
+
+
 @pytest.mark.slow
-def test_tour(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes", [SMALLER, pytest.param({}, marks=pytest.mark.soak)], ids=["smaller", "as it stands"]
+)
+def test_tour(tmp_path: Path, changes: dict[str, str]) -> None:
     """The commands of the README, in their order, in one folder; then its Python."""
     environment = {**os.environ, "ROTA_HOME": str(tmp_path / "home")}
 
@@ -140,6 +147,9 @@ def test_tour(tmp_path: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines() if line.startswith("rota ")]
     assert len(commands) >= 20
+    for written, done in changes.items():
+        assert any(written in command for command in commands)
+        commands = [command.replace(written, done) for command in commands]
     try:
         for command in commands:
             done = rota(*shlex.split(command)[1:])

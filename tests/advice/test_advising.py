@@ -26,6 +26,7 @@ def advice() -> Advice:
     return asked(policies=TRIED, seeds=2, knowledge="duration=predicted")
 
 
+@pytest.mark.slow
 def test_the_winner_is_the_best_of_an_independent_run(advice: Advice) -> None:
     """And all that are said to be worse are."""
     verdict = advice.verdict
@@ -43,6 +44,7 @@ def test_the_winner_is_the_best_of_an_independent_run(advice: Advice) -> None:
     assert verdict.seeds == 2
 
 
+@pytest.mark.slow
 def test_twins_are_never_told_apart() -> None:
     """One policy under two names, with moved submissions and whatever goal."""
     for goal in ("jct", "tail=2,utilisation=1", "fairness"):
@@ -79,6 +81,7 @@ def test_a_replay_that_agrees() -> None:
     assert "rota policy set" in seen.text()
 
 
+@pytest.mark.slow
 def test_a_replay_that_does_not_agree_is_no_ground() -> None:
     """What happened was first in, first out; the present policy is said to be another."""
     seen = asked(as_happened(busy(), "fifo"), present="tiresias", policies=["fifo", "srtf", "las"])

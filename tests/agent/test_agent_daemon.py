@@ -160,7 +160,7 @@ def test_what_was_withdrawn_before_it_began_ends(home: Path, controller: StandIn
     ("changes", "why"),
     [
         ({"devices": (7,)}, "there is no cpu 7 on this machine; it has 0, 1"),
-        ({"workdir": "/nowhere"}, "/nowhere"),
+        ({"workdir": "/proc/nowhere"}, "/proc/nowhere"),
     ],
 )
 def test_what_cannot_start_says_why(

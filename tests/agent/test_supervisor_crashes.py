@@ -198,20 +198,28 @@ def test_a_shim_that_dies(
     second.close()
 
 
-@pytest.mark.parametrize(
-    ("what", "point", "status"),
-    [
-        ("suspend", "suspend written", PartStatus.SUSPENDED),  # noted, not yet stopped: stopped now
-        ("resume", "place written", PartStatus.SUSPENDED),
-        ("resume", "thawed", PartStatus.SUSPENDED),  # not noted: the controller says it again
-        ("stop", "notice written", PartStatus.RUNNING),  # no plan yet: the controller says it again
-        ("stop", "stop written", PartStatus.LEAVING),
-        ("stop", "signalled", PartStatus.LEAVING),
-        ("stop", "signalled:2", PartStatus.LEAVING),
-        ("suspend and stop", "stop written", PartStatus.LEAVING),  # wakes up to hear its SIGTERM
-        ("lose", "verdict written", PartStatus.LOST),
-    ],
-)
+ON_THE_WAY = [
+    ("suspend", "suspend written", PartStatus.SUSPENDED),  # noted, not yet stopped: stopped now
+    ("resume", "place written", PartStatus.SUSPENDED),
+    ("resume", "thawed", PartStatus.SUSPENDED),  # not noted: the controller says it again
+    ("stop", "notice written", PartStatus.RUNNING),  # no plan yet: the controller says it again
+    ("stop", "stop written", PartStatus.LEAVING),
+    ("stop", "signalled", PartStatus.LEAVING),
+    ("stop", "signalled:2", PartStatus.LEAVING),
+    ("suspend and stop", "stop written", PartStatus.LEAVING),  # wakes up to hear its SIGTERM
+    ("lose", "verdict written", PartStatus.LOST),
+]
+IN_BOTH = [
+    # Those that wait for the end of their grace do so once here, and with the other shim in the soak.
+    pytest.param(
+        shim, *row, marks=[pytest.mark.soak] * (shim == "interpreted" and row[2] is PartStatus.LEAVING)
+    )
+    for shim in ("interpreted", "compiled")
+    for row in ON_THE_WAY
+]
+
+
+@pytest.mark.parametrize(("shim", "what", "point", "status"), IN_BOTH, indirect=["shim"])
 def test_an_agent_that_dies_on_the_way(home: Path, what: str, point: str, status: PartStatus) -> None:
     """The attempt is where the last durable step left it; a stop goes on by itself."""
     trap = "trap 'echo told > $ROTA_ATTEMPT_DIR/told' TERM"

@@ -31,7 +31,7 @@ def test_policy(policy: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_more_scenes(policy: str) -> None:
-    check_policy(policy, seeds=range(2, 6))
+    check_policy(policy, seeds=(2, 3))
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_variant(policy: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", DEFAULTS)
 def test_policy_in_many_scenes(policy: str) -> None:
-    check_policy(policy, seeds=[6, 7, *range(100, 130)])
+    check_policy(policy, seeds=[*range(4, 8), *range(100, 130)])
 
 
 @pytest.mark.soak

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from live_cluster import LiveCluster
+from live_cluster import ENDED, LiveCluster
 
 from rota.client import Refused
 
-ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 FAST: dict[str, Any] = {"back_off": 0.2, "back_off_most": 0.4, "trial": 0.5}
 
 

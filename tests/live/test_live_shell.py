@@ -15,6 +15,7 @@ from live_cluster import LiveCluster
 from shared import attempts, detail, emptied, log_of, refused
 from terminal_play import LEAVE, Person
 
+from rota.cli.live.shell import without_a_terminal
 from rota.client import Client, Refused
 
 pytestmark = pytest.mark.slow
@@ -67,6 +68,14 @@ def test_a_shell_on_the_cluster(live: LiveCluster) -> None:
     )
     assert "still here" in log_of(live, id)
     assert live.wait(id)["exit_code"] == 5
+
+
+def test_a_shell_on_several_nodes_says_where_its_terminal_is() -> None:
+    assert without_a_terminal("7", []) == without_a_terminal("7", ["a"]) == ""
+    said = without_a_terminal("7", ["a", "b", "c"])
+    assert said.startswith(
+        "job 7 is on 3 nodes, and this terminal is on a: on b, c the same program runs without"
+    )
 
 
 def test_who_waits_is_told_and_may_give_up(live: LiveCluster) -> None:

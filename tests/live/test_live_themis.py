@@ -43,9 +43,9 @@ def test_a_lease_ends_and_another_app_has_its_turn(tmp_path: Path) -> None:
     """One slot, leases of two seconds: who came second does not wait for the first to end."""
     policy = "themis:lease_s=2"
     with LiveCluster(tmp_path / "site", devices="cpu:1", policy=policy, **FAST) as live:
-        first = live.submit(*python(TRIAL, tmp_path, 1), checkpoint="own", group="a", time_s=3600.0)
+        first = live.submit(*python(TRIAL, tmp_path, 1), checkpoint="own", group="a", time_s=60.0)
         written(live, tmp_path / "began-1", "now")
-        second = live.submit(*python(TRIAL, tmp_path, 2), checkpoint="own", group="b", time_s=3600.0)
+        second = live.submit(*python(TRIAL, tmp_path, 2), checkpoint="own", group="b", time_s=60.0)
         written(live, tmp_path / "began-2", "now")
         for number in (1, 2):
             (tmp_path / f"enough-{number}").write_text("yes")

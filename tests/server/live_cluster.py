@@ -24,7 +24,9 @@ from rota.server.config import ONLY_IN_FILE
 
 PATIENCE_S = 60.0
 """How long anything may take on a busy machine before the test has failed."""
-LOOK_S = 0.02
+LOOK_S, LOOK_MOST_S = 0.01, 0.1
+"""Between two looks at first, and at most: looking is work for the machine, too."""
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 T = TypeVar("T")
 
 
@@ -165,8 +167,13 @@ class LiveCluster:
         return found
 
     def wait(self, id: str) -> dict[str, Any]:
-        """The `JobView` of a job that has ended."""
-        return self.reaches(id, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+        """The `JobView` of a job that has ended: the controller says when."""
+        path, end_s = route("v1", "jobs", id, "wait"), time.monotonic() + PATIENCE_S
+        while True:
+            seen: dict[str, Any] = self.client.call("GET", path, query={"wait_s": 60}, timeout_s=90.0)
+            if seen["state"] in ENDED:
+                return seen
+            assert time.monotonic() < end_s, f"not seen: the end of job {id} ({seen})\n{self.logs()}"
 
     def reaches(self, id: str, *states: str) -> dict[str, Any]:
         """The `JobView` of a job once it is in one of these states."""
@@ -186,12 +193,13 @@ class LiveCluster:
 
     def until(self, look: Callable[[], T], what: str, about: object = None) -> T:
         """Look until it is true; `about` is shown if it never is, and a process must not end meanwhile."""
-        end_s = time.monotonic() + PATIENCE_S
+        end_s, look_s = time.monotonic() + PATIENCE_S, LOOK_S
         while not (found := look()):
             has_ended = isinstance(about, subprocess.Popen) and about.poll() is not None
             if has_ended or time.monotonic() > end_s:
                 raise AssertionError(f"not seen: {what} ({about})\n{self.logs()}")
-            time.sleep(LOOK_S)
+            time.sleep(look_s)
+            look_s = min(1.2 * look_s, LOOK_MOST_S)
         return found
 
     def logs(self) -> str:

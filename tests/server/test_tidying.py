@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from store_place import jobs_of
@@ -15,6 +16,7 @@ from test_store_pruning import ended
 
 from rota.server import tidying
 from rota.server.auth import mint
+from rota.server.caps import caps_of
 from rota.server.keeping import Keep, again_s
 from rota.server.roster import StoredRoster
 from rota.server.store.failures import StoreError
@@ -82,6 +84,52 @@ def test_what_another_job_of_the_number_left_stays(site: Site) -> None:
     epoch_s = site.store.epoch_s
     said = Kept(disk=DISK, rows=[0, 1], submit_s={0: epoch_s + 1.0, 1: epoch_s - 5000.0})
     assert site.tidier.kept("n0", said).files == [0]
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("caps", "mib", "gone", "why"),
+    [
+        ({"kept_mib": 10}, (4, 4, 4, 4), [0, 1], "two of 4 MiB are within it, the oldest go"),
+        ({"kept_mib": 16}, (4, 4, 4, 4), [], "as much as it may be"),
+        ({"kept_mib": 10}, (1, 9, 4, 4), [0, 1], "what is older than too much goes as well"),
+        ({"kept_mib": 10}, (1, 1, 1, 99), [0, 1, 2], "the newest has just been written"),
+        ({"log_mib": 1}, (99, 99, 99, 99), [], "no cap"),
+        ({"tenants": {"vision": {"kept_mib": 4}}}, (4, 4, 4, 4), [0, 1, 2], "the cap of the tenant"),
+        ({"tenants": {"speech": {"kept_mib": 1}}}, (4, 4, 4, 4), [], "another's"),
+    ],
+)
+def test_what_a_user_leaves_on_a_machine_is_capped(
+    site: Site, caps: dict[str, Any], mib: tuple[int, ...], gone: list[int], why: str
+) -> None:
+    for row in range(4):
+        ended(site.store, row, at_s=100.0 + row)
+    site.now = 200.0
+    tidier = Tidier(site.store, site.roster, KEEP, lambda: site.now, caps_of(caps))
+    sizes = {row: size * MIB for row, size in enumerate(mib)}
+    reply = tidier.kept("n0", Kept(disk=DISK, rows=[0, 1, 2, 3], files_bytes=sizes))
+    assert (reply.files, reply.checkpoints) == (gone, []), why
+    assert reply.again_s == (3600.0 if "log_mib" in caps else 60.0)
+    if gone:
+        assert "kept_mib" in tidier.logs_gone(site.job(gone[0]))
+
+
+def test_users_of_a_tenant_and_machines_count_apart(site: Site) -> None:
+    """Bob's two are beside Ann's four: each may leave 4 MiB, and their tenant too, on each machine."""
+    site.store.add_jobs("bob", "vision", jobs_of(2), 1.0)
+    for row in range(6):
+        ended(site.store, row, at_s=100.0 + row)
+    tidier = Tidier(site.store, site.roster, KEEP, lambda: 200.0, caps_of({"kept_mib": 4}))
+    sizes = dict.fromkeys(range(6), 2 * MIB)
+    assert tidier.kept("n0", Kept(disk=DISK, rows=[0, 4], files_bytes=sizes)).files == []
+    assert tidier.kept("n1", Kept(disk=DISK, rows=[1, 2], files_bytes=sizes)).files == []
+    assert tidier.kept("n0", Kept(disk=DISK, rows=[0, 3, 4, 5], files_bytes=sizes)).files == [0]
+    asked = ([4, 5], [0, 1], [0], [4], [0])
+    by_parts = [tidier.kept("n2", Kept(disk=DISK, rows=rows, files_bytes=sizes)).files for rows in asked]
+    assert by_parts == [[], [0], [0], [], [0]], "those of earlier questions count"
+    assert tidier.kept("n2", Kept(disk=DISK, rows=[0, 4], files_bytes=sizes)).files == []
 
 
 def test_files_go_with_the_record_at_the_latest(site: Site) -> None:

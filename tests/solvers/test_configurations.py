@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.solvers.configurations import NOTHING, Limits, Options, assign
+from tiers import examples
 
 
 def _options(rows: list[tuple[int, int, float, float]]) -> Options:
@@ -45,7 +46,7 @@ instances = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@examples(100)
 @given(rows=instances, room=st.tuples(st.integers(0, 6), st.integers(0, 6)))
 def test_finds_the_cheapest(rows, room):
     options = _options(sorted((job, kind, units, cost / 100.0) for job, kind, units, cost in rows))

@@ -84,10 +84,13 @@ class Sweeper:
         self._empty()
         again_s = float("inf")
         rows = self._rows()
+        self._measure()
+        sizes = self._sizes[self._home.attempts]
         for first in range(0, max(1, len(rows)), MOST_ROWS):
             asked = rows[first : first + MOST_ROWS]
             owners = {row: at_s for row in asked if (at_s := self._submitted_s(row)) is not None}
-            reply = self._ask(Kept(disk=self.disk(), rows=asked, submit_s=owners))
+            files = {row: sizes[row] for row in asked if row in sizes}
+            reply = self._ask(Kept(disk=self.disk(), rows=asked, submit_s=owners, files_bytes=files))
             self._throw_away(self._home.attempts, reply.files)
             self._throw_away(self._home.checkpoints, reply.checkpoints)
             again_s = min(again_s, reply.again_s)

@@ -25,6 +25,9 @@ class Cap:
     """Jobs of one user, and of one tenant, that are not over."""
     log_mib: int = 0
     """Most MiB of each rank's log, of which the beginning and the end are kept; 0 is no limit."""
+    kept_mib: int = 0
+    """Most MiB that ended jobs of one user, and of one tenant, leave on one machine, checkpoints aside: the
+    oldest go, each user's newest stays; 0 is no limit.  Of admins too."""
     no_preempt: bool = True
     """Whether jobs may keep their devices from others."""
 

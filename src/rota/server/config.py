@@ -88,7 +88,7 @@ class Config:
     tenants: Any = field(default_factory=dict)
     """Quotas and weights by path: {vision: {quota: 32, hard: true, weight: 2}}; only in the file."""
     caps: Any = field(default_factory=dict)
-    """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0}, tenants; only in the file."""
+    """What users may ask for: {priority: 1000, jobs: 100000, log_mib: 0, …}, tenants; only in the file."""
     notify: Any = field(default_factory=list)
     """Who is told of ends, failures and preemptions: [{url: …}, {command: […]}]; only in the file."""
     autoscale: Any = field(default_factory=dict)

@@ -70,6 +70,14 @@ class Keep:
         )
 
 
+def too_many(job: str, most_mib: int) -> str:
+    """What is said instead of a log that is there no more, and was not kept for its whole time."""
+    return (
+        f"the logs of job {job} are not there any more: ended jobs of a user, and of a tenant, leave up to "
+        f"{most_mib:,} MiB on a machine (caps: kept_mib), and the oldest go first"
+    )
+
+
 def again_s(kept: Iterable[float]) -> float:
     """Pause between two looks at things of which the first goes after the shortest of these times."""
     return min(MOST_S, max(LEAST_S, min(kept) / LOOKS))

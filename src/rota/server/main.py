@@ -155,8 +155,8 @@ def start(home: Path, config: Config) -> Running:
         scaler = Scaler(scale, config.name, store, scheduler.view, clock, home, nodes_changed)
     answers = Answers(scheduler, store)
     answers.outlook.told = partial(feed.tell, ["starts"])
-    tidier = Tidier(store, roster, configuration.keep_of(config), clock)
     caps = caps_of(config.caps)
+    tidier = Tidier(store, roster, configuration.keep_of(config), clock, caps)
     services = services_of(
         config.name, shared, scheduler, answers, tidier, notifier, outcomes, caps, notices, scaler
     )

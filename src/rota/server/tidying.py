@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from rota.server.keeping import Keep
+from rota.server.caps import Caps
+from rota.server.footprints import Footprints
+from rota.server.keeping import Keep, too_many
 from rota.server.refusals import NotFound
 from rota.server.roster import StoredRoster
 from rota.server.store.failures import StoreError
@@ -35,9 +37,15 @@ class Tidier:
     """Knows what is too old; `start` has a thread take it off the record."""
 
     def __init__(
-        self, store: Store, roster: StoredRoster, keep: Keep, clock: Callable[[], float] | None = None
+        self,
+        store: Store,
+        roster: StoredRoster,
+        keep: Keep,
+        clock: Callable[[], float] | None = None,
+        caps: Caps | None = None,
     ) -> None:
         """`clock` tells seconds since the cluster's epoch."""
+        self._footprints = Footprints(store, caps or Caps())
         self.keep = keep
         self.most_points = MOST_POINTS
         self.disks: dict[str, Disk] = {}
@@ -106,10 +114,13 @@ class Tidier:
         now, keep = self._clock(), self.keep
         submit_s = {row: at_s - self._store.epoch_s for row, at_s in said.submit_s.items()}
         ended = self._store.ended(said.rows, submit_s) if said.rows else {}
+        files = {row for row, ended_s in ended.items() if now - ended_s > keep.files_s}
+        left = [row for row in said.rows if row not in files]
+        files.update(self._footprints.excess(node, left, said.files_bytes, ended))
         return KeptReply(
-            files=[row for row, ended_s in ended.items() if now - ended_s > keep.files_s],
+            files=[row for row in ended if row in files],
             checkpoints=[row for row, ended_s in ended.items() if now - ended_s > keep.checkpoints_s],
-            again_s=keep.agents_again_s,
+            again_s=min(keep.agents_again_s, self._footprints.again_s),
         )
 
     # -- said to people --------------------------------------------------------------------------
@@ -120,9 +131,12 @@ class Tidier:
         return "" if ended_s is None else self.keep.gone(row.id, self._clock() - ended_s)
 
     def logs_gone(self, row: JobRow) -> str:
-        """Why a log of the job is not there, if that is because the job ended long ago."""
+        """Why a log of the job is not there, if it was removed after the job's end."""
         ended_s = row.now.finish_s
-        return "" if ended_s is None else self.keep.logs_gone(row.id, self._clock() - ended_s)
+        if ended_s is None:
+            return ""
+        most = self._footprints.most_mib(row.asked.tenant)
+        return self.keep.logs_gone(row.id, self._clock() - ended_s) or (most and too_many(row.id, most)) or ""
 
     def missing(self, id: str) -> NotFound:
         """What is said to somebody who asks for a job that is not on record (any more)."""

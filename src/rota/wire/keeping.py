@@ -37,6 +37,10 @@ class Kept(BaseModel):
     )
     """Unix times at which those jobs were submitted, by row, where the folders say so: of a row that belonged
     to another job before a store was restored, nothing goes."""
+    files_bytes: dict[Count, Count] = Field(
+        default={}, max_length=MOST_ROWS, json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,15}$"}}
+    )
+    """What logs and folders of those jobs take, by row, as far as it has been measured."""
 
 
 class KeptReply(BaseModel):

@@ -70,14 +70,25 @@ def test_numbers_that_jobs_bear(can: Can, counts: list[tuple[int, ...]], why: st
 
 def test_a_job_that_cannot_be_resized_comes_back_as_it_was() -> None:
     """A was preempted from four GPUs, and has done work on them: it goes on on four."""
-    trace = trace_of("A 1x400 B 4x10@10", gpus_max=4)
+    trace = trace_of("A 1x400 B 4x10@60", gpus_max=4)
     can = {"*": Can.SUSPEND}
     loop, _ = prepare(parse_policy("afs").make(), trace, parse_cluster("1x4"), Setting(can=can))
-    loop.run(10.0)
+    loop.run(60.0)
     assert 1 in loop.state.running
     assert loop.memory["bound"] == {0: 4}
-    loop.run(50.0)
+    loop.run(80.0)
     assert len(loop.state.grants[0].devices) == 4
+
+
+def test_who_has_not_spoken_yet_is_left_alone_for_a_minute() -> None:
+    """A program of which no more is known than of any other may still be importing its libraries."""
+    trace = trace_of("A 1x400 B 4x10@10", gpus_max=4)
+    setting = Setting(can={"*": Can.SUSPEND})
+    loop, _ = prepare(parse_policy("afs").make(), trace, parse_cluster("1x4"), setting)
+    loop.run(10.0)
+    assert [1 in loop.state.running, loop.wake.at_s] == [False, 60.0]
+    loop.run(60.0)
+    assert 1 in loop.state.running
 
 
 def test_who_runs_on_a_node_that_is_drained_stays_and_takes_nothing_from_the_others() -> None:

@@ -135,3 +135,11 @@ def test_a_node_is_told_how_much_of_the_stated_memory_falls_to_it(
     stage.grant(row, *devices, node=-1 if devices else 0)
     parts = {node: stage.orders(node).get((row, 1)) for node in ("n0", "n1")}
     assert {node: part.memory_gib for node, part in parts.items() if part is not None} == told
+
+
+def test_unequal_nodes_know_how_many_devices_the_job_has_in_all() -> None:
+    """A node knows its own two, or one; which of the others has how many it is told."""
+    stage = Stage(n0=2, n1=1)
+    row = stage.submit(gpus=3)
+    stage.grant(row, 0, 1, 2)
+    assert [stage.orders(node)[row, 1].env["ROTA_GPUS"] for node in ("n0", "n1")] == ["3", "3"]

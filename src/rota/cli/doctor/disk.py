@@ -59,7 +59,7 @@ def _space(place: Path) -> Finding:
         advice = "nothing can be put on record on a full disk; free some, or move ROTA_HOME"
         return Finding("space", State.BROKEN, says, advice, facts)
     if free < LITTLE_GIB:
-        advice = "logs and checkpoints lie here: `keep_files`, `keep_checkpoints`, `caps: {log_mib: …}`"
+        advice = "logs and checkpoints lie here: `keep_files`, `keep_checkpoints`, `caps: {kept_mib: …}`"
         return Finding("space", State.ADVICE, says, advice, facts)
     return Finding("space", State.OK, says, facts=facts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,12 +68,25 @@ def shell(
     else:
         id = _submitted(client, request)
         begun = _until_begun(client, Session(client, id, 0, 1), id, cancels=True)
+    if begun is not None and (elsewhere := without_a_terminal(id, _view(client, id).nodes)):
+        warn(elsewhere)
     if begun is not None and not begun.run():
         warn(
             f"\njob {id} is left to itself; `rota shell --attach {id}` comes back, `rota cancel {id}` ends it"
         )
         return
     raise typer.Exit(_end(client, id, begun))
+
+
+def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
+    """What to say of a job on several nodes, of which the first has the terminal; empty for one on one."""
+    if len(nodes) < 2:
+        return ""
+    others = ", ".join(nodes[1:])
+    return (
+        f"job {id} is on {len(nodes)} nodes, and this terminal is on {nodes[0]}: on {others} the same "
+        "program runs without one, where a shell ends at once; what is held there is held until the job ends"
+    )
 
 
 def _attached(request: Request, attach: str) -> str:

@@ -62,6 +62,8 @@ def part_of(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart) -> 
     if job.array_index is not None:
         env["ROTA_ARRAY_INDEX"] = str(job.array_index)
         env["ROTA_ARRAY_JOB_ID"] = array_of(job.id)
+    if len(attempt.places) > 1:  # the node knows its own
+        env["ROTA_GPUS"] = str(sum(len(other.devices) for other in attempt.places))
     if spec.batch_min is not None and spec.batch_max is not None:
         env["ROTA_BATCH_RANGE"] = f"{spec.batch_min:g}:{spec.batch_max:g}"
     address = live.machines.nodes[first.node].info.address
