@@ -3,7 +3,8 @@
 A wheel, and so `pip install .`, has them compiled; where that cannot be, it goes without and says why.  An
 editable install stays interpreted, so that what is edited is what runs.  ROTA_COMPILE=0 leaves everything
 interpreted, ROTA_COMPILE=1 compiles in place too and makes it an error if that fails.  docs/performance.md
-has the figures.  The process that keeps an attempt (`agent/shim.c`) is always built.
+has the figures.  What is written in C is always built: the process that keeps an attempt (`agent/shim.c`)
+and the walk of the interior-point method (`solvers/inner_walk.c`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ HOT = [
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
     "src/rota/scheduler/stages/grounds.py",
+    "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
     "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",
@@ -79,11 +82,23 @@ SHIM = Extension(
 """No module but a program; without it agents use `shim.py`."""
 
 
+WALK = Extension(
+    "rota.solvers.libinner",
+    ["src/rota/solvers/inner_walk.c"],
+    libraries=["m"],
+    extra_compile_args=["-std=gnu11", "-O2", "-ffp-contract=off"],
+    optional=True,
+)
+"""No module but a library; without it `interior.py` walks with NumPy.  No contractions, so that all machines
+round alike."""
+IN_C = [SHIM, WALK]
+
+
 class BuildAll(build_ext):
-    """Hot modules, translated only when they are to be built (setup.py is run for more), and the program."""
+    """Hot modules, translated only when they are to be built (setup.py is run for more), and what is in C."""
 
     def finalize_options(self) -> None:
-        self.distribution.ext_modules = [SHIM]
+        self.distribution.ext_modules = IN_C
         super().finalize_options()
 
     def run(self) -> None:
@@ -91,7 +106,7 @@ class BuildAll(build_ext):
         in_place = self.editable_mode or self.inplace
         try:
             if WISH == "1" or not (in_place or WISH == "0"):
-                self.distribution.ext_modules = [SHIM, *translated()]
+                self.distribution.ext_modules = [*IN_C, *translated()]
                 self.swig_opts = None  # the only option that is not made final a second time
                 super().finalize_options()
             super().run()
@@ -103,13 +118,15 @@ class BuildAll(build_ext):
         """Interpreted, the engine is slower; that is no reason to have none."""
         if WISH == "1":
             raise error
-        self.distribution.ext_modules = self.extensions = [SHIM]
+        self.distribution.ext_modules = self.extensions = IN_C
         print(f"rota: the engine stays interpreted, about half as fast, because of this: {error}", flush=True)
 
     def get_ext_filename(self, fullname: str) -> str:
         """Its path below the folder of packages, or its name alone where that is all that is given."""
         if fullname.endswith("rota-shim"):
             return str(Path(*fullname.split(".")))
+        if fullname.endswith("libinner"):
+            return str(Path(*fullname.split("."))) + ".so"
         return str(super().get_ext_filename(fullname))
 
     def build_extension(self, ext: Any) -> None:
@@ -129,4 +146,4 @@ class BuildAll(build_ext):
             self.compiler.link_executable(objects, extra_postargs=["-s"], **linked)
 
 
-setup(ext_modules=[SHIM], cmdclass={"build_ext": BuildAll})
+setup(ext_modules=IN_C, cmdclass={"build_ext": BuildAll})

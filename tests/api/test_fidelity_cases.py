@@ -29,10 +29,7 @@ LONG = {
     "elasticflow-pollux-gandiva",
     *(f"elasticflow-{trace}-ef-accessctrl" for trace in ("itp10", "itp195", "pollux")),
     "tiresias-itp06-dlas-gpu-1",
-    *(f"pollux-{load}-{policy}" for load in ("w1", "w3", "w6", "05w6") for policy in ("tiresias", "optimus")),
-    "pollux-w1-pollux",
-    "pollux-w3-pollux",
-    "pollux-w6-pollux",
+    *(path.stem for path in FOLDER.glob("pollux-*.yaml") if not path.stem.startswith("pollux-w6f40-")),
 }
 """Shorter cases of the same policy in the same simulator remain; these are replayed with the soak tests."""
 CASES = [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
+from rota.solvers import inner_walk, interior
 from rota.solvers.interior import inner_optimum
 from rota.solvers.interior_system import InnerProgram, Rows
 from rota.solvers.lp import SolveStatus
@@ -26,6 +27,16 @@ def solved(costs, rows, limits, **more):
     return inner_optimum(InnerProgram(costs, rows_of(rows), limits, **more))
 
 
+@pytest.fixture(params=["C", "NumPy"])
+def walk(request, monkeypatch):
+    """Both ways to walk."""
+    if request.param == "NumPy":
+        monkeypatch.setattr(interior, "can_walk", lambda program: False)
+    elif not inner_walk.LIBRARY.exists():
+        pytest.skip("no C compiler when Rota was installed")
+
+
+@pytest.mark.usefixtures("walk")
 @pytest.mark.parametrize(
     ("costs", "rows", "limits", "status", "why"),
     [
@@ -82,6 +93,39 @@ def test_the_value_is_scipys(program):
         assert (rows @ ours.columns <= np.array(limits) + 1e-4).all()
 
 
+@pytest.mark.skipif(not inner_walk.LIBRARY.exists(), reason="no C compiler when Rota was installed")
+@examples(100)
+@given(st.integers(1, 9), st.integers(0, 3), st.booleans(), st.randoms(use_true_random=False))
+def test_c_and_numpy_end_at_the_same_point(jobs, spare, copied, random):
+    """Divisions of time: two or three types, each job's time, least gains with a t; some by copies."""
+    types = random.choice([2, 3])
+    n, m = types * jobs, types + 2 * jobs
+    rows, free = np.zeros((m, n)), np.zeros(m)
+    for job in range(jobs):
+        for kind in range(types):
+            column = types * job + kind
+            rows[kind, column] = random.choice([1.0, 2.0, 4.0])
+            rows[types + job, column] = 1.0
+            rows[types + jobs + job, column] = -random.choice([0.0, 0.5, 1.0, 3.25, 7.0])
+        rows[types + jobs + job, types * job] -= 1.0
+        free[types + jobs + job] = 1.0
+    counts = np.array([random.choice([1.0, 3.0]) if copied else 1.0 for _ in range(jobs)])
+    capacity = [random.choice([1.0, 2.0, 8.0]) for _ in range(types)]
+    capacity[0] += spare
+    limits = np.concatenate((capacity, np.ones(jobs), np.zeros(jobs)))
+    copies = {
+        "column_copies": np.repeat(counts, types),
+        "row_copies": np.append(np.ones(types), [counts] * 2),
+    }
+    more = {"free": free, "of_free": 1.0, **(copies if copied else {})}
+    program = InnerProgram(np.zeros(n), rows_of(rows), limits, **more)
+    one, other = interior._of_small(program), interior._of_large(program)
+    assert one.value == pytest.approx(other.value, rel=1e-7)
+    assert one.columns == pytest.approx(other.columns, abs=2e-5)
+    assert one.prices == pytest.approx(other.prices, abs=2e-5)
+
+
+@pytest.mark.usefixtures("walk")
 def test_a_free_column_may_be_below_0():
     """maximise -t with x - t <= -2, x <= 5, x >= 0: t = 2; and with t - x <= -7 as well nothing is left."""
     more = {"free": np.array([-1.0, 0.0]), "of_free": -1.0}

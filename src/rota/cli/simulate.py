@@ -52,8 +52,8 @@ def simulate(
         Text,
         typer.Option(
             metavar="COSTS",
-            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every, resize=coddl; "
-            "or measured[:HOME|:URL] by a running cluster.",
+            help="start=20s,restore=30s+1s/gpu; also checkpoint, migrate, checkpoint_every, resize=coddl, "
+            "scatter=0.8/1/1.7; or measured[:HOME|:URL] by a running cluster.",
         ),
     ] = None,
     throughput: Annotated[
@@ -106,7 +106,8 @@ def simulate(
         typer.Option(
             metavar="WORDS",
             help="What jobs bear without losing their work: suspend, checkpoint, resize, batch, all or "
-            "nothing, as in checkpoint+resize,vgg19=suspend; all if not given.",
+            "nothing, as in checkpoint+resize,vgg19=suspend; with late, said only once a job has started. "
+            "All if not given.",
         ),
     ] = None,
     observation_noise: Annotated[

@@ -34,7 +34,8 @@ class Event(IntFlag):
     TIMER = 16  # the moment the policy asked for
     ROUND = 32  # a round of the world's semantics ended
     PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
-    ANY = 127
+    SAID = 128  # the program of a running job has said what it bears, or bears something else now
+    ANY = 255
 
 
 # As in `world`: each call makes one of both, and written out `__init__` is compiled.

@@ -13,7 +13,8 @@ Where it ends depends on the constraints as they are written: a bound that other
 does not depend on their order, and columns that are alike end alike.  So they may stand in the program once,
 with the number of their copies: the walk is the same, step by step, as with all of them written out.
 
-Each step solves one system of the size of `rows` (the normal equations: bounds are eliminated).
+Each step solves one system of the size of `rows` (the normal equations: bounds are eliminated).  Small
+programs are walked in C where it could be built (`inner_walk.c`), step by step the same.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scipy.linalg import LinAlgError
 
 from rota.errors import PolicyError
 from rota.model.columns import Floats
+from rota.solvers.inner_walk import INFEASIBLE, UNBOUNDED, can_walk, walked
 from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_program
 from rota.solvers.lp import SolveStatus
 
@@ -35,6 +37,8 @@ ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
 _LEAST_CENTRING = 1e-4
+_NOTHING = 1e-12
+"""What rounding may leave of 0."""
 
 
 class InnerSolution(NamedTuple):
@@ -75,6 +79,23 @@ def inner_optimum(program: InnerProgram) -> InnerSolution:
     then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
     PolicyError if there is none.
     """
+    if can_walk(program):
+        return _of_small(program)
+    return _of_large(program)
+
+
+def _of_small(program: InnerProgram) -> InnerSolution:
+    at = walked(program)
+    if at.ended in (INFEASIBLE, UNBOUNDED):
+        status = SolveStatus.INFEASIBLE if at.ended == INFEASIBLE else SolveStatus.UNBOUNDED
+        return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)
+    if at.miss > ROUGH_TOLERANCE:
+        raise _not_solved(program, at.miss)
+    return _solution(program, at.columns, at.slack, at.prices)
+
+
+def _of_large(program: InnerProgram) -> InnerSolution:
+    """With NumPy, and sparse matrices where programs are large."""
     scaled = scaled_program(program)
     nearest: tuple[float, _Point | None] = math.inf, None
     with np.errstate(all="ignore"):
@@ -94,21 +115,26 @@ def inner_optimum(program: InnerProgram) -> InnerSolution:
             point = following
     miss, best = nearest
     if best is None or miss > ROUGH_TOLERANCE:
-        raise PolicyError(
-            f"a linear program with {len(program.limits)} rows and {len(program.costs)} columns was not "
-            f"solved from the inside: the nearest point misses an equation or the optimum by {miss:.1g}"
-        )
-    return _solution(program, scaled, best)
-
-
-def _solution(program: InnerProgram, p: Scaled, at: _Point) -> InnerSolution:
+        raise _not_solved(program, miss)
     n = len(program.costs)
-    columns = at.x / (at.tau * p.columns)
+    slack, prices = best.s[n:] * scaled.rows / best.tau, best.z[n:] / (scaled.rows * best.tau)
+    return _solution(program, best.x / (best.tau * scaled.columns), slack, prices)
+
+
+def _not_solved(program: InnerProgram, miss: float) -> PolicyError:
+    return PolicyError(
+        f"a linear program with {len(program.limits)} rows and {len(program.costs)} columns was not "
+        f"solved from the inside: the nearest point misses an equation or the optimum by {miss:.1g}"
+    )
+
+
+def _solution(program: InnerProgram, columns: Floats, slack: Floats, prices: Floats) -> InnerSolution:
+    """The point with its value, and prices of rows with all their copies."""
+    n = len(program.costs)
     worth = program.costs * columns[:n]
     if program.column_copies is not None:
         worth = worth * program.column_copies
     value = float(worth.sum()) + (program.of_free * columns.item(n) if program.free is not None else 0.0)
-    slack, prices = at.s[n:] * p.rows / at.tau, at.z[n:] / (p.rows * at.tau)
     if program.row_copies is not None:
         prices = prices / program.row_copies
     return InnerSolution(SolveStatus.OPTIMAL, value, columns, slack, prices)
@@ -130,7 +156,7 @@ def _start(p: Scaled) -> _Point:
 def _inside(r: Floats, roots: Floats | float) -> Floats:
     """`r` if all of it is above 0, else moved until the least is 1, copy by copy."""
     least = float((r / roots).min()) if len(r) else 1.0
-    moved: Floats = r.copy() if least > 0.0 else r + (1.0 - least) * roots
+    moved: Floats = r.copy() if least > _NOTHING else r + (1.0 - least) * roots
     return moved
 
 

@@ -61,6 +61,27 @@ def test_a_fair_share_of_two() -> None:
     assert search(naive).best.tolist() == [[2, 2]]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_member_is_worth_what_its_jobs_are(seed: int) -> None:
+    """Whether anything changes for a job, whether it is on several nodes, its GPUs: summed by hand."""
+    random = np.random.default_rng(seed)
+    base = random.integers(0, 2, (5, 4)).astype(np.int16)
+    worth = random.random((4, 2, 2, 17))
+    given = problem(CURVES[:4], 2, [4] * 5, base=base, worth=worth)
+    states = random.integers(0, 3, (5, 30, 4)).astype(np.int8)
+    states[:, 0] = base
+    expected = [
+        sum(
+            worth[job, int((one[:, job] != base[:, job]).any()), int((one[:, job] > 0).sum() > 1)][
+                one[:, job].sum()
+            ]
+            for job in range(4)
+        )
+        for one in np.moveaxis(states, 1, 0)
+    ]
+    assert Search(given, random).scores(states) == pytest.approx(expected)
+
+
 CURVES = [[gpus**power for gpus in range(1, 17)] for power in (0.5, 0.7, 0.9, 0.8, 0.6, 0.95)]
 
 

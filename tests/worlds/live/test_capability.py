@@ -9,6 +9,7 @@ import pytest
 from live_stage import Stage
 
 from rota.model.grants import Can
+from rota.scheduler.decision import Event, Wake
 from rota.wire.sync import Capability, Mechanism, ProgressReport
 
 SPEAKS = Capability(training="1", suspend=Mechanism.COOPERATIVE, checkpoint=True, resize=True)
@@ -71,6 +72,21 @@ def test_policies_see_what_a_job_bears(
     if said is not None:
         stage.run(row, capability=said)
     assert stage.loop.snapshot().jobs.can(row) == can, why
+
+
+def test_a_policy_is_woken_when_a_program_has_said_what_it_bears() -> None:
+    """Otherwise one that wanted to resize it would wait for somebody else to come or go."""
+    stage = Stage(n0=1)
+    row = stage.submit()
+    stage.grant(row, 0)
+    stage.plan({"wake": Wake(on=Event.SAID)})
+    stage.run(row, capability=SILENT)
+    assert not stage.causes() & Event.SAID, "it has not spoken"
+    stage.run(row, capability=SPEAKS)
+    assert stage.causes() & Event.SAID
+    asked = len(stage.policy.seen)
+    stage.run(row, capability=SPEAKS)
+    assert not any(seen.cause & Event.SAID for seen in stage.policy.seen[asked:]), "nothing new"
 
 
 def test_policies_see_when_a_job_works_and_with_which_batch() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from play import finishes, play, trace_of
+from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Grant
+from rota.scheduler.decision import Event, Wake
 from rota.scheduler.snapshot import Snapshot
-from rota.worlds.simulated.abilities import parse_can
+from rota.worlds.simulated.abilities import LATE, parse_can
+from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, prepare
+from rota.worlds.simulated.semantics import semantics
 from scripted import Scripted
 
 WORDS = [
@@ -21,6 +24,7 @@ WORDS = [
     ("all", {"*": Can.ALL}),
     ("nothing", {"*": Can.NOTHING}),
     ("checkpoint+resize", {"*": Can.CHECKPOINT | Can.RESIZE}),
+    ("all+late", {"*": Can.ALL | LATE}),
     ("suspend, vgg19=all, bert = batch+suspend", {
         "*": Can.SUSPEND, "vgg19": Can.ALL, "bert": Can.BATCH | Can.SUSPEND,
     }),
@@ -89,3 +93,50 @@ def test_by_workload() -> None:
     loop, _ = prepare(Scripted(), trace, parse_cluster("1x4"), setting)
     loop.step()
     assert loop.snapshot().jobs.can(np.arange(3)).tolist() == [Can.SUSPEND, 0, 0]
+
+
+# -- programs that say it late ---------------------------------------------------------------------
+
+
+def test_late_programs_are_counted_on_once_they_have_started() -> None:
+    """B comes at 10 s while A imports its libraries on all GPUs, until 30 s: then AFS lets A shrink for B.
+
+    One that never says that it can be resized is stopped for it when its first minute is over.
+    """
+    trace = trace_of("A 4x400 B 1x40@10", gpus_min=1, gpus_max=4)
+    costs = parse_costs("start=30s,restore=30s")
+    begins = {
+        words: starts(play("afs", trace, "1x4", Setting(costs=costs, can=parse_can(words))))["B"]
+        for words in ("all", "all+late", "suspend+late")
+    }
+    assert begins == {"all": 10.0, "all+late": 30.0, "suspend+late": 60.0}
+
+
+def test_a_policy_that_waits_for_it_is_woken() -> None:
+    trace = trace_of("A 1x100 B 1x100@5")
+    policy = Scripted({"grants": [Grant(0, (0,))], "wake": Wake(on=Event.SAID)}, {})
+    loop, _ = prepare(
+        policy, trace, parse_cluster("1x4"),
+        Setting(costs=parse_costs("start=30s"), can=parse_can("all+late")),
+    )  # fmt: skip
+    loop.run(99.0)
+    assert [(seen.now, seen.cause) for seen in policy.seen[:2]] == [(0.0, Event.ARRIVAL), (30.0, Event.SAID)]
+    assert policy.seen[-1].jobs.can(0) == Can.ALL
+
+
+def test_who_is_stopped_before_it_has_spoken_is_late_again() -> None:
+    """What it bears of suspensions is known all the while; it starts at 0 and at 20 s, each for 30 s."""
+    trace = trace_of("A 1x100")
+    at_10 = {"preempt": [0], "wake": Wake(20.0)}
+    policy = Scripted({"grants": [Grant(0, (0,))], "wake": Wake(10.0)}, at_10, {"grants": [Grant(0, (0,))]})
+    setting = Setting(costs=parse_costs("start=30s,restore=30s"), can=parse_can("suspend+checkpoint+late"))
+    loop, _ = prepare(policy, trace, parse_cluster("1x4"), setting)
+    loop.run(99.0)
+    assert [seen.now for seen in policy.seen][:4] == [0.0, 10.0, 20.0, 50.0]
+    assert policy.seen[3].cause == Event.SAID
+
+
+def test_late_is_for_the_world_of_events() -> None:
+    setting = Setting(can=parse_can("all+late"), semantics=semantics("pollux"))
+    with pytest.raises(InputError, match="late programs are for the world of events"):
+        play("fifo", "A 1x10", "1x4", setting)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from play import jcts, play, trace_of
 from rota.errors import InputError
 from rota.worlds.simulated.costs import CostModel, Costs, parse_costs
+from rota.worlds.simulated.run import Setting
 
 PRICES = [
     # cost                                                          workload gpus  seconds  why
@@ -75,6 +78,8 @@ def test_people_write_costs() -> None:
         ("start=20", "20"),
         ("start=1s+2s", "too many terms"),
         ("start=1s/gpu+2s/gpu", "too many terms"),
+        ("start=1s,scatter=1/fast", "not made of factors"),
+        ("start=1s,scatter=1/-2", "not made of factors"),
     ],
 )
 def test_costs_that_make_no_sense_are_refused(text: str, words: str) -> None:
@@ -104,3 +109,14 @@ def test_resizes_of_published_systems(text, prepare_s, resize_s):
     costs = parse_costs(text)
     assert (costs.prepare.of("", 4), costs.change("", 2, 4)) == (prepare_s, resize_s)
     assert costs.overlap
+
+
+def test_starts_that_scatter():
+    """Each start draws its own factor, the same in every run with the same seed."""
+    costs = parse_costs("start=10s,scatter=0.5/1/3")
+    assert costs.scatter == (0.5, 1.0, 3.0)
+    trace = trace_of(" ".join(f"J{i} 1x1@{100 * i}" for i in range(60)))
+    runs = [jcts(play("fifo", trace, "1x4", Setting(costs=costs, seed=seed))) for seed in (0, 0, 1)]
+    assert runs[0] == runs[1] != runs[2]
+    assert {round(jct, 6) for jct in runs[0].values()} == {6.0, 11.0, 31.0}
+    assert np.mean([*runs[0].values()]) == pytest.approx(16.0, abs=3.0)

@@ -14,9 +14,11 @@ from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
 
-_RESET, _CLEAR, _CLEARED = 0.1, 0.1, 0.1
+_DRAWS = 1 << 16
+"""Chances are drawn in so many parts."""
+_RESET, _CLEAR, _CLEARED = (round(0.1 * _DRAWS),) * 3
 """Chances that a row is reset to what is held, that it loses something, and each of its entries then."""
-_TOUCHED = 0.632
+_TOUCHED = round(0.632 * _DRAWS)
 """Chance that at least one of many entries is raised, if one is on average."""
 _ROUNDING = 1e-9
 
@@ -62,7 +64,11 @@ class Found(NamedTuple):
 
 
 class Search:
-    """A search with its source of chance."""
+    """A search with its source of chance.
+
+    Sums over jobs are products with ones, and entries are addressed by one number, since that is what NumPy
+    does fast with many small rows: a search among forty jobs is ten thousand calls of a few microseconds.
+    """
 
     def __init__(self, problem: Problem, random: Generator) -> None:
         self.problem, self.random = problem, random
@@ -74,7 +80,9 @@ class Search:
         self._count = np.int8 if self.nodes < np.iinfo(np.int8).max else np.int16
         self._base = problem.base.astype(self._small)[:, None, :]
         self._room = problem.capacity.astype(self._sum)[:, None]
-        self._limit = problem.limit.astype(self._sum)
+        self._limit = np.ascontiguousarray(problem.limit.astype(self._sum)).ravel()
+        self._limit_of = np.arange(self.jobs) * (self._most + 1)
+        self._ones = np.ones(self.jobs, dtype=np.float32)
         self._closed = ~problem.allowed
         self._has_closed = bool(self._closed.any())
 
@@ -124,8 +132,8 @@ class Search:
         missing = population - states.shape[1]
         if missing:
             chosen = self.random.integers(0, states.shape[1], missing)
-            states = np.concatenate((states, self.mutated(states[:, chosen])), axis=1)
-        return np.concatenate((base, self.repaired(states[:, 1:])), axis=1)
+            states = np.concatenate((states, self.mutated(states.take(chosen, axis=1))), axis=1)
+        return np.concatenate((base, self.repaired(np.ascontiguousarray(states[:, 1:]))), axis=1)
 
     def _has_room(self, states: Array) -> bool:
         """True if no node has more than it can give."""
@@ -139,7 +147,7 @@ class Search:
         """What each member is worth, [member]."""
         gpus = np.minimum(self._held(states), self._most)
         several = self._several(states > 0)
-        changed = np.logical_or.reduce(states != self._base, axis=0)
+        changed = np.bitwise_or.reduce((states != self._base).view(np.int8), axis=0).view(np.bool_)
         place = self._row + ((changed * 2 + several) * (self._most + 1) + gpus)
         scores: Floats = self._worth.take(place).sum(axis=1)
         return scores
@@ -157,19 +165,14 @@ class Search:
 
     def _used(self, states: Array) -> Array:
         """GPUs in use on each node, [node, member]."""
-        used: Array = np.add.reduce(states, axis=2, dtype=self._sum)
+        used: Array = (states.astype(np.float32) @ self._ones).astype(self._sum)
         return used
 
     def _survivors(self, states: Array, scores: Floats, children: Array) -> tuple[Array, Floats]:
-        """The fittest of parents and children: a child takes the place of a parent that goes."""
-        many = len(scores)
+        """The fittest of parents and children."""
         both = np.concatenate((scores, self.scores(children)))
-        kept = fittest(both, many)
-        chosen = np.empty_like(children)
-        of_parents = kept < many
-        chosen[:, of_parents] = states.take(kept[of_parents], axis=1)
-        chosen[:, ~of_parents] = children.take(kept[~of_parents] - many, axis=1)
-        return chosen, both[kept]
+        kept = fittest(both, len(scores))
+        return np.concatenate((states, children), axis=1).take(kept, axis=1), both[kept]
 
     # -- breeding ----------------------------------------------------------------------------------
 
@@ -186,28 +189,36 @@ class Search:
         return children
 
     def mutated(self, states: Array) -> Array:
-        """Rows reset, entries cleared, entries raised, in place; what does not fit is left to repair."""
-        random, members = self.random, states.shape[1]
-        chance = random.random((3, members, self.jobs), dtype=np.float32)
-        at, row = np.nonzero(chance[0] < _RESET)
-        states[:, at, row] = self._base[:, 0, row]
-        at, row = np.nonzero(chance[1] < _CLEAR)
-        kept = random.random((self.nodes, len(at)), dtype=np.float32) >= _CLEARED
-        states[:, at, row] *= kept
-        room = self._room - self._used(states)
-        self._raise_with_room(states, chance[2], room)
+        """Rows reset, entries cleared, entries raised, in place; what does not fit is left to repair.
+
+        `states` lie in one piece; so does `rows`, [node, row of a member], which shows the same.
+        """
+        rows = states.reshape(self.nodes, -1)
+        chance = self._draws(3, rows.shape[1])
+        reset = np.flatnonzero(chance[0] < _RESET)
+        rows[:, reset] = self._base[:, 0].take(reset % self.jobs, axis=1)
+        cleared = np.flatnonzero(chance[1] < _CLEAR)
+        rows[:, cleared] *= self._draws(self.nodes, len(cleared)) >= _CLEARED
+        self._raise_with_room(states, np.flatnonzero(chance[2] < _TOUCHED))
         self._raise_used(states)
         return states
 
-    def _raise_with_room(self, states: Array, chance: Array, room: Array) -> None:
-        """On a node with room, for most jobs of all members."""
-        open_to = room > 0
-        count = open_to.sum(axis=0)
-        nodes = np.argsort(~open_to, axis=0, kind="stable")
-        at, row = np.nonzero((chance < _TOUCHED) & (count > 0)[:, None])
-        if len(at):
-            which = (self.random.random(len(at)) * count[at]).astype(np.int64)
-            self._raise(states, nodes[which, at], at, row)
+    def _draws(self, *shape: int) -> Array:
+        """Numbers below `_DRAWS`."""
+        draws: Array = self.random.integers(0, _DRAWS, shape, dtype=np.uint16)
+        return draws
+
+    def _raise_with_room(self, states: Array, rows: Ints) -> None:
+        """On a node with room, of each of these rows of members."""
+        closed = self._used(states) >= self._room
+        count = self.nodes - np.add.reduce(closed, axis=0)
+        nodes = np.argsort(closed, axis=0, kind="stable")
+        at = rows // self.jobs
+        if not count.all():
+            able = count[at] > 0
+            rows, at = rows[able], at[able]
+        which = (self.random.random(len(rows), dtype=np.float32) * count[at]).astype(np.int64)
+        self._raise(states, nodes[which, at], rows)
 
     def _raise_used(self, states: Array) -> None:
         """On a node that the job uses already, for most jobs of all members."""
@@ -218,17 +229,17 @@ class Search:
         ranks = (states == 0).astype(self._count)  # 1 where the job does not use the node, ...
         ranks *= none
         ranks |= rank[:, None, None]  # ... and then all bits, which is more than any rank
-        first = np.minimum.reduce(ranks, axis=0)
-        touched = self.random.random(first.shape, dtype=np.float32) < _TOUCHED
-        at, row = np.nonzero(touched & (first < none))
-        if len(at):
-            self._raise(states, order[first[at, row]], at, row)
+        first = np.minimum.reduce(ranks, axis=0).ravel()
+        rows = np.flatnonzero((self._draws(len(first)) < _TOUCHED) & (first < none))
+        self._raise(states, order[first[rows]], rows)
 
-    def _raise(self, states: Array, node: Ints, at: Ints, row: Ints) -> None:
-        """To a number between what it has there and all there are."""
-        now = states[node, at, row].astype(self._sum)
-        more = self._room[node, 0] - now + 1
-        states[node, at, row] = now + (self.random.random(len(at)) * more).astype(states.dtype)
+    def _raise(self, states: Array, node: Ints, rows: Ints) -> None:
+        """Rows of members on a node: to a number between what they have there and all there are."""
+        entries, place = states.reshape(-1), node * (states.shape[1] * self.jobs) + rows
+        now = entries.take(place).astype(self._sum)
+        more = self._room[:, 0].take(node) - now + 1
+        chance = self.random.random(len(rows), dtype=np.float32)
+        entries[place] = now + (chance * more).astype(states.dtype)
 
     # -- repair ------------------------------------------------------------------------------------
 
@@ -255,44 +266,48 @@ class Search:
         if not several.any():
             return
         mine = used & several
-        node, at = np.nonzero(np.add.reduce(mine, axis=2, dtype=np.int16) > 1)
+        node, at = np.nonzero(mine.astype(np.float32) @ self._ones > 1.0)
         if len(node):
-            later = mine[node, at]
-            later[np.arange(len(node)), later.argmax(axis=1)] = False  # the first one stays
-            which, row = np.nonzero(later & ~self.problem.pinned)
-            states[node[which], at[which], row] = 0
+            on_node, place = states.reshape(-1, self.jobs), node * states.shape[1] + at
+            stays = ~mine.reshape(-1, self.jobs).take(place, axis=0)
+            stays[np.arange(len(node)), stays.argmin(axis=1)] = True  # the first one of them does as well
+            stays |= self.problem.pinned
+            on_node[place] = on_node.take(place, axis=0) * stays
 
     def _trim(self, states: Array) -> None:
         """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
         gpus = self._held(states)
-        most = self._limit[np.arange(self.jobs), np.minimum(gpus, self._most)]
+        most = self._limit.take(self._limit_of + np.minimum(gpus, self._most))
         over = gpus > most
         if self.nodes > self.problem.most_nodes:
             over |= np.add.reduce(states > 0, axis=0, dtype=np.int16) > self.problem.most_nodes
         over &= ~self.problem.pinned
-        at, row = np.nonzero(over)
-        if not len(at):
+        which = np.flatnonzero(over)
+        if not len(which):
             return
         order = self.random.permutation(self.nodes)
-        rows = states[order][:, at, row]
+        all_rows = states.reshape(self.nodes, -1)
+        rows = all_rows.take(which, axis=1)[order]
         if self.nodes > self.problem.most_nodes:
             rows *= np.cumsum(rows > 0, axis=0, dtype=np.int16) <= self.problem.most_nodes
             gpus = np.minimum(np.add.reduce(rows, axis=0, dtype=self._sum), self._most)
-            limit = self._limit[row, gpus]
+            limit = self._limit.take(self._limit_of[which % self.jobs] + gpus)
         else:
-            limit = most[at, row]
+            limit = most.ravel()[which]
         before = np.cumsum(rows, axis=0, dtype=self._sum) - rows
-        kept = np.minimum(rows, np.maximum(limit - before, 0))
-        states[order[:, None], at, row] = kept
+        kept = np.empty_like(rows)
+        kept[order] = np.minimum(rows, np.maximum(limit - before, 0))
+        all_rows[:, which] = kept
 
     def _fit(self, states: Array) -> None:
         """No node has more than all its GPUs: the last jobs get less."""
         node, at = np.nonzero(self._used(states) > self._room)
         if len(node):
-            own = states[node, at]
+            on_node, place = states.reshape(-1, self.jobs), node * states.shape[1] + at
+            own = on_node.take(place, axis=0)
             before = np.cumsum(own, axis=1, dtype=self._sum)
             before -= own
-            states[node, at] = np.minimum(own, np.maximum(self._room[node] - before, 0))
+            on_node[place] = np.minimum(own, np.maximum(self._room[node] - before, 0))
         for need, room in self.problem.hosts:
             node, at = np.nonzero((states @ need) > room[:, None] + _ROUNDING)
             if len(node):

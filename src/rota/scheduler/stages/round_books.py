@@ -112,10 +112,16 @@ class Books:
         self.is_new = spread(self.is_new, True)
         self.later, self.earlier = later, earlier
 
-    def credit(self, time_s: Floats) -> None:
-        """`time_s` was received by those that ran, whether they still live or not."""
-        np.add.at(self.total_s, self.ran_type, time_s)
-        known, place = _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
+    def where_ran(self) -> tuple[Bools, Ints]:
+        """Which of those that ran are still entries, and at which place."""
+        return _places(self.later, self.earlier, self.ran[:, 0], self.ran[:, 1])
+
+    def credit(self, time_s: Floats, known: Bools, place: Ints) -> None:
+        """`time_s` was received by those that ran, whether they still live (`where_ran`) or not."""
+        total_s = self.total_s.tolist()
+        for kind, one_s in zip(self.ran_type.tolist(), time_s.tolist(), strict=True):
+            total_s[kind] += one_s
+        self.total_s = np.array(total_s)
         self.received_s[place[known], self.ran_type[known]] += time_s[known]  # each ran once
 
     def reset(self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False) -> None:

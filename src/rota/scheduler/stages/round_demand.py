@@ -73,6 +73,8 @@ class LiveJobs:
     def __init__(self) -> None:
         self.has_idle = False
         """True if there are live jobs that ask for no GPU."""
+        self.is_quiet = False
+        """True if nobody has come, begun, stopped or gone since the last time."""
         self._cursor = Cursor()
         self._all: set[int] = set()
         self._rows: Ints | None = None
@@ -81,6 +83,7 @@ class LiveJobs:
     def rows(self, snapshot: Snapshot) -> Ints:
         """Live jobs in order of submission."""
         changed = snapshot.changes(self._cursor)
+        self.is_quiet = changed is not None and not changed
         known, waits, grants = self._all, snapshot.waits, snapshot.grants
         if (
             self._rows is None

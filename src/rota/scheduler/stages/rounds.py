@@ -74,8 +74,14 @@ class Rounds:
         self._live = LiveJobs()
         self._demand: RoundDemand | None = None
         self._queue: _Queue | None = None
+        self._seen: tuple[bytes, bytes] | None = None
+        """GPUs and rates that `_demand` was made of."""
+        self._picks: list[Pick] = []
+        self._rests: Ints | None = None
+        """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
         self._ran: list[Pick] = []
         """Who ran in the last round, as `books.ran` has it."""
+        self._places: _Places | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         books = Books.of(memory, len(snapshot.cluster.type_names))
@@ -90,9 +96,16 @@ class Rounds:
             books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
         picks = self._walk(snapshot, books, demand)
         books.round += 1
-        place = lowest if self.turns.lowest else consolidate
-        decision = place_picks(snapshot, picks, admits_idle=self._live.has_idle, place=place)
-        self._mark(snapshot, books, picks, decision)
+        rests = picks is self._picks and books.ran is self._rests
+        if rests and self._live.is_quiet and not self._live.has_idle:
+            decision = Decision({}, [], [])
+            self._mark_again(snapshot, books)
+        else:
+            place = lowest if self.turns.lowest else consolidate
+            decision = place_picks(snapshot, picks, admits_idle=self._live.has_idle, place=place)
+            self._mark(snapshot, books, picks, decision)
+            rests = decision.names_nobody and len(books.ran) == len(picks)
+            self._picks, self._rests = picks, books.ran if rests else None
         decision.memory = vars(books)
         decision.wake = self._wake(snapshot, books)
         decision.ranking = RoundTurns(books, self.turns.round_s, decision.wake.at_s)
@@ -119,18 +132,22 @@ class Rounds:
     def _count(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> None:
         """Credit what was received since the last call."""
         if len(books.ran):
-            received = self._received_s(snapshot, books, demand)
-            books.credit(received)
+            places = self._places
+            if places is None or not places.is_of(books):
+                places = self._places = _Places(books)
+            received = self._received_s(snapshot, books, demand, alone=places.alone)
+            books.credit(received, places.known, places.place)
             if self.turns.by_work and not received.all():
                 books.is_stale = True  # a round in which a job does nothing has failed, and is news
 
-    def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand) -> Floats:
-        """Seconds received in the last round by those who ran in it; of two the longer time."""
-        alone = bool((books.ran[:, 1] == ALONE).all())
+    def _received_s(self, snapshot: Snapshot, books: Books, demand: RoundDemand, *, alone: bool) -> Floats:
+        """Seconds received in the last round by those who ran in it, all `alone` or not; of two the longer
+        time."""
         ran, mark = (books.ran[:, 0], books.ran_mark[:, 0]) if alone else (books.ran, books.ran_mark)
         if self.turns.by_work:
             worked: Floats = snapshot.jobs.worked_s(ran.ravel()).reshape(ran.shape)
-            worked[ran == ALONE] = 0.0
+            if not alone:
+                worked[ran == ALONE] = 0.0
             if not np.isnan(worked).any():
                 return worked if alone else worked.max(axis=1)
         spent = self._clock(snapshot, ran) - mark
@@ -169,6 +186,10 @@ class Rounds:
             books.ran = np.array([(pick.later, pick.earlier) for pick in ran], dtype=np.int64).reshape(-1, 2)
             books.ran_type = np.array([pick.kind for pick in ran], dtype=np.int64)
             self._ran = ran
+        self._mark_again(snapshot, books)
+
+    def _mark_again(self, snapshot: Snapshot, books: Books) -> None:
+        """The same run again."""
         books.ran_mark = self._clock(snapshot, books.ran)
         books.began_s = snapshot.now
 
@@ -179,14 +200,17 @@ class Rounds:
         queue = self._queue
         if queue is None or not queue.is_of(books, demand):
             queue = self._queue = _Queue(books, demand, fill=self.turns.fill)
-        lower = -books.priority().T
         if self.turns.one_queue:
-            return _walk_together(queue, lower, demand.capacity.tolist())
-        left = demand.capacity.tolist()
+            return _walk_together(queue, -books.priority().T, demand.capacity.tolist())
+        types, left = self._types(snapshot, books.round), demand.capacity.tolist()
+        anyhow = queue.anyhow(types, left, reserve=self.turns.reserve)
+        if anyhow is not None:
+            return anyhow
+        lower = -books.priority().T
         gpus, later, earlier, is_new = queue.gpus, queue.later, queue.earlier, queue.is_new
         taken: set[int] = set()
         picks: list[Pick] = []
-        for kind in self._types(snapshot, books.round):
+        for kind in types:
             able, room = queue.able[kind], left[kind] + EPSILON
             for i in np.lexsort((queue.less[kind], queue.owed[kind], lower[kind])).tolist():
                 if room <= 2.0 * EPSILON:
@@ -224,17 +248,18 @@ class Rounds:
         jobs, last = snapshot.jobs, self._demand
         gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
         capacity = self._live.capacity(snapshot)
-        rates = np.where(gpus[:, None] <= capacity, snapshot.know(Knowledge.THROUGHPUT)[rows], 0.0)
+        known = snapshot.know(Knowledge.THROUGHPUT)[rows]
         pairs = PairRates.of(snapshot.know(Knowledge.PAIRS)) if self.turns.pairs else None
+        seen = gpus.tobytes(), known.tobytes()
         is_same = (
             last is not None
             and last.rows is rows
             and last.capacity is capacity
-            and np.array_equal(last.gpus, gpus)
-            and np.array_equal(last.rates, rates)
+            and seen == self._seen
             and (pairs is None or (last.pairs is not None and last.pairs.is_like(pairs)))
         )
         if last is None or not is_same:
+            self._seen, rates = seen, np.where(gpus[:, None] <= capacity, known, 0.0)
             last = self._demand = RoundDemand(rows, gpus, rates, capacity, pairs)
         return last
 
@@ -246,6 +271,20 @@ class Rounds:
             return Wake(snapshot.now + self.turns.round_s, ROUND)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
+
+
+class _Places:
+    """Where in the books those stand who ran in the last round, until one or the other is replaced."""
+
+    def __init__(self, books: Books) -> None:
+        self._of = books.later, books.earlier, books.ran
+        self.known, self.place = books.where_ran()
+        self.alone = bool((books.ran[:, 1] == ALONE).all())
+        """True if nobody shared."""
+
+    def is_of(self, books: Books) -> bool:
+        later, earlier, ran = self._of
+        return later is books.later and earlier is books.earlier and ran is books.ran
 
 
 def _targets(books: Books) -> Targets:
@@ -278,6 +317,33 @@ class _Queue:
         self.is_new: list[bool] = books.is_new.tolist()
         self.less = -books.fraction.T
         self.owed = -books.deficit_s.T
+        self._anyhow: dict[tuple[int, ...], list[Pick] | None] = {}
+        """By the order of the types."""
+
+    def anyhow(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
+        """Who runs whatever the priorities, because all find room; None if they decide.
+
+        The same list again as long as that is so.
+        """
+        key = tuple(types)
+        if key not in self._anyhow:
+            self._anyhow[key] = self._all_of(types, left, reserve=reserve)
+        return self._anyhow[key]
+
+    def _all_of(self, types: list[int], left: list[float], *, reserve: bool) -> list[Pick] | None:
+        """Everybody on the first type that it may run on; None where that is more than there is."""
+        waits = list(range(len(self.later)))
+        if any(earlier != ALONE for earlier in self.earlier):
+            return None
+        picks: list[Pick] = []
+        for kind in types:
+            able = self.able[kind]
+            here = [i for i in waits if able[i]]
+            if sum([self.gpus[i] for i in here]) > left[kind]:
+                return None
+            waits = [i for i in waits if not able[i]]
+            picks += [Pick(self.later[i], ALONE, kind) for i in here if not (reserve and self.is_new[i])]
+        return picks
 
     def is_of(self, books: Books, demand: RoundDemand) -> bool:
         """True if nothing that it was made of has been replaced."""

@@ -1,7 +1,8 @@
 """Which numbers of GPUs each job may have now: for systems that decide numbers, such as AFS and Elan.
 
 A running job keeps its number if it would lose its work by another one, for a while after it was resized, and
-for a while after the cluster refused to change it: a policy that asked again at once would ask for ever.
+for a while after the cluster refused to change it: a policy that asked again at once would ask for ever.  One
+that began lately and has not said yet whether it can be resized is left alone until it does, or for a minute.
 
 Memory    `refused`  per running job of which a change was refused: how often in a row, and until when it is
                      left alone
@@ -85,6 +86,9 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
     can = jobs.can(rows)
     stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0) | np.isin(rows, on_closed(snapshot))
+    silent = are_silent(snapshot, rows)
+    silent_s = float((jobs.since_s[rows[silent]] + LEFT_ALONE_S).min(initial=math.inf))
+    stays |= silent
     others = rows[(jobs.gpus[rows] == 0) | stays].tolist()
     rows, can = rows[(jobs.gpus[rows] > 0) & ~stays], can[(jobs.gpus[rows] > 0) & ~stays]
     grants = snapshot.grants
@@ -110,7 +114,20 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     taken = {device for row in others if row in grants for device in grants[row].devices}
     gpus = snapshot.cluster.gpus - len(snapshot.occupancy.down | taken)
     again_s = float((jobs.since_s[rows[fresh]] + min_resize_s).min(initial=math.inf))
-    return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), math.inf), fresh)
+    return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
+
+
+def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
+    """Rows that began within the last minute, have a choice of sizes, and bear no more than any program does.
+
+    One that still imports its libraries looks like one that will never speak: stopped now, it would have to
+    wait for as many GPUs as it had.
+    """
+    jobs = snapshot.jobs
+    elastic = jobs.gpus_min[rows] < jobs.gpus_max[rows]
+    young = np.isin(rows, snapshot.running) & (snapshot.now < jobs.since_s[rows] + LEFT_ALONE_S)
+    silent: Bools = young & elastic & ((jobs.can(rows) & ~Can.SUSPEND) == 0)
+    return silent
 
 
 def on_closed(snapshot: Snapshot) -> list[int]:

@@ -127,7 +127,7 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
         lifecycle.dismiss(live, node, report.row, job.id if job else "", report.attempt, alive=alive)
         batch.notable = True
         return
-    _note(live, node, job, attempt, report)
+    batch.cause |= _note(live, node, job, attempt, report)
     batch.notable = True
     if report.status is PartStatus.WAITING:
         place.why = report.why  # what it waits for changes
@@ -135,8 +135,9 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
         _change(live, job, attempt, place, report, batch)
 
 
-def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> None:
-    """What changes nobody's plans: times, progress, usage, costs, capabilities."""
+def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> Event:
+    """Times, progress, usage, costs, which change nobody's plans; capabilities, which may: that is told."""
+    cause = Event.NONE
     live.unsaved.attempt(attempt)
     if report.started_s is not None and attempt.start_s is None:
         attempt.start_s = min(live.now, max(attempt.wanted_s, report.started_s - live.epoch_unix_s))
@@ -144,7 +145,7 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
         if attempt.number == 1:
             live.unsaved.started.append((live.submit_s(job.row), attempt.start_s))
     if report.capability is not None:
-        _note_capability(live, job, attempt, report.capability)
+        cause = _note_capability(live, job, attempt, report.capability)
         attempt.mechanism = report.capability.suspend or attempt.mechanism
     if report.progress is not None:
         is_news, attempt.progress = report.progress != attempt.progress, report.progress
@@ -164,14 +165,16 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
         attempt.port = report.port
         if len(attempt.places) > 1:
             lifecycle.order(live, job, attempt)
+    return cause
 
 
-def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capability) -> None:
+def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capability) -> Event:
     """What the program of `job` can do: what an earlier attempt said, until this one has spoken.
 
-    A program that still imports its libraries looks like one that will never speak.
+    A program that still imports its libraries looks like one that will never speak.  Once it has spoken it
+    bears what it did not bear before, and a policy that wanted to resize it may.
     """
-    before = job.capability
+    before, could = job.capability, job.can
     if said.training:
         said = said.model_copy(update={"attempt": attempt.number})
     elif before is not None and before.training:
@@ -180,6 +183,8 @@ def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capab
         job.capability = said
         live.unsaved.job(job)
         live.note_program(job)
+    is_news = said.training and job.can != could and live.is_running(job) and attempt is job.attempt
+    return Event.SAID if is_news else Event.NONE
 
 
 def _is_news(live: LiveJobs, attempt: Attempt, node: str, usage: Usage) -> bool:

@@ -1,18 +1,22 @@
 """What the programs of a simulation bear without losing their work, and what is lost where they do not.
 
 As on a live cluster: a program that saves nothing but can be suspended is suspended when it is preempted, and
-goes on where it was; one that saves, but cannot go on on another number of devices, begins anew there.
+goes on where it was; one that saves, but cannot go on on another number of devices, begins anew there.  A
+program that is late says what it bears only when its first start is over; until then nobody counts on it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from heapq import heappop, heappush
 
 import numpy as np
 
 from rota.errors import InputError
 from rota.model.grants import Can, Grant
 from rota.model.jobs import JobTable
+from rota.scheduler.decision import Event
 from rota.scheduler.world import How
 from rota.table.occupancy import Occupancy
 from rota.table.progress import Progress
@@ -20,6 +24,8 @@ from rota.table.progress import Progress
 Place = tuple[int, frozenset[int]]
 """Number of devices, and the nodes they are on."""
 
+LATE = Can(16)
+"""Beside what a program bears: nobody knows of it before its first start is over, but for a suspension."""
 WORDS: Mapping[str, Can] = {
     "all": Can.ALL,
     "nothing": Can.NOTHING,
@@ -27,6 +33,7 @@ WORDS: Mapping[str, Can] = {
     "checkpoint": Can.CHECKPOINT,
     "resize": Can.RESIZE,
     "batch": Can.BATCH,
+    "late": LATE,
 }
 """By the names under which a command line knows them."""
 
@@ -46,17 +53,52 @@ class Abilities:
             )
         rest = can.get("*", Can.ALL)
         of_workload = np.array([*(int(can.get(name, rest)) for name in jobs.workload_names), int(rest)])
-        progress.can[:] = of_workload[jobs.workload]
+        bears = of_workload[jobs.workload]
+        progress.can[:] = np.where(bears & LATE, bears & Can.SUSPEND, bears)
         self.progress = progress
         self.lacking = bool((progress.can != int(Can.ALL)).any())
-        """True if some job does not bear everything."""
+        """True if some job does not bear everything, as far as is known."""
+        self.late = {row: int(bears[row] & Can.ALL) for row in np.flatnonzero(bears & LATE).tolist()}
+        """What those bear whose programs have not said it yet."""
+        self._speaks: dict[int, float] = {}
+        """When the programs will say it that start now."""
+        self._order: list[tuple[float, int]] = []
+        """The same as a heap, in which entries are void that `_speaks` does not have."""
         self.forgone: dict[int, float] = {}
         """Work that a job lost when it began on devices to which it could not bring it."""
         self._left: dict[int, Place] = {}
         """What waiting jobs held when they were stopped."""
 
+    # -- who says what it bears only when it has started -------------------------------------------
+
+    @property
+    def next_s(self) -> float:
+        """When the next program says what it bears; infinite if none is about to."""
+        while self._order and self._speaks.get(self._order[0][1]) != self._order[0][0]:
+            heappop(self._order)
+        return self._order[0][0] if self._order else math.inf
+
+    def begin(self, row: int, ready_s: float) -> None:
+        """`row` starts up until then."""
+        if row in self.late:
+            self._speaks[row] = ready_s
+            heappush(self._order, (ready_s, row))
+
+    def speak(self, now: float) -> Event:
+        """The programs that are ready by `now` say what they bear."""
+        cause = Event.NONE
+        while self.next_s <= now:
+            row = heappop(self._order)[1]
+            del self._speaks[row]
+            self.progress.can[row] = self.late.pop(row)
+            cause = Event.SAID
+        return cause
+
+    # -- what is lost ------------------------------------------------------------------------------
+
     def leave(self, row: int, how: How, grant: Grant, occupancy: Occupancy) -> float:
         """Work that `row` loses by giving up `grant`; who loses it only elsewhere is remembered."""
+        self._speaks.pop(row, None)
         can = self.progress.can.item(row)
         done = self.progress.base.item(row)
         if how is How.MIGRATED:
@@ -86,7 +128,8 @@ def _place(grant: Grant, occupancy: Occupancy) -> Place:
 def parse_can(text: str) -> dict[str, Can]:
     """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; one without a name is for all others.
 
-    Words are all, nothing, suspend, checkpoint, resize and batch.  InputError names the one that is wrong.
+    Words are all, nothing, suspend, checkpoint, resize and batch, and late beside them.  InputError names the
+    one that is wrong.
     """
     can: dict[str, Can] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from rota.errors import InputError
 from rota.model.options import parse_options
@@ -60,6 +63,9 @@ class Costs:
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
     checkpoint_every_s: float = 0.0
     """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
+    scatter: tuple[float, ...] = ()
+    """A start, a return or a change takes one of these times as long as is said above, drawn anew for each;
+    none: exactly as long."""
 
     @property
     def free(self) -> bool:
@@ -83,6 +89,10 @@ class Costs:
     def resume(self, workload: str, gpus: int) -> float:
         return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
 
+    def drawn(self, *of: int) -> float:
+        """How many times as long what costs anything takes; `of` tells one such event from all others."""
+        return self.scatter[np.random.default_rng(of).integers(len(self.scatter))] if self.scatter else 1.0
+
     def change(self, workload: str, before: int, gpus: int) -> float:
         """Of a running job that comes to `gpus` other devices, having had so many `before`."""
         if self.resize is not None and before != gpus:
@@ -96,14 +106,26 @@ def parse_costs(text: str) -> Costs:
     `resize=coddl` and `resize=elan` stand for what these systems take to resize a job, preparation included.
     """
     events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "resize", "preempt")
-    options = parse_options(text, field="--costs", known=(*events, "checkpoint_every"))
+    options = parse_options(text, field="--costs", known=(*events, "checkpoint_every", "scatter"))
+    scatter = _parse_scatter(options.pop("scatter", ""))
     every_s = parse_duration(options.pop("checkpoint_every", "0s"), field="--costs checkpoint_every")
     named = RESIZES.get(options.get("resize", ""))
     if named is not None:
         prepare, options["resize"] = named
         options.setdefault("prepare", prepare)
     costs = {name: _parse_cost(name, value) for name, value in options.items()}
-    return Costs(**costs, checkpoint_every_s=every_s)
+    return Costs(**costs, checkpoint_every_s=every_s, scatter=scatter)
+
+
+def _parse_scatter(text: str) -> tuple[float, ...]:
+    """`0.8/1/1.7`: factors, of which each start draws one."""
+    try:
+        factors = tuple(float(part) for part in filter(None, text.split("/")))
+    except ValueError:
+        factors = (math.nan,)
+    if any(not 0.0 <= factor < math.inf for factor in factors):
+        raise InputError.at(f"scatter={text} is not made of factors", field="--costs", expected="0.8/1/1.7")
+    return factors
 
 
 def _parse_cost(name: str, text: str) -> CostModel:

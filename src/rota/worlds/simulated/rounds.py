@@ -44,6 +44,8 @@ all: both anew, for models whose unit of work changes with progress (Shockwave);
 
 _ROUNDING = 1e-9
 """Iterations by which a division may miss a whole number of them."""
+_FEW = 64
+"""So many jobs are worked out sooner one by one than as columns."""
 
 
 class RoundWorld(SimulatedWorld):
@@ -175,6 +177,8 @@ class RoundWorld(SimulatedWorld):
             return
         begin, progress = self.state.now, self.progress
         length = self._length(begin)
+        if len(rows) <= _FEW and self._is_plain() and self._open_few(rows.tolist(), begin, length):
+            return
         since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
         target = np.array([self._target(row) for row in rows.tolist()])
         left = target - progress.base[rows]
@@ -193,12 +197,58 @@ class RoundWorld(SimulatedWorld):
             done, finishes = self._scaled(rows, done, finishes)
         if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH:
             stops = np.where(finishes, self._up_to_clock(stops), stops)
-        self._end = self._end_of(stops[done > 0.0], begin + length)
-        self._empty = 0 if (rate > 0.0).any() else self._empty + 1
-        if self._rebase is not None and 0 < self._empty <= _MOST_EMPTY:
-            self._end = begin  # nobody has a step to do, and the model may count anew when it is over
+        end = self._end_of(stops[done > 0.0], begin + length)
+        self._note_end(end, begin, is_empty=not (rate > 0.0).any())
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
+
+    def _is_plain(self) -> bool:
+        """True if every job keeps its rate in this round, and nothing is charged or rounded besides."""
+        rules = self.semantics
+        return not (self._changing or rules.charge is Charge.SCALED or rules.clock_s)
+
+    def _open_few(self, rows: list[int], begin: float, length: float) -> bool:
+        """The same for a few, number by number, which is faster; False, and nothing done, if one is stuck."""
+        progress, is_whole, steps = self.progress, self.semantics.work is Work.WHOLE_STEPS, self._step
+        bases, rates = progress.base[self._rows].tolist(), progress.rate[self._rows].tolist()
+        sinces, end, is_empty = progress.since[self._rows].tolist(), -math.inf, True
+        work, worked, finishes = list[float](), list[float](), list[tuple[float, int]]()
+        for row, base, rate, since in zip(rows, bases, rates, sinces, strict=True):
+            begins = since if since > begin else begin
+            seconds = length - (begins - begin)
+            done = rate * seconds if seconds > 0.0 else 0.0
+            if is_whole:
+                step = 1.0 if steps is None else steps.item(row)
+                if 0.0 < rate * self.round_s < step:
+                    return False
+                whole = math.floor(done) if steps is None else math.floor(done / step + _ROUNDING) * step
+                done = float(whole)
+            target = self._target(row)
+            if done >= target - base - 1e-9 * (target if target > 1.0 else 1.0):
+                done = target - base
+                finishes.append((begins + (done / rate if rate > 0.0 else 0.0), row))
+            stop = begins
+            if rate > 0.0:
+                is_empty = False
+                stop += done / rate
+            if done > 0.0 and stop > end:
+                end = stop
+            work.append(base + done)
+            worked.append(stop - begin)
+        self._work, self._worked = np.array(work), np.array(worked)
+        is_latest = self.semantics.round_ends is RoundEnds.LATEST_STOP and end > -math.inf
+        self._note_end(end if is_latest else begin + length, begin, is_empty=is_empty)
+        if self.semantics.finish is Finish.ROUND_END:
+            finishes = [(self._end, row) for _, row in finishes]
+        self._finishes = sorted(finishes, reverse=True)
+        return True
+
+    def _note_end(self, end: float, begin: float, *, is_empty: bool) -> None:
+        """When the round ends; `is_empty` if nobody works."""
+        self._end = end
+        self._empty = self._empty + 1 if is_empty else 0
+        if self._rebase is not None and 0 < self._empty <= _MOST_EMPTY:
+            self._end = begin  # nobody has a step to do, and the model may count anew when it is over
 
     def _scaled(self, rows: Ints, done: Floats, finishes: Bools) -> tuple[Floats, Bools]:
         """What is left of the work of each where restarts cost: who did not run before loses part of it.
@@ -281,9 +331,12 @@ class RoundWorld(SimulatedWorld):
     def _close(self, now: float) -> None:
         """Write down what the jobs that still run have done."""
         progress = self.progress
-        here = np.array([row in self.state.running for row in self._rows.tolist()], dtype=bool)
-        rows = self._rows[here]
-        progress.base[rows] = self._work[here]
+        rows, running = self._rows, self.state.running
+        work = self._work[: len(rows)]  # of an empty round nothing was worked out
+        here = [row in running for row in rows.tolist()]
+        if not all(here):
+            rows, work = rows[here], work[here]
+        progress.base[rows] = work
         progress.worked[self._rows] = self._worked
         progress.since[rows] = np.maximum(progress.since[rows], now)
         self._dirty |= self._changing

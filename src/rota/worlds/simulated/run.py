@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rota import __version__
+from rota.errors import InputError
 from rota.knowledge.needs import Provider
 from rota.model.cluster import Cluster
 from rota.model.grants import Can
@@ -17,6 +18,7 @@ from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
+from rota.worlds.simulated.abilities import LATE
 from rota.worlds.simulated.answers import Answers
 from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
 from rota.worlds.simulated.checks import recount
@@ -123,7 +125,12 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
 
 def _world_of(setting: Setting) -> Callable[..., SimulatedWorld]:
     if setting.autoscale is None:
-        return world_of(setting.semantics)
+        world = world_of(setting.semantics)
+        if world is not SimulatedWorld and any(can & LATE for can in setting.can.values()):
+            raise InputError.at(
+                "late programs are for the world of events", field="--can", expected="no --semantics with it"
+            )
+        return world
     return partial(ScaledWorld, autoscale=setting.autoscale)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -58,6 +58,8 @@ class _Running:
     now: float
     timed: tuple[int, Batch] | None = None
     """Epoch and batch that it knows all about."""
+    heard: float = -math.inf
+    """When it was last noted what it saw, before it was asked anything."""
 
 
 class TunedSpeed(StepTableSpeed):
@@ -120,10 +122,22 @@ class TunedSpeed(StepTableSpeed):
             own.batch = self._choose(row, own, grant.batch_size)
             self._running[row] = own
         elif at.now > own.now and at.done > own.done:
-            self._time(row, own)
+            if own.heard != at.now:
+                self._time(row, own)
             own.batch = self._choose(row, own, grant.batch_size)
         own.done, own.now = at.done, at.now
         return own
+
+    def hear(self, rows: Iterable[tuple[int, float]], now: float) -> None:
+        """`rows`, which have done so much work by now, are about to be asked for their rates.
+
+        What they have seen is noted at once, so that one fit does for all of them.
+        """
+        for row, done in rows:
+            own = self._running.get(row)
+            if own is not None and now > own.now and done > own.done:
+                self._time(row, own)
+                own.heard = now
 
     def _times(self, row: int, own: _Running) -> StepTable:
         times = self.workloads[row].times_on(self._types[own.kind])

@@ -40,6 +40,14 @@ class TickWorld(SimulatedWorld):
             return None
         return self._look(tick, until_s)
 
+    def _settle(self) -> None:
+        """As in the world of events; a model whose jobs learn hears of all of them first."""
+        hear = getattr(self.speed, "hear", None)
+        if hear is not None:
+            now, done = self.state.now, self.progress.done
+            hear([(row, done(row, now)) for row in sorted(self._dirty) if row in self.state.grants], now)
+        super()._settle()
+
     def _next_tick(self, until_s: float) -> float:
         """The next tick at which there is something to see, or that was asked for."""
         moment = min(until_s, self._holds.next_s, self._news_s)

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError, WorldError
+from rota.errors import WorldError
 from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -34,6 +34,7 @@ from rota.worlds.simulated.groups import FirstOfGroup
 from rota.worlds.simulated.holds import Holds
 from rota.worlds.simulated.overlap import Overlap
 from rota.worlds.simulated.pace import At, Pace
+from rota.worlds.simulated.refusals import refuse_uncounted_failures, refuse_unknown_durations
 from rota.worlds.simulated.retries import Retries, retries_of
 from rota.worlds.simulated.semantics import Restart, Semantics, is_restart
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
@@ -141,8 +142,8 @@ class SimulatedWorld:
         self._changes = 0
         """Length of the log of the state at the last of them."""
         self._holds = Holds(trace, self._tick, answers or Answers())
-        _refuse_unknown_durations(trace, self._total)
-        _refuse_uncounted_failures(trace, self._per_s)
+        refuse_unknown_durations(trace, self._total)
+        refuse_uncounted_failures(trace, self._per_s)
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -162,6 +163,8 @@ class SimulatedWorld:
         fault = self._faults[self._fault][0] if self._fault < len(self._faults) else math.inf
         until = self._tick(until_s)
         now = min(arrival, finish, until, self._holds.next_s)
+        if self.abilities.late:
+            now = min(now, self.abilities.next_s)
         if fault <= now and (arrival < math.inf or finish < math.inf or len(self.state.waiting)):
             now = fault
         if now == math.inf or (finish == arrival == math.inf and self._is_over()):
@@ -178,6 +181,8 @@ class SimulatedWorld:
         if arrival == now:
             batch.arrived = self._arrived(now)
             batch.cause |= _ARRIVAL
+        if self.abilities.late:
+            batch.cause |= int(self.abilities.speak(now))
         if self._holds and self._holds.follow(batch, self.state):
             batch.cause |= _ARRIVAL
         if until == now:
@@ -287,6 +292,8 @@ class SimulatedWorld:
             if self.abilities.lacking and change.old is None:
                 self.abilities.start(row, new, self.state.occupancy)
             since = now + self._overhead(change)
+            if self.abilities.late:
+                self.abilities.begin(row, since)
             if not self._loses_nothing:
                 self._ready[row], self._stalled[row] = since, since - now
             if overlap is not None:
@@ -447,12 +454,9 @@ class SimulatedWorld:
     def observed(self) -> Sequence[Observation]:
         if self._stretches is None:
             noise, seed = self._sight
-            steps = self.progress.per_s is not None
+            steps, total = self.progress.per_s is not None, self._total.__getitem__
             sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
-            total = self._total.__getitem__
-            self._stretches = Stretches(
-                self.jobs, steps=steps, noise=noise, seed=seed, sight=sight, total=total
-            )
+            self._stretches = Stretches(self.jobs, total, steps=steps, noise=noise, seed=seed, sight=sight)
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
@@ -464,17 +468,20 @@ class SimulatedWorld:
         row, gpus = change.row, len(change.new.devices)
         workload = self.jobs.name_of("workload", row)
         takes_over = self._take_over(change.new)
+        scatter = self.costs.drawn(self._sight[1], row, int(1e3 * self.state.now))
         if change.old is not None:
             if not is_restart(self.semantics.restart, self.cluster, change.old, change.new):
                 return max(self.progress.since.item(row) - self.state.now, 0.0)  # a start under way goes on
-            return self.costs.change(workload, len(change.old.devices), gpus)
+            return self.costs.change(workload, len(change.old.devices), gpus) * scatter
         switch = self.costs.switch.of(workload, gpus) if takes_over else 0.0
         if self.state.starts.item(row) == 1:
-            return self.costs.first_start(workload, gpus) + switch
+            return self.costs.first_start(workload, gpus) * scatter + switch
         kept = self._suspended.pop(row, None)
         if kept is not None and {node for node, _ in kept.gib} == self._nodes_of(change.new):
             return switch
-        return 0.0 if self.semantics.restart is Restart.NEVER else self.costs.resume(workload, gpus) + switch
+        if self.semantics.restart is Restart.NEVER:
+            return 0.0
+        return self.costs.resume(workload, gpus) * scatter + switch
 
     def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
         """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
@@ -577,24 +584,3 @@ class SimulatedWorld:
             cost_s = self.costs.preempt.of(self.jobs.name_of("workload", row), self.state.gpus_of[row])
             return cost_s * per_s
         return 0.0
-
-
-def _refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
-    """A trace without durations needs a speed model that knows the work."""
-    for row, work in enumerate(total):
-        if not work >= 0.0:
-            raise InputError(
-                f"{trace.source}: job {trace.jobs.ids[row]} has no duration "
-                f"({trace.facts.get('duration', 'the cell is empty')}); expected a duration for each job, "
-                "or, for a trace with iterations, --throughput with iterations per second"
-            )
-
-
-def _refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
-    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
-    row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
-    if row is not None:
-        raise InputError(
-            f"{trace.source}: job {trace.jobs.ids[row]} has attempts that fail after some seconds of work, "
-            "and its speed model counts no seconds; expected --no-failures"
-        )
