@@ -39,6 +39,8 @@ HOT = [
     "src/rota/scheduler/stages/levels.py",
     "src/rota/scheduler/stages/alarms.py",
     "src/rota/scheduler/stages/grounds.py",
+    "src/rota/policies/elasticflow/backward.py",
+    "src/rota/policies/elasticflow/artifact.py",
     "src/rota/policies/las/quanta.py",
     "src/rota/policies/gandiva/server_group.py",
     "src/rota/policies/gandiva/server_index.py",

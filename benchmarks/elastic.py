@@ -5,11 +5,19 @@ python benchmarks/elastic.py [--jobs 6] [--policy fifo,tiresias,afs,...] [--writ
 Each policy gets a fresh cluster of four CPU slots in a temporary folder.  Jobs are torch programs with a rank
 for each slot, DDP over gloo (examples/training/ddp_noisy.py): they ask for 1, 2 or 4 slots, run on 1 to 4,
 choose their batches themselves unless the policy names them, and end when they have learnt what was asked.  A
-step sleeps as long as its samples take, so that neighbouring slots disturb each other little.  Then the
-simulator replays them: the seconds of a step are those that the programs sleep with what backward pass,
-all-reduce and optimizer took on top (means of the live run), the noise scale is the median that programs
-measured, costs are the medians of what agents measured, and a start also holds its slots for as long as a
-program that is done takes to end (torch is taken apart).  Compared is the mean completion time.
+step sleeps as long as its samples take, so that neighbouring slots disturb each other little.
+
+Then the simulator replays them, many times over, since live starts do not all take as long.  The seconds of a
+step are those that the programs sleep with what backward pass, all-reduce and optimizer took on top (means of
+the live run), the noise scale is the median that programs measured.  A start takes what starts on so many
+slots took, times a factor drawn from those that were seen; a program says that it can be resized only when
+it has started, and keeps its slots after its last step for as long as torch takes to come apart.  What is
+compared is the mean completion time.
+
+A run takes about two minutes for each policy.  To measure one at a time, and to write the page at the end:
+
+    python benchmarks/elastic.py --policy afs --rows rows.json
+    python benchmarks/elastic.py --policy "" --rows rows.json --write docs/elastic.md
 """
 
 from __future__ import annotations
@@ -24,7 +32,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +44,15 @@ from rota.api.setting import make_setting
 from rota.client import Client
 from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
 from rota.model.cluster import parse_cluster
+from rota.model.grants import Can
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
 from rota.wire.views import CostView
+from rota.worlds.simulated.abilities import LATE
+from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.measured_costs import MeasuredCosts, measured_costs
 from rota.worlds.simulated.run import run
+from rota.worlds.simulated.semantics import Semantics
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
 
 PROGRAM = Path(__file__).parents[1] / "examples" / "training" / "ddp_noisy.py"
@@ -50,6 +63,10 @@ BATCH, MOST = 32, 256
 NOISE = 128.0
 STEP_S, SAMPLE_S = 0.02, 0.004
 """A step on one slot at the first batch sleeps 0.148 s."""
+FIRST_STEPS = 16
+"""A program that chooses its batch looks for a better one after so many steps (`rota.training.tuning`)."""
+DRAWS = 20
+"""Replays, each with other starts."""
 POLICIES = {
     "fifo": "fifo",
     "tiresias": "tiresias:limits=120,promote=8",
@@ -102,6 +119,8 @@ class Outcome:
     resizes: int
     batches: list[float]
     """Largest batch of each job that was seen."""
+    starts: Sequence[tuple[int, float]] = ()
+    """Of each start: slots, and seconds from the agent's first move to the first step."""
 
     @property
     def mean_jct_s(self) -> float:
@@ -203,7 +222,7 @@ def measured(seen: Seen, finish_s: list[float]) -> Measured:
 
 def collect(client: Client, ids: list[str], seen: Seen) -> Outcome:
     """How it ended."""
-    submit, start, finish, resizes = [], [], [], 0
+    submit, start, finish, resizes, starts = [], [], [], 0, []
     for id_ in ids:
         detail = client.call("GET", f"/v1/jobs/{id_}")
         job = detail["job"]
@@ -215,10 +234,25 @@ def collect(client: Client, ids: list[str], seen: Seen) -> Outcome:
         finish.append(job["end_s"])
         sizes = [len(one["devices"]) for one in attempts]
         resizes += sum(one != other for one, other in itertools.pairwise(sizes))
-    return Outcome(submit, start, finish, resizes, [max(one["batch_size"] for one in seen[i]) for i in ids])
+        for slots, took in zip(sizes, (one["costs"] for one in attempts), strict=True):
+            if "start" in took and "ready" in took:
+                starts.append((slots, took["start"] + max(took["ready"] - took.get("step", 0.0), 0.0)))
+    batches = [max(one["batch_size"] for one in seen[i]) for i in ids]
+    return Outcome(submit, start, finish, resizes, batches, starts)
 
 
-def simulated(plan: Plan, outcome: Outcome, policy: str, costs: MeasuredCosts, took: Measured) -> Outcome:
+def start_costs(outcome: Outcome, costs: MeasuredCosts) -> Costs:
+    """What starts took, by slots, and how they scattered; a return takes a start, and what leaving took."""
+    slots, seconds = np.array(outcome.starts, dtype=float).T
+    each_s = float(np.polyfit(slots, seconds, 1)[0]) if len({*slots.tolist()}) > 1 else 0.0
+    each_s = max(each_s, 0.0)  # one rank more imports torch once more, on the same cores
+    first_s = max(float((seconds - each_s * slots).mean()), 0.0)
+    took = CostModel(first_s, each_s)
+    scatter = seconds / np.maximum(first_s + each_s * slots, 1e-3)
+    return Costs(start=took, restore=took, checkpoint=costs.checkpoint, scatter=tuple(scatter.tolist()))
+
+
+def simulated(plan: Plan, outcome: Outcome, policy: str, costs: Costs, took: Measured, seed: int) -> Outcome:
     """The same jobs, submitted when they were, in the simulated world."""
     zero, count = min(outcome.submit_s), len(plan.gpus)
     jobs = JobTable.build(
@@ -235,19 +269,20 @@ def simulated(plan: Plan, outcome: Outcome, policy: str, costs: MeasuredCosts, t
     )
     truth = Truth.build([math.nan] * count, iterations=[float(steps) for steps in plan.steps])
     trace, cluster = Trace(jobs=jobs, truth=truth, source="elastic", format="built"), parse_cluster("1x4:cpu")
-    sync_s = max(took.sync_s, 1e-4)
-    fit = StepFit(STEP_S + took.alone_s, SAMPLE_S, sync_s, 0.0, sync_s, 0.0, 1.0)
-    phase = Phase(math.inf, Noise(1.0, took.noise / BATCH))
-    profile = GoodputProfile(BatchLimits(BATCH, MOST, 1, MOST), {"*": fit}, (phase,))
-    speed = GoodputSpeed(trace, cluster, GoodputTable({"noisy": profile}, "the live run"))
-    knowledge = {
-        "scaling": "measured",
-        **({"goodput": "measured"} if policy.startswith(("pollux", "sia")) else {}),
-    }
-    start = replace(costs.start, constant_s=costs.start.constant_s + took.exit_s)
-    setting = make_setting(costs=replace(costs, start=start), speed=speed, knowledge=knowledge)
-    record = run(policy, trace, cluster, setting)
-    table = record.jobs
+    knows_goodput = policy.startswith(("pollux", "sia"))
+    speed = GoodputSpeed(
+        trace, cluster, GoodputTable({"noisy": profile(took, knows_goodput)}, "the live run")
+    )
+    knowledge = {"scaling": "measured", **({"goodput": "measured"} if knows_goodput else {})}
+    setting = make_setting(
+        costs=costs,
+        speed=speed,
+        knowledge=knowledge,
+        can={"*": Can.ALL | LATE},
+        semantics=Semantics("live", lag_s=took.exit_s),
+        seed=seed,
+    )
+    table = run(policy, trace, cluster, setting).jobs
     return Outcome(
         submit_s=outcome.submit_s,
         start_s=[at_s + zero for at_s in table["start_s"].to_list()],
@@ -257,21 +292,38 @@ def simulated(plan: Plan, outcome: Outcome, policy: str, costs: MeasuredCosts, t
     )
 
 
+def profile(took: Measured, is_named: bool) -> GoodputProfile:
+    """The programs as they were measured.
+
+    One whose batch nobody names keeps the first one for some steps: as if larger ones were worth nothing.
+    """
+    sync_s = max(took.sync_s, 1e-4)
+    fit = StepFit(STEP_S + took.alone_s, SAMPLE_S, sync_s, 0.0, sync_s, 0.0, 1.0)
+    phases = (Phase(math.inf, Noise(1.0, took.noise / BATCH)),)
+    if not is_named:
+        phases = (Phase(float(FIRST_STEPS * BATCH), Noise(1.0, 0.0)), *phases)
+    return GoodputProfile(BatchLimits(BATCH, MOST, 1, MOST), {"*": fit}, phases)
+
+
 def compare(plan: Plan, name: str) -> dict[str, Any]:
     """One line of the table."""
     policy = POLICIES.get(name, name)
-    outcome, costs, took = live(plan, policy)
-    replay = simulated(plan, outcome, policy, costs, took)
+    outcome, measured_, took = live(plan, policy)
+    costs = start_costs(outcome, measured_)
+    replays = [simulated(plan, outcome, policy, costs, took, seed) for seed in range(DRAWS)]
+    simulated_s = statistics.fmean(replay.mean_jct_s for replay in replays)
     return {
         "policy": policy,
         "jobs": len(plan.gpus),
         "live_jct_s": outcome.mean_jct_s,
-        "simulated_jct_s": replay.mean_jct_s,
-        "difference": outcome.mean_jct_s / replay.mean_jct_s - 1.0,
+        "simulated_jct_s": simulated_s,
+        "simulated_spread_s": statistics.pstdev(replay.mean_jct_s for replay in replays),
+        "difference": outcome.mean_jct_s / simulated_s - 1.0,
         "live_makespan_s": max(outcome.finish_s) - min(outcome.submit_s),
-        "resizes": (outcome.resizes, replay.resizes),
+        "resizes": (outcome.resizes, statistics.fmean(replay.resizes for replay in replays)),
         "batch": statistics.median(outcome.batches),
-        "start_s": costs.start.constant_s,
+        "start_s": statistics.median(seconds for _, seconds in outcome.starts),
+        "starts": outcome.starts,
         "measured": took.__dict__,
     }
 
@@ -285,8 +337,9 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     ]
     lines += [
         f"| `{row['policy']}` | {row['live_jct_s']:.1f} | {row['live_jct_s'] / first:.2f} | "
-        f"{row['simulated_jct_s']:.1f} | {100 * row['difference']:+.1f} % | "
-        f"{row['resizes'][0]} / {row['resizes'][1]} | {row['batch']:g} | {row['start_s']:.1f} |"
+        f"{row['simulated_jct_s']:.1f} ± {row['simulated_spread_s']:.1f} | "
+        f"{100 * row['difference']:+.1f} % | "
+        f"{row['resizes'][0]} / {row['resizes'][1]:.1f} | {row['batch']:g} | {row['start_s']:.1f} |"
         for row in rows
     ]
     return "\n".join(lines)

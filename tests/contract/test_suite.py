@@ -216,6 +216,15 @@ class Stubborn(Skips):
         return Decision(memory, [*fewer, *decision.grants], wake=Wake(snapshot.now + 1.0, if_waiting=True))
 
 
+class Boundless(Skips):
+    """Means to give everybody more than there is."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.targets = dict.fromkeys(snapshot.waiting.tolist(), np.inf)
+        return decision
+
+
 BAD = [
     # policy, sentence it breaks, words of the report
     (Moody, "the same snapshot", "asked again it grants"),
@@ -225,6 +234,7 @@ BAD = [
     (Nosy, "what a policy needs", "reads duration, which it does not list"),
     (Ageing, "the key of a waiting job", "is not the one that it waits by"),
     (Silent, "whoever waits", "waits, and nobody knows why"),
+    (Boundless, "what a policy means to give", "it means to give inf to j"),
     (
         Undeclared,
         "a policy pulls no lever",

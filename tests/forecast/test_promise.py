@@ -21,6 +21,7 @@ from rota.forecast.sampling import ENOUGH, Misjudgement
 from rota.knowledge.reward import ByDeadline
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.snapshot import table_of
+from rota.worlds.simulated.faults import Breakdowns
 from tiers import examples
 
 EXACT = {"misjudgement": Misjudgement(0.0), "arrivals": False, "runs": 3}
@@ -82,6 +83,18 @@ def test_example_a4_a_trivial_cluster() -> None:
     assert in_time.reached_s.tolist() == [80.0] * 3
     assert (in_time.chance.share, late.chance.share) == (1.0, 0.0)
     assert in_time.gpu_hours == pytest.approx(30.0 / 3600.0)
+
+
+def test_nodes_are_lost_and_come_back() -> None:
+    """A job of 30 s on a node that is lost every minute: some futures are later, alike for each deadline."""
+    moment, often = moment_of("A 1x50", "1x1"), Breakdowns(60.0, 5.0)
+    how = {**EXACT, "runs": 30, "breakdowns": often}
+    one, other = asked(moment, (50.0, 30.0), [80.0, 200.0], **how).promises
+    assert one.reached_s.min() == 80.0
+    assert 0.0 < one.chance.share < 1.0
+    assert (one.reached_s == other.reached_s).all()
+    again = asked(moment, (50.0, 30.0), [80.0], **how).promises[0]
+    assert (one.reached_s == again.reached_s).all()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from answers_play import AskedSite, site
 
+from rota.client.saying import spare
 from rota.server.store.rows import JobRow
 from rota.server.views import job_view
 from rota.wire.views import JobView
@@ -130,3 +131,29 @@ def test_a_refusal_tells_the_policys_reason(tmp_path: Path) -> None:
     row = too_tight(made)
     made.until(row, "CANCELLED")
     assert stored(made, row).now.cause.startswith("the policy refused it: its deadline cannot be kept")
+
+
+CHRONUS = "chronus:lease_s=60,slot_s=20,overhead_s=0,safety=1"
+
+
+@pytest.mark.parametrize(("policy", "due_s"), [(POLICY, 230.0), (CHRONUS, 300.0)])
+def test_a_drained_node_puts_promises_at_risk_at_once(tmp_path: Path, policy: str, due_s: float) -> None:
+    """One device is left for three jobs, each of 100 s; the fourth ends on the other, where it runs."""
+    two = site(tmp_path / "site", policy, {"n1": 1, "n2": 1})
+    begun_s = two.store.epoch_s + two.time.now
+    running = [two.submit(100.0, time_s=100.0, deadline_s=begun_s + 180.0) for _ in range(2)]
+    for row in running:
+        two.until(row, "RUNNING")
+    waiting = [two.submit(100.0, time_s=100.0, deadline_s=begun_s + due_s) for _ in range(2)]
+    while view(two, waiting[1]).promised_s is None:
+        two.turn()
+    seq = two.store.add_command(two.time.now, "u", "drain", row=None, node="n2", args={})
+    two.inbox.put(CommandAsked(seq, "u", "drain", None, "n2", {}))
+    asked_s = two.time.now
+    while not (said := [one for one in two.store.events(limit=100) if "is at risk" in one.text]):
+        assert two.time.now <= asked_s + 2.0
+        two.turn()
+    rows = [job.row for one in said if (job := two.store.job(int(one.job) - 1)) is not None]
+    assert set(rows) <= {*waiting, running[0]}, "who runs on the node goes on"
+    told = [spare(view(two, row), str) for row in rows]
+    assert all("cannot be kept" in one or "late as it looks" in one for one in told)

@@ -48,6 +48,10 @@ def promise(
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Futures of each deadline.")] = 200,
     sigma: Annotated[float, typer.Option(metavar="S", help="Spread of errors of estimates, log.")] = 0.3,
     arrivals: Annotated[bool, typer.Option(help="Others come, as often as before and like them.")] = True,
+    faults: Annotated[
+        str | None,
+        typer.Option(metavar="RATES", help="Nodes are lost and come back: mtbf=30d,repair=4h."),
+    ] = None,
     duration: Annotated[
         str,
         typer.Option(metavar="SOURCE", help="Of run times the file does not hold: user, predicted, history."),
@@ -65,7 +69,7 @@ def promise(
       rota promise monday.rota --size 2=4h,4=2h,8=70m --by 4h,8h --policy elasticflow --out promise
 
     The moment is played on under its policy, with the job and without it: run times are wrong by a drawn
-    factor, other jobs come, and each deadline meets the same futures.
+    factor, other jobs come, nodes are lost with --faults, and each deadline meets the same futures.
     """
     if out is not None:
         check_folder(out)
@@ -80,6 +84,7 @@ def promise(
     from rota.forecast.sampling import Misjudgement
     from rota.knowledge.reward import ByDeadline
     from rota.scheduler.moments.frozen import load
+    from rota.worlds.simulated.faults import parse_breakdowns
 
     moment = _under(load(file), policy)
     now = float(moment.packed["state"]["now"])
@@ -92,6 +97,7 @@ def promise(
             cpu_s=cpu_s,
             misjudgement=Misjudgement(sigma),
             arrivals=arrivals,
+            breakdowns=None if faults is None else parse_breakdowns(faults),
             target=target,
             least=least,
             seed=seed,

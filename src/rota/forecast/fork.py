@@ -9,7 +9,7 @@ does what it would have done, to the bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +37,7 @@ from rota.scheduler.snapshot import Snapshot, table_of
 from rota.scheduler.world import Batch, How, Lost
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.speed import SpeedModel
 from rota.worlds.simulated.world import SimulatedWorld
@@ -80,8 +81,9 @@ class ForkedWorld(SimulatedWorld):
         speed: SpeedModel,
         *,
         cause: int,
+        faults: Sequence[Fault] = (),
     ) -> None:
-        super().__init__(trace, state.cluster, costs=costs, speed=speed)
+        super().__init__(trace, state.cluster, costs=costs, speed=speed, faults=faults)
         self.progress = state.progress
         if isinstance(speed, KnownSpeed):
             speed.batch_now = state.progress.batch  # what it says from now on is what policies see
@@ -256,13 +258,14 @@ def fork(
     wake: Wake | None = None,
     cause: int = 0,
     seed: int = 0,
+    faults: Sequence[Fault] = (),
 ) -> tuple[Loop, ForkRecorder]:
     """A loop that goes on from `origin`, and what listens to it.
 
     `total_s` are the durations of all rows in this world, `told_s` what a policy that needs durations is
     told, in the name of `source`.  With a `memory` the policy is the one in force, which goes on; any other
     begins with an empty one and preempts nobody at once.  The policy is asked at once, because of `cause`,
-    unless a `wake` says when it wants to be asked.
+    unless a `wake` says when it wants to be asked.  `faults` are still to come.
     """
     state = origin.state()
     jobs = state.jobs
@@ -270,7 +273,7 @@ def fork(
     providers = origin.providers(policy, told_s, source, trace, state, goes_on=memory is not None)
     at_once = 0 if wake is not None else cause or _TIMER
     speed = speed_of(origin.speeds(state), jobs, state.cluster)
-    world = ForkedWorld(trace, state, origin.costs, origin.waits, speed, cause=at_once)
+    world = ForkedWorld(trace, state, origin.costs, origin.waits, speed, cause=at_once, faults=faults)
     recorder = ForkRecorder()
     loop = Loop(
         world,

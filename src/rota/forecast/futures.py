@@ -26,6 +26,7 @@ from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase, State
 from rota.worlds.simulated.costs import Costs
+from rota.worlds.simulated.faults import Fault
 
 MOST_EVENTS = 200_000
 """Events of one fork after which it is cut off: policies that take turns look at the clock often."""
@@ -91,6 +92,8 @@ class Case:
     provenance: Provenance
     cause: int
     asked: ForecastRequest
+    faults: tuple[Fault, ...] = ()
+    """Nodes that will be lost."""
 
 
 def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus: int = 0) -> Case:
@@ -167,6 +170,7 @@ def _play(
         wake=case.asked.wake if goes_on_itself else None,
         cause=case.cause,
         seed=case.origin.packed["seed"] if goes_on_itself else case.asked.seed,
+        faults=case.faults,
     )
     preempted = int(loop.state.preemptions.sum())
     is_cut = _drive(loop, case.asked.until_s, deadline_s, until_start, watch)

@@ -29,6 +29,7 @@ from rota.model.jobs import Job, JobTable
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.policy import PolicySpec
+from rota.worlds.simulated.faults import Breakdowns
 
 HORIZON = 3.0
 """How far is looked ahead, in times that the latest deadline lies ahead."""
@@ -46,6 +47,8 @@ class PromiseRequest:
     misjudgement: Misjudgement = field(default_factory=Misjudgement)
     arrivals: bool = True
     """Others come, like those before and as often."""
+    breakdowns: Breakdowns | None = None
+    """Nodes are lost and come back; None for none."""
     target: float = 0.9
     """Chance that makes a promise."""
     least: float = 0.5
@@ -255,7 +258,8 @@ class _Futures:
         """One future, with the job if there is an `agreement`."""
         known = len(moment.packed["jobs"]["ids"])
         asked = replace(self.request.asked, budget_s=math.inf, until_s=self.until_s)
-        case = future_of(moment, asked, self.arrivals, self.until_s, self.request.seed, number)
+        request = self.request
+        case = future_of(moment, asked, self.arrivals, self.until_s, request.seed, number, request.breakdowns)
         done_s = case.state.work_s(case.rows)
         sampled = case.draws[0]
         totals = drawn_totals(

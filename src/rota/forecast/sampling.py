@@ -23,6 +23,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.jobs import JobTable
 from rota.scheduler.moments.frozen import Frozen
 from rota.table.state import State
+from rota.worlds.simulated.faults import Breakdowns, Fault, random_faults
 
 ENOUGH = 30
 """Past jobs of a tenant from which on their own ratios are drawn from."""
@@ -44,7 +45,7 @@ class Misjudgement:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.sigma < math.inf:
-            raise InputError.at(f"{self.sigma:g} is no spread", field="sigma", expected="0 or more")
+            raise InputError(f"sigma: {self.sigma:g} is no spread; expected 0 or more")
 
     def draw(self, jobs: JobTable, rows: Ints, rng: Generator) -> Floats:
         """A ratio for each of `rows`."""
@@ -158,9 +159,16 @@ class Arrivals:
 
 
 def future_of(
-    moment: Frozen, asked: ForecastRequest, arrivals: Arrivals | None, until_s: float, seed: int, number: int
+    moment: Frozen,
+    asked: ForecastRequest,
+    arrivals: Arrivals | None,
+    until_s: float,
+    seed: int,
+    number: int,
+    breakdowns: Breakdowns | None = None,
 ) -> Case:
-    """Future `number` of a moment: with those who come until `until_s`, and one draw of all durations."""
+    """Future `number` of a moment: with those who come and nodes that are lost until `until_s`, and one draw
+    of all durations."""
     known = len(moment.packed["jobs"]["ids"])
     come = Joined(moment, _NOBODY, _NONE)
     if arrivals is not None:
@@ -169,7 +177,19 @@ def future_of(
     durations = replace(asked.durations, given_s=given)
     case = make_case(come.moment, replace(asked, durations=durations, samples=1), 1)
     drawn = case.estimate.draw(np.random.default_rng([seed, number, 2]))
-    return replace(case, draws=(drawn,), told_s=_as_told(case.told_s, moment, come.like, known))
+    told_s = _as_told(case.told_s, moment, come.like, known)
+    faults = _faults(case.state, breakdowns, until_s, np.random.default_rng([seed, number, 6]))
+    return replace(case, draws=(drawn,), told_s=told_s, faults=faults)
+
+
+def _faults(state: State, breakdowns: Breakdowns | None, until_s: float, rng: Generator) -> tuple[Fault, ...]:
+    """Losses of the nodes that are there at the moment; what is away stays away."""
+    if breakdowns is None:
+        return ()
+    drawn = random_faults(state.cluster, until_s - state.now, rng, **breakdowns._asdict())
+    away = {*state.occupancy.down_nodes, *state.cluster.gone}
+    there = (fault for fault in drawn if fault.node not in away)
+    return tuple(Fault(one.node, state.now + one.at_s, state.now + one.until_s) for one in there)
 
 
 def _as_told(told_s: Floats, moment: Frozen, like: Ints, known: int) -> Floats:

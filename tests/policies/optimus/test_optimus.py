@@ -15,10 +15,11 @@ from rota.knowledge.given import Given
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.cluster import parse_cluster
 from rota.model.record import Record
+from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import parse_policy
 from rota.traces.elastic import make_elastic, parse_sizes
 from rota.worlds.simulated.costs import parse_costs
-from rota.worlds.simulated.run import Setting
+from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.semantics import semantics
 from rota.worlds.simulated.speed_steps import StepTableSpeed
 
@@ -160,3 +161,14 @@ def test_pollux_simulator(seed: int) -> None:
 def test_wrong_parameters(options: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_policy(f"optimus:{options}")
+
+
+def test_what_the_cluster_refuses_is_not_in_the_way_of_others() -> None:
+    """A may not shrink from four of five GPUs: half a minute after it was refused B starts on the fifth."""
+    trace = trace_of("A 1x8000 B 1x8000@10", gpus_min=1, gpus_max=4)
+    loop, _ = prepare(parse_policy("optimus").make(), trace, parse_cluster("1x5"), Setting())
+    loop.rules, loop.strict = NoPreemption(lambda: {0}), False
+    loop.run(629.0)
+    assert [len(grant.devices) for grant in loop.state.grants.values()] == [4]
+    loop.run(640.0)
+    assert {row: len(grant.devices) for row, grant in loop.state.grants.items()} == {0: 4, 1: 1}

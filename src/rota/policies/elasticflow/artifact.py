@@ -106,7 +106,7 @@ class Surplus:
     def __init__(self, planner: BackwardPlanner, jobs: list[Planned], free: Steps) -> None:
         self._planner, self._jobs, self._free = planner, jobs, free
         self._left = planner.gpus - sum(job.gpus for job in jobs)
-        self._raised: dict[int, tuple[SlotPlan, Steps]] = {}
+        self._raised: dict[int, SlotPlan] = {}
         self._keys: dict[int, float] = {}
 
     def hand_out(self) -> list[Planned]:
@@ -116,9 +116,9 @@ class Surplus:
         self._sort(self._jobs)
         while self._left > 0 and (job := next(filter(self._fits, self._jobs), None)) is not None:
             self._left -= job.next_level - job.gpus
-            plan, without = self._raised[job.ask.row]
-            job.gpus, job.plan = job.next_level, plan
-            self._free = changed(without, plan, -1)
+            raised = self._raised.get(job.ask.row) or self._raise(job)
+            self._free = changed(changed(self._free, job.plan, 1), raised, -1)
+            job.gpus, job.plan = job.next_level, raised
             self._sort([one for one in self._jobs if one.next_level > one.gpus])
         return self._jobs
 
@@ -133,14 +133,21 @@ class Surplus:
 
     def _key(self, job: Planned) -> float:
         """GPU-seconds that the next level adds for each GPU of it; who has nothing comes first."""
+        self._raised.pop(job.ask.row, None)
         if not self._fits(job):
             return -math.inf
-        without = changed(self._free, job.plan, 1)
-        plan = self._planner.plan(job, without, job.next_level)
-        self._raised[job.ask.row] = plan, without
         if not job.gpus:
             return math.inf
+        plan = self._raised[job.ask.row] = self._raise(job)
         return (plan.gpu_s - job.plan.gpu_s) / (job.next_level - job.gpus)
+
+    def _raise(self, job: Planned) -> SlotPlan:
+        """The plan of `job` on its next level; what is free after its deadline matters if it is late only."""
+        due_s = self._planner.slot_of(job.due_s)
+        plan = self._planner.plan(job, changed(self._free, job.plan, 1, due_s), job.next_level)
+        if plan.done_s <= job.due_s:
+            return plan
+        return self._planner.plan(job, changed(self._free, job.plan, 1), job.next_level)
 
 
 def _place(

@@ -9,15 +9,16 @@ so that GPU time counts the piece in which it ends as a whole: the authors' keys
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from bisect import bisect_right
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from rota.policies.elasticflow.asks import Ask
 
 Steps = list[tuple[float, int]]
 """GPUs from each moment on, ascending."""
 
-_NEARLY = 1e-9
+_NEARLY: Final = 1e-9
 NEVER_DUE_S = 1e12
 """Deadline of a job that has none."""
 
@@ -43,53 +44,115 @@ class SlotPlan(NamedTuple):
         return sum(gpus * (end - at_s) for (at_s, gpus), end in zip(self.steps, ends, strict=True))
 
 
-@dataclass
+NOT_PLANNED: Final = SlotPlan([], math.inf, math.inf)
+
+
 class Planned:
     """One job while a decision is made."""
 
-    ask: Ask
-    """With moments and rates in seconds."""
-    levels: list[int]
-    rates: dict[int, float]
-    due_s: float
-    plan: SlotPlan = field(default_factory=lambda: SlotPlan([], math.inf, math.inf))
-    gpus: int = 0
+    def __init__(self, ask: Ask, levels: list[int], speeds: list[float], due_s: float) -> None:
+        """`ask` has moments and rates in seconds; `speeds` are those of `levels`, of which the first is 0."""
+        self.ask, self.levels, self.speeds, self.due_s = ask, levels, speeds, due_s
+        self.work: float = ask.work
+        self.plan: SlotPlan = NOT_PLANNED
+        self.gpus: int = 0
 
     @classmethod
     def of(cls, ask: Ask) -> Planned:
-        levels = ask.levels.gpus.tolist()
-        rates = dict(zip(levels, ask.levels.rates.tolist(), strict=True))
-        return cls(ask, levels, rates, ask.dues[-1] if ask.dues else NEVER_DUE_S)
+        levels: list[int] = ask.levels.gpus.tolist()
+        speeds: list[float] = ask.levels.rates.tolist()
+        return cls(ask, levels, speeds, ask.dues[-1] if ask.dues else NEVER_DUE_S)
 
     @property
     def next_level(self) -> int:
         """The next larger number of GPUs; its own if there is none."""
-        place = self.levels.index(self.gpus) + 1
+        place = bisect_right(self.levels, self.gpus)
         return self.levels[place] if place < len(self.levels) else self.gpus
 
-    def within(self, free: int, most: int) -> int:
-        """The largest level up to both."""
-        return max(level for level in self.levels if level <= free and level <= most)
+    def index(self, gpus: int) -> int:
+        """Place of the largest level up to `gpus`."""
+        return bisect_right(self.levels, gpus) - 1
+
+    @property
+    def places(self) -> list[int]:
+        """`index` of each number of GPUs up to the largest level."""
+        return _places(tuple(self.levels))
 
 
-def merged(steps: Steps) -> Steps:
-    """Without the steps that change nothing."""
-    return [step for i, step in enumerate(steps) if not i or steps[i - 1][1] != step[1]]
+@lru_cache(maxsize=1024)
+def _places(levels: tuple[int, ...]) -> list[int]:
+    return [bisect_right(levels, gpus) - 1 for gpus in range(levels[-1] + 1)]
 
 
-def changed(free: Steps, plan: SlotPlan, sign: int) -> Steps:
-    """The free curve once `plan` is taken from it (-1), or given back (+1)."""
-    moments = sorted({at_s for at_s, _ in free} | {at_s for at_s, _ in plan.steps} | {plan.end_s})
+def changed(free: Steps, plan: SlotPlan, sign: int, until_s: float = math.inf) -> Steps:
+    """The free curve, to its first step from `until_s` on, once `plan` is taken from it (-1), or given back.
+
+    Moments of both ascend; a moment at which nothing changes is none of the curve.
+    """
+    steps, end_s = plan.steps, plan.end_s
+    count, planned = len(free), len(steps)
     curve: Steps = []
-    here = there = -1
-    for at_s in moments:
-        while here + 1 < len(free) and free[here + 1][0] <= at_s:
+    here, there, last = 0, 0, -1
+    left, used = free[count - 1][1], 0
+    holds = True
+    while True:
+        at_s = math.inf
+        if here < count:
+            at_s = free[here][0]
+        if there < planned and steps[there][0] < at_s:
+            at_s = steps[there][0]
+        if holds and end_s < at_s:
+            at_s = end_s
+        if at_s == math.inf:
+            return curve
+        while here < count and free[here][0] <= at_s:
+            left = free[here][1]
             here += 1
-        while there + 1 < len(plan.steps) and plan.steps[there + 1][0] <= at_s:
+        while there < planned and steps[there][0] <= at_s:
+            used = steps[there][1]
             there += 1
-        used = plan.steps[there][1] if there >= 0 and at_s < plan.end_s else 0
-        curve.append((at_s, free[here][1] + sign * used))
-    return merged(curve)
+        if end_s <= at_s:
+            holds, used, there = False, 0, planned
+        now = left + sign * used
+        if not curve or now != last:
+            curve.append((at_s, now))
+            last = now
+            if at_s >= until_s:
+                return curve
+
+
+class Pieces:
+    """The pieces of the free curve from some moment to a deadline, as one job sees them."""
+
+    def __init__(self, job: Planned, free: Steps, begin: float, due_s: float) -> None:
+        """`due_s` is the end of the slot of the deadline; the last piece ends with the deadline itself."""
+        self.starts: list[float] = []
+        self.lasts: list[float] = []
+        self.fits: list[int] = []
+        """Place of the largest level that is free in each."""
+        count, places = len(free), job.places
+        most = len(places) - 1
+        for place in range(count):
+            at_s, gpus = free[place]
+            if at_s < begin:
+                continue
+            if at_s >= due_s:
+                break
+            end = free[place + 1][0] if place + 1 < count else due_s
+            self.starts.append(at_s)
+            self.lasts.append((end if end < due_s else job.due_s) - at_s)
+            self.fits.append(places[gpus if gpus < most else most])
+
+    def turn(self, level: int, speeds: list[float], left: float) -> int:
+        """The last piece from which on `level` is enough for what is `left`; -1 if it is not."""
+        done = 0.0
+        for place in range(len(self.starts) - 1, -1, -1):
+            fits = self.fits[place]
+            own = fits if fits < level else level
+            done += self.lasts[place] * speeds[own]
+            if own and done >= left:
+                return place
+        return -1
 
 
 class BackwardPlanner:
@@ -101,112 +164,91 @@ class BackwardPlanner:
     def _slots(self, seconds: float) -> float:
         return math.ceil(seconds / self.slot_s - _NEARLY) * self.slot_s
 
+    def slot_of(self, moment: float) -> float:
+        """The end of the slot, counted from now, in which `moment` lies."""
+        return self.now + self._slots(moment - self.now)
+
     def plan(self, job: Planned, free: Steps, first: int | None = None) -> SlotPlan:
         """What `job` is given of `free`; with `first`, so many GPUs until the next step of it or the end.
 
         One that cannot be in time gets its largest level whenever it is free.
         """
-        now, left = self.now, job.ask.work
-        due_s = now + self._slots(job.due_s - now)
+        now, left = self.now, job.work
+        due_s = self.slot_of(job.due_s)
         steps: Steps = []
         begin = now
         if first is not None:
-            until = next((at_s for at_s, _ in free if at_s > now), due_s)
-            done_s = math.ceil(now + left / job.rates[first] - _NEARLY)
+            speed = job.speeds[job.index(first)]
+            until = due_s
+            for at_s, _ in free:
+                if at_s > now:
+                    until = at_s
+                    break
+            done_s = math.ceil(now + left / speed - _NEARLY)
             end = now + self._slots(done_s - now)
             steps.append((now, first))
             if until >= end and job.due_s >= done_s:
                 return SlotPlan(steps, end, done_s)
-            left -= ((job.due_s if until == due_s else until) - now) * job.rates[first]
+            left -= ((job.due_s if until == due_s else until) - now) * speed
             begin = until
-        pieces = self._pieces(free, due_s)
-        before = [place for place, (at_s, _) in enumerate(pieces) if begin <= at_s < due_s]
-        lasts = {place: self._until(pieces, place, due_s, job.due_s) - pieces[place][0] for place in before}
-        chosen = self._level(job, left, pieces, before, lasts)
-        if chosen is not None:
-            return self._forward(job, left, pieces, before, lasts, steps, *chosen)
-        top = max((level for level in job.levels if level <= self.gpus), default=0)
-        for place in before:
-            gpus = job.within(pieces[place][1], top)
-            steps.append((pieces[place][0], gpus))
-            left -= lasts[place] * job.rates[gpus]
-        return self._late(job, max(left, _NEARLY), pieces, max(due_s, begin), steps, first)
-
-    def _pieces(self, free: Steps, due_s: float) -> Steps:
-        """The free curve with a step at the deadline."""
-        if due_s < self.now or any(at_s == due_s for at_s, _ in free):
-            return free
-        place = sum(at_s < due_s for at_s, _ in free)
-        return [*free[:place], (due_s, free[place - 1][1]), *free[place:]]
-
-    def _until(self, pieces: Steps, place: int, slot_due_s: float, due_s: float) -> float:
-        """The end of a piece before the deadline; the last one ends with the deadline, not with its slot."""
-        end = pieces[place + 1][0]
-        return due_s if end == slot_due_s else end
-
-    def _level(
-        self, job: Planned, left: float, pieces: Steps, before: list[int], lasts: dict[int, float]
-    ) -> tuple[int, int, int] | None:
-        """The lowest level that is in time, the level below it, and the piece from which on it is needed."""
-        below = 0
-        for level in job.levels[1:]:
-            if level > self.gpus:
-                break
-            done = 0.0
-            for place in reversed(before):
-                gpus = job.within(pieces[place][1], level)
-                done += lasts[place] * job.rates[gpus]
-                if gpus and done >= left:
-                    return level, below, place
-            below = level
-        return None
+        pieces = Pieces(job, free, begin, due_s)
+        top = job.index(self.gpus)
+        for level in range(1, top + 1):
+            turn = pieces.turn(level, job.speeds, left)
+            if turn >= 0:
+                return self._forward(job, left, pieces, steps, level, turn)
+        for place in range(len(pieces.starts)):
+            own = min(pieces.fits[place], top)
+            steps.append((pieces.starts[place], job.levels[own]))
+            left -= pieces.lasts[place] * job.speeds[own]
+        return self._late(job, max(left, _NEARLY), free, max(due_s, begin), steps, first)
 
     def _forward(
-        self,
-        job: Planned,
-        left: float,
-        pieces: Steps,
-        before: list[int],
-        lasts: dict[int, float],
-        steps: Steps,
-        level: int,
-        below: int,
-        turn: int,
+        self, job: Planned, left: float, pieces: Pieces, steps: Steps, level: int, turn: int
     ) -> SlotPlan:
         """From now on: the lower level, from piece `turn` on the higher one, until the work is done."""
-        for place in before:
-            at_s, free = pieces[place]
-            gpus = job.within(free, level if place >= turn else below)
-            steps.append((at_s, gpus))
-            done = lasts[place] * job.rates[gpus]
-            is_last = place == before[-1]
-            if gpus and place >= turn and (done >= left or is_last):
-                needed_s = math.ceil(max(left, _NEARLY) / job.rates[gpus] - _NEARLY)
-                steps += [(pieces[other][0], 0) for other in before if other > place]
-                return SlotPlan(merged(steps), at_s + self._slots(needed_s), at_s + needed_s)
+        levels, speeds, starts = job.levels, job.speeds, pieces.starts
+        last = len(starts) - 1
+        for place in range(last + 1):
+            at_s, fits = starts[place], pieces.fits[place]
+            most = level if place >= turn else level - 1
+            own = fits if fits < most else most
+            if not steps or steps[-1][1] != levels[own]:
+                steps.append((at_s, levels[own]))
+            done = pieces.lasts[place] * speeds[own]
+            if own and place >= turn and (done >= left or place == last):
+                needed_s = math.ceil(max(left, _NEARLY) / speeds[own] - _NEARLY)
+                if place < last:
+                    steps.append((starts[place + 1], 0))
+                return SlotPlan(steps, at_s + self._slots(needed_s), at_s + needed_s)
             left -= done
         raise AssertionError("the level was found to be enough")
 
     def _late(
-        self, job: Planned, left: float, pieces: Steps, since: float, steps: Steps, first: int | None
+        self, job: Planned, left: float, free: Steps, since: float, steps: Steps, first: int | None
     ) -> SlotPlan:
         """From the deadline on, whatever is free of the largest level."""
-        free = self._at(pieces, since)
-        for at_s, coming in [piece for piece in pieces if piece[0] > since]:
-            gpus = job.within(free, job.levels[-1])
-            steps.append((since, gpus))
-            if gpus and (at_s - since) * job.rates[gpus] >= left:
-                return self._ended(since, left, job.rates[gpus], steps)
-            left -= (at_s - since) * job.rates[gpus]
-            since, free = at_s, coming
-        gpus = first if first is not None else job.within(self.gpus, job.levels[-1])
+        top = len(job.levels) - 1
+        gpus_free = 0
+        for at_s, gpus in free:
+            if at_s <= since:
+                gpus_free = gpus
+                continue
+            own = min(job.index(gpus_free), top)
+            steps.append((since, job.levels[own]))
+            if own and (at_s - since) * job.speeds[own] >= left:
+                return self._ended(since, left, job.speeds[own], steps)
+            left -= (at_s - since) * job.speeds[own]
+            since, gpus_free = at_s, gpus
+        gpus = first if first is not None else job.levels[min(job.index(self.gpus), top)]
         steps.append((since, gpus))
-        return self._ended(since, left, job.rates[gpus], steps)
+        return self._ended(since, left, job.speeds[job.index(gpus)], steps)
 
     def _ended(self, since: float, left: float, rate: float, steps: Steps) -> SlotPlan:
         done_s = math.ceil(since + left / rate - _NEARLY)
-        return SlotPlan(merged(steps), self.now + self._slots(done_s - self.now), done_s)
+        return SlotPlan(_merged(steps), self.now + self._slots(done_s - self.now), done_s)
 
-    @staticmethod
-    def _at(pieces: Steps, moment: float) -> int:
-        return [free for at_s, free in pieces if at_s <= moment][-1]
+
+def _merged(steps: Steps) -> Steps:
+    """Without the steps that change nothing."""
+    return [step for i, step in enumerate(steps) if not i or steps[i - 1][1] != step[1]]

@@ -26,6 +26,11 @@ class Promised:
     broken: frozenset[int]
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
 
+    def beside(self, other: Promised) -> Promised:
+        """Both, which have nothing in common but what is free."""
+        both = self.asks + other.asks, self.plans + other.plans
+        return Promised(*both, self.curve, self.broken | other.broken)
+
     def plan_of(self, row: int, origin_s: float, slot_s: float) -> DeadlinePlan | None:
         """The plan of `row` in seconds, slots counted from `origin_s`; None for a job without a promise."""
         for ask, plan in zip(self.asks, self.plans, strict=True):
@@ -70,6 +75,11 @@ class Planner:
     def soonest(self, curve: FreeCurve, ask: Ask) -> Plan:
         """The plan with which `ask` is done as soon as what is free allows."""
         return soonest(curve, ask.levels, ask.work, now=self.now, pause=self.pause, held=ask.held)
+
+    def alone(self, asks: Sequence[Ask]) -> Promised:
+        """Plans of jobs that keep what they hold to their end, and nothing else."""
+        plans = [self.soonest(FreeCurve.of(ask.held), ask) for ask in asks]
+        return Promised(list(asks), plans, FreeCurve.of(0), frozenset())
 
     def plan(self, asks: Sequence[Ask]) -> Promised:
         """Plans of jobs that were promised their deadlines.

@@ -42,7 +42,7 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.buddy import carry_out_whole
-from rota.scheduler.stages.sizes import sizes_now
+from rota.scheduler.stages.sizes import on_closed, sizes_now
 from rota.scheduler.targets import GPUS
 
 _LEFT_OVER = Constraint(
@@ -85,14 +85,21 @@ class ElasticFlow:
         sizes = sizes_now(snapshot, memory, 0.0)
         slot_s = self.parameters.slot_s
         origin_s = math.floor(snapshot.now / slot_s) * slot_s
-        asks = asks_of(snapshot, sizes, origin_s, slot_s)
+        closed = set(on_closed(snapshot))
+        every = asks_of(snapshot, sizes, origin_s, slot_s)
+        asks = [ask for ask in every if ask.row not in closed]
         stay = sum(ask.held for ask in asks if not ask.bears_stops)
         planner = Planner(sizes.gpus + stay, (snapshot.now - origin_s) / slot_s, self.parameters)
         before = set(memory.get("rows", ()))
+        apart = self._apart(memory, [ask for ask in every if ask.row in closed], origin_s)
         admitted, refused = self._sort(memory, planner, asks, origin_s)
         promised = planner.plan([ask for ask in admitted if ask.due < math.inf])
         others = [ask for ask in admitted if ask.due == math.inf]
         shares = self._shares(snapshot, planner, promised, others)
+        every_promise = promised.beside(planner.alone([ask for ask in apart if ask.due < math.inf]))
+        shares |= {ask.row: ask.held for ask in apart}
+        memory["rows"] += [ask.row for ask in apart]
+        memory["due_s"] += [origin_s + ask.due * slot_s for ask in apart]
         grants, preempt = carry_out_whole(snapshot, shares)
         offers = self._offers(snapshot.now, origin_s, planner, promised, refused)
         reject = {ask.row: self._refusal(planner, promised, ask) for ask in refused if ask.row not in offers}
@@ -107,12 +114,23 @@ class ElasticFlow:
             reject=reject,
             reasons=reasons,
             offers=offers,
-            promises=self._promises(memory, before, promised, origin_s),
+            promises=self._promises(memory, before, every_promise, origin_s),
             wake=self._wake(origin_s, promised, sizes.again_s),
-            plan_of=lambda row: promised.plan_of(row, origin_s, slot_s),
+            plan_of=lambda row: every_promise.plan_of(row, origin_s, slot_s),
             targets=shares,
             target=GPUS,
         )
+
+    def _apart(self, memory: Memory, asks: list[Ask], origin_s: float) -> list[Ask]:
+        """Who runs on a node that is drained goes on there to its end, beside the plan."""
+        slot_s = self.parameters.slot_s
+        known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
+        return [
+            self._promised_before(ask, (known[ask.row] - origin_s) / slot_s)
+            if ask.row in known
+            else aimed(ask, 0)
+            for ask in asks
+        ]
 
     def _sort(
         self, memory: Memory, planner: Planner, asks: list[Ask], origin_s: float

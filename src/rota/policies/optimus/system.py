@@ -20,8 +20,8 @@ Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GP
           (ours); sizes between which a job must jump are compared by saving per GPU (ours).
           A job about which nobody knows anything is taken to need what the others need in the mean (ours).
           The cluster is taken to be of one type.  `mode=artifact` follows the baseline in Pollux' simulator.
-Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of five workloads of Pollux'
-          simulator ends in the same second (docs/fidelity.md)
+Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of thirteen workloads of
+          Pollux' simulator ends in the same second (docs/fidelity.md)
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import even
+from rota.scheduler.stages.sizes import left_alone
 from rota.scheduler.stages.sizing import Sizing
 from rota.scheduler.targets import GPUS
 from rota.solvers.one_by_one import fill_savings
@@ -115,13 +116,16 @@ class Optimus:
 
 
 class ByIntervals:
-    """The paper's rules."""
+    """The paper's rules.
+
+    Memory    `refused`  running jobs of which a change was refused: see `left_alone`
+    """
 
     def __init__(self, parameters: OptimusParameters) -> None:
         self.parameters = parameters
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        sizing = Sizing(snapshot)
+        sizing = Sizing(snapshot, left_alone(snapshot, memory.setdefault("refused", {})))
         served = served_rows(snapshot.know(Knowledge.SERVERS), sizing.rows.tolist())
         serving = Serving(snapshot.jobs.table, served)
         shares = self._shares(snapshot, sizing, serving)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -23,12 +23,13 @@ class Sizing:
     would lose its work by a resize has its present number or none.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, alone: Collection[int] = ()) -> None:
+        """Rows that are left `alone` keep what they have as well."""
         jobs = snapshot.jobs
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         rows = rows[jobs.gpus[rows] > 0]
         can = jobs.can(rows)
-        stays: Bools = (jobs.phase[rows] == _RUNNING) & ((can & _STOPS) == 0)
+        stays: Bools = (jobs.phase[rows] == _RUNNING) & (((can & _STOPS) == 0) | np.isin(rows, [*alone]))
         self.rows: Ints = rows[~stays]
         """In order of submission."""
         resizes = ((can[~stays] & Can.RESIZE) != 0).tolist()

@@ -25,6 +25,15 @@ class Fault(NamedTuple):
     until_s: float
 
 
+class Breakdowns(NamedTuple):
+    """How often nodes are lost, each by itself, and for how long."""
+
+    mtbf_s: float
+    """Mean time between the return of a node, and its next loss."""
+    repair_s: float
+    """Mean time for which it is away."""
+
+
 def random_faults(
     cluster: Cluster, span_s: float, rng: np.random.Generator, *, mtbf_s: float, repair_s: float
 ) -> list[Fault]:
@@ -39,8 +48,8 @@ def random_faults(
     return faults
 
 
-def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[Fault]:
-    """The faults that `mtbf=30d,repair=4h` describes: mean times, per node, between losses and to repair."""
+def parse_breakdowns(text: str) -> Breakdowns:
+    """`mtbf=30d,repair=4h`: mean times, per node, between losses and to repair."""
     options = parse_options(text, field="--faults", known=("mtbf", "repair"))
     if "mtbf" not in options:
         raise InputError.at(f"{text!r} has no mtbf", field="--faults", expected="mtbf=30d,repair=4h")
@@ -49,8 +58,13 @@ def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[
     )
     if mtbf_s <= 0:
         raise InputError.at("mtbf is 0", field="--faults", expected="a time above 0, such as 30d")
+    return Breakdowns(mtbf_s, repair_s)
+
+
+def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[Fault]:
+    """The faults that `mtbf=30d,repair=4h` describes, drawn."""
     rng = np.random.default_rng([seed, _STREAM])
-    return random_faults(cluster, span_s, rng, mtbf_s=mtbf_s, repair_s=repair_s)
+    return random_faults(cluster, span_s, rng, **parse_breakdowns(text)._asdict())
 
 
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:

@@ -44,27 +44,22 @@ def unseen(row: int) -> Sight:
     return Sight()
 
 
-def untold(row: int) -> float:
-    """Of programs that do not say how much they have to do."""
-    return math.nan
-
-
 class Stretches:
     """The stretches that last, and what was seen of those that are over."""
 
     def __init__(
         self,
         jobs: JobTable,
+        total: Callable[[int], float],
         *,
         steps: bool,
         noise: float,
         seed: int,
         sight: Callable[[int], Sight] = unseen,
-        total: Callable[[int], float] = untold,
     ) -> None:
-        """`steps` if work is counted in steps; `noise` is the relative error of what is seen.
+        """`total` tells all that a row has to do, `sight` of its steps at its present rate.
 
-        `sight` tells of the steps of a row at its present rate, `total` of all that it has to do.
+        `steps` if work is counted in steps; `noise` is the relative error of what is seen.
         """
         self.jobs = jobs
         self.sight = sight

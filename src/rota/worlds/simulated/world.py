@@ -454,12 +454,9 @@ class SimulatedWorld:
     def observed(self) -> Sequence[Observation]:
         if self._stretches is None:
             noise, seed = self._sight
-            steps = self.progress.per_s is not None
+            steps, total = self.progress.per_s is not None, self._total.__getitem__
             sight: Callable[[int], Sight] = getattr(self.speed, "sight", unseen)
-            total = self._total.__getitem__
-            self._stretches = Stretches(
-                self.jobs, steps=steps, noise=noise, seed=seed, sight=sight, total=total
-            )
+            self._stretches = Stretches(self.jobs, total, steps=steps, noise=noise, seed=seed, sight=sight)
             for row in self.state.running.sorted().tolist():
                 self._begin_stretch(row, self.state.grants[row])
         return self._stretches.take(self.state.now, self.progress.done)
