@@ -178,11 +178,11 @@ def small_scene() -> Iterator[Cluster]:
     """Four slots and real jobs: some ended well, one failed, one trains, one had to give way, some wait."""
     with cluster(4, "srtf", "--min-run", "1s") as rota:
         (rota.home / "tenants.yaml").write_text("tenants: {vision: {quota: 2}, nlp: {quota: 1, weight: 2}}\n")
-        apply = [*ROTA, "tenants", "apply", str(rota.home / "tenants.yaml")]
+        apply = [*ROTA, "tenants", "apply", str(rota.home / "tenants.yaml"), "--yes"]
         subprocess.run(apply, env=rota.environment, check=True, stdout=subprocess.DEVNULL)
         ends = [rota.submit(["true"], name=name, tenant=TENANTS[k]) for k, name in enumerate(NAMES[:2])]
         talks = [sys.executable, str(TALKING), "600"]
-        trains = rota.submit(talks, gpus=2, name="resnet-50", tenant=TENANTS[0], time_s=7200, workdir="/tmp")
+        trains = rota.submit(talks, gpus=2, name="resnet-50", tenant=TENANTS[0], time_s=1200, workdir="/tmp")
         ends.append(rota.submit([sys.executable, "-c", "exit(3)"], name="typo", tenant=TENANTS[2]))
         for id in ends:
             rota.wait(id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rota.analysis.studies import Analysis, study
@@ -110,6 +112,65 @@ def test_sums_and_means_of_utilisation_are_told_apart() -> None:
     (finding,) = [one for one in analysis.findings if one.key == "utilisation"]
     assert "mean over a job's GPUs" in finding.note
     assert 0.5 < finding.value < 0.75
+
+
+def edited(text: str, column: str, value: Callable[[int], str], user: str) -> str:
+    """The dump with `value(n)` in a column of the user's n-th job, its steps left as they are."""
+    head, *rows = text.splitlines()
+    at, who = head.split("|").index(column), head.split("|").index("User")
+    lines, number = [head], 0
+    for line in rows:
+        cells = line.split("|")
+        if cells[who] == user:
+            cells[at] = value(number)
+            number += 1
+        lines.append("|".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def test_jobs_that_come_together_are_one_choice() -> None:
+    """All of wendy's jobs came in one go: that the partition was full then is chance, and no habit."""
+    text = dump(3, ("wrong",), SMALL)
+    submits = text.splitlines()[0].split("|").index("Submit")
+    last = max(line.split("|")[submits] for line in text.splitlines()[1:] if "|wendy|" in line)
+    together = edited(text, "Submit", lambda _: last, "wendy")
+    together = edited(together, "Eligible", lambda _: last, "wendy")
+    starts = text.splitlines()[0].split("|").index("Start")
+    late = min(line.split("|")[starts] for line in text.splitlines()[1:] if "|wendy|" in line)
+    assert last < late, "they still wait"
+    patient = Thresholds.parse("wrong_hours_alone=10000")
+    assert named(study(trace_of(text), thresholds=patient)) == {PLANTED["wrong"]}
+    assert named(study(trace_of(together), thresholds=patient)) == set()
+    assert named(study(trace_of(together))) == {PLANTED["wrong"]}, "two days of waiting are too many for that"
+
+
+def test_who_over_asks_stands_out_of_any_site() -> None:
+    """Limits three times as long for everybody: greta still asks for many times more than they do."""
+    text = dump(3, ("limits",), SMALL)
+    head, *rows = text.splitlines()
+    at = head.split("|").index("TimelimitRaw")
+    cells = [line.split("|") for line in rows]
+    lax = "\n".join(
+        [head, *("|".join([*c[:at], str(3 * int(c[at])) if c[at] else "", *c[at + 1 :]]) for c in cells)]
+    )
+    assert named(study(trace_of(lax))) == {PLANTED["limits"]}
+
+
+def test_an_array_of_which_one_in_eight_lives_is_named() -> None:
+    text = dump(3, ("array",), SMALL)
+    head, *rows = text.splitlines()
+    names = head.split("|")
+    state, code = names.index("State"), names.index("ExitCode")
+    lines, number = [head], 0
+    for line in rows:
+        cells = line.split("|")
+        if cells[names.index("JobID")].startswith("77000_") and cells[names.index("User")]:
+            number += 1
+            if number % 8 == 0:
+                cells[state], cells[code] = "COMPLETED", "0:0"
+        lines.append("|".join(cells))
+    assert number >= 8
+    assert named(study(trace_of("\n".join(lines)))) == {PLANTED["array"]}
 
 
 def test_thresholds_decide() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +13,11 @@ from answers_play import AskedSite, site
 
 from rota.errors import InputError
 from rota.model.tenants import Cell, Tenant, Tenants
+from rota.scheduler.moments.frozen import load, to_bytes
+from rota.server.answering import worker
+from rota.server.answering.gathering import gather
 from rota.server.answering.moving import losses
+from rota.server.answering.questions import AskTenants, Looking
 from rota.server.api.forms import TenantsMove
 from rota.server.callers import Caller
 from rota.server.refusals import Conflict
@@ -181,3 +187,15 @@ def test_what_a_reader_should_know(tmp_path: Path, policy: str, lost: bool, note
     import re
 
     assert re.match(note, notes[0]), notes
+
+
+def test_tenants_move_before_anybody_has_come(tmp_path: Path) -> None:
+    """The policy is told durations with the first job: until then there are none, and nothing is at stake."""
+    s = made(tmp_path, "srtf", Tenants.none())
+    s.turn()
+    moment = gather(s.scheduler)
+    frozen = load(BytesIO(moment.frozen))
+    frozen.packed["knowledge"].clear()
+    looking = Looking(replace(moment, frozen=to_bytes(frozen)), budget_s=5.0)
+    said = worker.tenants(AskTenants(looking, Tenants.of(Tenant("a", quota_gpus=2.0))))
+    assert said["before"] == said["after"] == {"preempt": [], "reject": {}, "guaranteed": None}

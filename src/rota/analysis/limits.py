@@ -66,7 +66,7 @@ def _over_asking(history: History, used: Floats, thresholds: Thresholds) -> list
             continue
         most = float(np.percentile(used[own], _NEARLY_ALL))
         rest = float(np.median(used[others]))
-        if most <= thresholds.limit_used and rest >= thresholds.limit_others:
+        if most <= thresholds.limit_used and rest >= thresholds.limit_factor * most:
             findings.append(_finding(history, used, code, most, rest))
     return findings
 

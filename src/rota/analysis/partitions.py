@@ -59,12 +59,22 @@ def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
     for (user, label, other_label), own in sorted(found.items(), key=lambda item: -len(item[1])):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
-        often = len(own) >= thresholds.wrong_part_of_user * there
         if len(own) < thresholds.wrong_jobs or total_h < thresholds.wrong_hours:
             continue
+        times = _times(history.trace.jobs.submit_s[own], 60.0 * thresholds.wrong_apart_min)
+        often = times >= thresholds.wrong_jobs and len(own) >= thresholds.wrong_part_of_user * there
         if often or total_h >= thresholds.wrong_hours_alone:
             findings.append(_finding(history, waited_s, user, label, other_label, np.array(own)))
     return Said(tuple(findings))
+
+
+def _times(submit_s: Floats, apart_s: float) -> int:
+    """How often somebody chose: jobs that come together are one choice."""
+    times, last_s = 0, -np.inf
+    for at_s in np.sort(submit_s).tolist():
+        if at_s - last_s >= apart_s:
+            times, last_s = times + 1, at_s
+    return times
 
 
 def _everybodys(

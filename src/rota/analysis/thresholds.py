@@ -27,7 +27,7 @@ class Thresholds:
     """... this part of everybody's."""
     array_tasks: float = 5.0
     """An array, or a user's jobs of one name, is named if so many of it died ..."""
-    array_part: float = 0.9
+    array_part: float = 0.8
     """... which is this part of all that ended, and this part of them died in the same way ..."""
     array_chance: float = 0.001
     """... and chance would do that to any of the groups, at the failure rate of all others, no likelier."""
@@ -41,6 +41,8 @@ class Thresholds:
     """... and room being this part of the other one's GPUs."""
     wrong_jobs: float = 3.0
     """A user is named from so many such jobs on ..."""
+    wrong_apart_min: float = 10.0
+    """... on as many occasions so far apart, since jobs that come together are one choice, ..."""
     wrong_hours: float = 2.0
     """... that waited so long together ..."""
     wrong_part_of_user: float = 0.2
@@ -53,8 +55,8 @@ class Thresholds:
     """A user over-asks if nearly all (95 %) of the jobs use no larger part of their time limits ..."""
     limit_jobs: float = 10.0
     """... of at least so many jobs ..."""
-    limit_others: float = 0.3
-    """... at a site where the median job of the others uses this part."""
+    limit_factor: float = 4.0
+    """... and the median job of the others uses so many times more: who asks as all do does not stand out."""
     prerun_s: float = 180.0
     """How long a pre-run on one GPU would take: failures up to then would be caught by it."""
 

@@ -18,6 +18,7 @@ from rota.forecast.compare import Range, policy_in_force, ranges, why_endless
 from rota.forecast.futures import JOBS_SAMPLED, Case, ForecastRequest, Run, make_case, play_all
 from rota.forecast.sampling import Arrivals, future_of
 from rota.model.units import plural
+from rota.model.words import BASES
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.policy import PolicySpec
 from rota.table.state import Phase
@@ -111,21 +112,10 @@ def _position(case: Case, runs: Sequence[Run], place: int) -> int:
     return 1 + int(np.quantile(before, 0.5, method="inverted_cdf"))
 
 
-_WORDS = {
-    "given": "told by the job",
-    "user": "from time limits",
-    "predicted": "from similar jobs",
-    "history": "drawn from past jobs",
-    "outrun": "longer than all known runs",
-    "guess": "guessed",
-    "endless": "without end",
-}
-
-
 def _basis(case: Case, samples: int, policy: str, come: bool) -> str:
     """Whose durations the estimate stands on, and who else was taken to come."""
     counts = case.estimate.counts()
-    parts = ", ".join(f"{count} {_WORDS[basis]}" for basis, count in counts.items())
+    parts = ", ".join(f"{count} {BASES[basis]}" for basis, count in counts.items())
     times = f", {samples} samples" if samples > 1 else ""
     jobs = plural(len(case.rows), "job")
     others = "; others come as they have before" if come else ""

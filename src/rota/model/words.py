@@ -8,6 +8,17 @@ from rota.model.units import format_duration
 
 NONE = "-"
 
+BASES = {
+    "given": "told by the job",
+    "user": "from time limits",
+    "predicted": "from similar jobs",
+    "history": "drawn from past jobs",
+    "outrun": "longer than all known runs",
+    "guess": "guessed",
+    "endless": "without end",
+}
+"""What a duration rests on, after the number of jobs."""
+
 
 def duration(seconds: float | None) -> str:
     """`1h 5m`, or `-`."""

@@ -119,7 +119,13 @@ def tenants(ask: AskTenants) -> Reply:
     """What the policy in force decides at this moment, with the tenants as they are and as they would be."""
     frozen, _ = prepared(ask.looking)
     altered = with_tenants(frozen, ask.tenants)
-    check_cells(altered.snapshot(frozenset()).cluster)
+    seen = altered.snapshot(frozenset())
+    check_cells(seen.cluster)
+    if not len(seen.waiting) and not len(
+        seen.running
+    ):  # nobody has come yet, so that nothing is known either
+        nothing = _outcome(Decision({}))
+        return {"before": nothing, "after": nothing}
     return {"before": _outcome(frozen.decide()), "after": _outcome(altered.decide())}
 
 

@@ -10,7 +10,7 @@ from rota.wire.views import ForecastRow, JobView, WhatIf
 
 ROWS = 40
 """Jobs in a chart; the others begin later, and are counted."""
-WIDTH, LEFT, TOP, ROW = 600.0, 64.0, 6.0, 13.0
+WIDTH, LEFT, TOP, ROW = 440.0, 46.0, 8.0, 14.0
 STEPS_S = (
     *(
         1.0,
@@ -32,7 +32,7 @@ STEPS_S = (
     *(86400.0 * days for days in (1, 2, 7, 14, 30, 90, 365)),
 )
 """From one mark of the time to the next: the first with no more than `TICKS` of them."""
-TICKS = 5
+TICKS = 4
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from rota.errors import InputError
 from rota.knowledge.registry import Where, kinds
-from rota.model.words import duration
+from rota.model.words import BASES, duration
 from rota.scheduler.parameters import ParameterTold, parameters_told
 from rota.scheduler.policy import PolicySpec, parse_policy, policy_names, system
 from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
@@ -52,6 +52,8 @@ class Ahead:
     lines: Sequence[tuple[str, str, str, str]]
     """Measure, now, then, and `better`, `worse` or nothing."""
     charts: Sequence[Chart]
+    basis: str = ""
+    """What the durations rest on: `3 from time limits, 2 guessed`."""
 
 
 def policy_page(policies: Policies) -> PolicyPage:
@@ -106,7 +108,8 @@ def ahead_of(policies: Policies, jobs: Jobs, policy: str) -> Ahead:
     spec = str(parse_policy(policy))
     answer = policies.whatif(Question(policies=[spec]))
     known = {one.id: one for one in jobs.jobs(JobFilter(state=LIVE, limit=MOST_JOBS))}
-    return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, time.time()))
+    basis = ", ".join(f"{number} {BASES.get(source, source)}" for source, number in answer.basis.items())
+    return Ahead(spec, answer, lines_of(answer.summary), charts(answer, known, time.time()), basis)
 
 
 def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:

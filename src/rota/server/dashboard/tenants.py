@@ -106,7 +106,8 @@ def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str) -> str:
     if tenant.borrowed:
         return f"{said}, {count(tenant.borrowed)} of them borrowed until others want what is theirs."
     if tenant.free:
-        return f"{said}; {count(tenant.free)} of its own are free."
+        verb = "is" if tenant.free == 1 else "are"
+        return f"{said}; {count(tenant.free)} of its own {verb} free."
     return f"{said}: all that is its own."
 
 

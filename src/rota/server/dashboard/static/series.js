@@ -15,6 +15,12 @@
     return [10 ** down, 10 ** Math.max(up, down + 1)];
   }
 
+  function powers(plot, axis, low, high) {
+    const found = [];
+    for (let power = Math.round(Math.log10(low)); power <= Math.round(Math.log10(high)); power += 1) found.push(10 ** power);
+    return found;
+  }
+
   async function draw(figure) {
     const answer = await fetch(figure.dataset.series, { headers: { accept: "application/json" } });
     if (!answer.ok) return say(figure, "The curves cannot be had now; look again in a moment.");
@@ -34,7 +40,7 @@
       height: 250,
       cursor: { points: { size: 6 } },
       scales: { y: log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, Math.max(high * 1.08, 1e-3)] } },
-      axes: [{ ...axis, space: 80, values: (_, splits) => unlike(splits.map((at) => clock.format(at * 1000))) }, { ...axis, label: unit, labelSize: 18, size: 54, values: (_, splits) => splits.map(tick) }],
+      axes: [{ ...axis, space: 80, values: (_, splits) => unlike(splits.map((at) => clock.format(at * 1000))) }, { ...axis, label: unit, labelSize: 18, size: 54, ...(log ? { splits: powers } : {}), values: (_, splits) => splits.map(tick) }],
       series: [
         { label: "", value: (_, at) => (at === null ? "" : whole(at)) },
         ...series.map((one, at) => ({
