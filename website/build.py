@@ -18,8 +18,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 NAV: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Use it", ("install", "live", "jobs", "training", "cli", "api")),
-    ("Simulate", ("traces", "generator", "cluster", "speeds", "knowledge", "metrics", "report")),
+    ("Use it", ("install", "live", "jobs", "dashboard", "estimates", "training", "cli", "api")),
+    (
+        "Simulate",
+        ("traces", "generator", "cluster", "speeds", "knowledge", "metrics", "report", "analyze", "advise"),
+    ),
     ("Systems", ("systems",)),
     ("How good is it", ("fidelity", "headlines", "philly", "agreement", "elastic", "gpu")),
     ("How fast is it", ("performance", "live-performance")),

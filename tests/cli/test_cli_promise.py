@@ -55,7 +55,7 @@ def test_under_another_policy(folder: Path) -> None:
         ("--size 4=2h --by 2h --duration nobody", "'nobody' is no source of durations"),
         ("--size 4=2h --by 2h --policy fofo", "there is no policy 'fofo'"),
         ("--size 4=2h --by 2h --out jobs.csv", "--out: jobs.csv is a file"),
-        ("--size 4=2h --by 2h --sigma -1", "-1 is no spread"),
+        ("--size 4=2h --by 2h --sigma -1", "rota: sigma: -1 is no spread"),
     ],
 )
 def test_wrong_input(arguments: str, says: str, folder: Path) -> None:

@@ -20,6 +20,7 @@ from rota.server.callers import Caller
 from rota.server.dashboard.futures import LEFT, ROWS, WIDTH, charts
 from rota.server.dashboard.history import LINES, Filter, as_csv, history_page
 from rota.server.dashboard.policy import able, lines_of, once, parameters_of, times
+from rota.server.dashboard.rendering import colour_of
 from rota.server.dashboard.tenants import curves, sentence_of, tenants_page
 from rota.wire.job import JobSpec
 from rota.wire.tenants import CellView, TenantsHistory, TenantsView, TenantView
@@ -49,7 +50,7 @@ SENTENCES = [
     ([tenant("a", 8, 8)], "a can always have 8 GPUs (its quota) and has 8 GPUs now: all that is its own."),
     (
         [tenant("a", 2, 1, waiting=1, waiting_gpus=4), tenant("b", 8, 8, weight=3)],
-        "a can always have 2 GPUs (its quota) and has 1 GPU now; 1 of its own are free. 1 job waits and asks "
+        "a can always have 2 GPUs (its quota) and has 1 GPU now; 1 of its own is free. 1 job waits and asks "
         "for 4 GPUs. b has 8 GPUs: 8 are its own and those of a are 2; the free ones of a do not "
         "fit what waits, or are just being given out.",
     ),
@@ -107,7 +108,9 @@ def test_curves_of_all_and_of_one_against_its_own() -> None:
     assert [one["name"] for one in curves(accounts, 7, "")["series"]] == ["a", "b"]
     one = curves(accounts, 7, "b")["series"]
     assert [(line["name"], line["values"]) for line in one] == [("b", [0.0, 10.0]), ("its own", [4.0, 4.0])]
-    assert curves(accounts, 7, "nobody")["series"] == [{"name": "nobody", "values": [0.0, 0.0]}]
+    (nobody,) = curves(accounts, 7, "nobody")["series"]
+    assert (nobody["name"], nobody["values"]) == ("nobody", [0.0, 0.0])
+    assert nobody["colour"] == f"--f{colour_of('nobody')}", "as in the table below, and on all other pages"
 
 
 # -- Policy ------------------------------------------------------------------------------------------

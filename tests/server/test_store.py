@@ -116,7 +116,7 @@ def test_same_key_adds_nothing(store: Store) -> None:
 
 def test_same_key_for_something_else(store: Store) -> None:
     store.add_jobs("ann", "vision", jobs_of(1), 1.0, key="k")
-    with pytest.raises(InputError, match="'k' was used to submit something else"):
+    with pytest.raises(InputError, match=r"^key 'k' was used to submit something else"):
         store.add_jobs("ann", "vision", jobs_of(2), 1.0, key="k")
     with pytest.raises(InputError, match="another key"):
         store.add_jobs("ann", "vision", [NewJob(JobSpec(command=["y"]))], 1.0, key="k")

@@ -45,7 +45,7 @@ class Misjudgement:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.sigma < math.inf:
-            raise InputError.at(f"{self.sigma:g} is no spread", field="sigma", expected="0 or more")
+            raise InputError(f"sigma: {self.sigma:g} is no spread; expected 0 or more")
 
     def draw(self, jobs: JobTable, rows: Ints, rng: Generator) -> Floats:
         """A ratio for each of `rows`."""

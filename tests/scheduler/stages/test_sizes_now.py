@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from play import trace_of
@@ -13,7 +14,7 @@ from rota.scheduler.decision import Decision
 from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.sizes import sizes_now
+from rota.scheduler.stages.sizes import are_silent, sizes_now
 from rota.worlds.simulated.run import Setting, prepare
 
 
@@ -78,6 +79,22 @@ def test_a_job_that_cannot_be_resized_comes_back_as_it_was() -> None:
     assert loop.memory["bound"] == {0: 4}
     loop.run(80.0)
     assert len(loop.state.grants[0].devices) == 4
+
+
+SILENT: Sequence[tuple[Can, float, list[bool], str]] = [
+    (Can.SUSPEND, 10.0, [True, False], "A may still be importing its libraries; B has one size"),
+    (Can.NOTHING, 10.0, [True, False], "nor is anything known of it"),
+    (Can.CHECKPOINT, 10.0, [False, False], "it has spoken"),
+    (Can.SUSPEND, 60.0, [False, False], "a minute is over"),
+]
+
+
+@pytest.mark.parametrize(("can", "at_s", "silent", "why"), SILENT)
+def test_who_is_silent(can: Can, at_s: float, silent: list[bool], why: str) -> None:
+    trace = trace_of("A 1x400 B 1x400", gpus_max=[4, 1])
+    loop, _ = prepare(parse_policy("fifo").make(), trace, parse_cluster("1x4"), Setting(can={"*": can}))
+    loop.run(at_s)
+    assert are_silent(loop.snapshot(), np.arange(2)).tolist() == silent, why
 
 
 def test_who_has_not_spoken_yet_is_left_alone_for_a_minute() -> None:

@@ -20,8 +20,8 @@ Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GP
           (ours); sizes between which a job must jump are compared by saving per GPU (ours).
           A job about which nobody knows anything is taken to need what the others need in the mean (ours).
           The cluster is taken to be of one type.  `mode=artifact` follows the baseline in Pollux' simulator.
-Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of five workloads of Pollux'
-          simulator ends in the same second (docs/fidelity.md)
+Checked   systems/optimus.md, worked examples 1 to 5; `mode=artifact`: every job of thirteen workloads of
+          Pollux' simulator ends in the same second (docs/fidelity.md)
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from rota.policies.sia.placing import Placer, Wanted
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.stages.sizes import left_alone
+from rota.scheduler.stages.sizes import are_silent, left_alone
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import GPUS, Targets
 from rota.solvers.configurations import NOTHING, Assignment, Limits, Options, assign
@@ -249,13 +249,16 @@ def _shapes(snapshot: Snapshot) -> list[TypeShape]:
 
 
 def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
-    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`."""
+    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`.
+
+    Live nobody knows until when a first start takes, but that it is over once the program has spoken.
+    """
     ready_s = snapshot.jobs.ready_s(rows)
     restores = np.isfinite(ready_s) & (ready_s > snapshot.now)
     runs = np.array([row in snapshot.grants for row in rows.tolist()], dtype=bool)
     bears = (snapshot.jobs.can(rows) & (Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE)) != 0
     refused = np.array([row in alone for row in rows.tolist()], dtype=bool)
-    pinned: Bools = restores | (runs & (~bears | refused))
+    pinned: Bools = restores | (runs & (~bears | refused)) | are_silent(snapshot, rows)
     return pinned
 
 

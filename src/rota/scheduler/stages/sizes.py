@@ -86,7 +86,7 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
     can = jobs.can(rows)
     stays = np.isin(rows, snapshot.running) & ((can & _STOPS) == 0) | np.isin(rows, on_closed(snapshot))
-    silent = _silent(snapshot, rows, can)
+    silent = are_silent(snapshot, rows)
     silent_s = float((jobs.since_s[rows[silent]] + LEFT_ALONE_S).min(initial=math.inf))
     stays |= silent
     others = rows[(jobs.gpus[rows] == 0) | stays].tolist()
@@ -117,7 +117,7 @@ def sizes_now(snapshot: Snapshot, memory: Memory, min_resize_s: float) -> Sizes:
     return Sizes(rows, counts, held, gpus, min(again_s, *refused_s.values(), silent_s), fresh)
 
 
-def _silent(snapshot: Snapshot, rows: Ints, can: Ints) -> Bools:
+def are_silent(snapshot: Snapshot, rows: Ints) -> Bools:
     """Rows that began within the last minute, have a choice of sizes, and bear no more than any program does.
 
     One that still imports its libraries looks like one that will never speak: stopped now, it would have to
@@ -126,7 +126,7 @@ def _silent(snapshot: Snapshot, rows: Ints, can: Ints) -> Bools:
     jobs = snapshot.jobs
     elastic = jobs.gpus_min[rows] < jobs.gpus_max[rows]
     young = np.isin(rows, snapshot.running) & (snapshot.now < jobs.since_s[rows] + LEFT_ALONE_S)
-    silent: Bools = young & elastic & ((can & ~Can.SUSPEND) == 0)
+    silent: Bools = young & elastic & ((jobs.can(rows) & ~Can.SUSPEND) == 0)
     return silent
 
 

@@ -98,10 +98,9 @@ def _rows(
 def _again(writing: Writing, known: Any, key: str, digest: str) -> list[JobRow]:
     """The rows that were made when this was asked for the first time."""
     if known.digest != digest:
-        raise InputError.at(
-            f"{key!r} was used to submit something else",
-            field="key",
-            expected="another key for each submission, or the same submission again",
+        raise InputError(
+            f"key {key!r} was used to submit something else; expected another key for each submission, "
+            "or the same submission again"
         )
     between = {"low": known.first_row, "high": known.first_row + known.count}
     return [job_row(values) for values in writing.run("again", _ROWS, between)]
