@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from browser import faults_of, needs_axe
 from play import trace_of
 from rota.errors import InputError
 from rota.model.jobs import Outcome, RecordedRun, Truth
@@ -18,6 +20,7 @@ from rota.model.trace import Trace
 from rota.usage.counting import usage_of
 from rota.usage.held import Held
 from rota.usage.of_trace import held_of
+from rota.usage.page import render
 from rota.usage.prices import parse_prices, prices_text
 from rota.usage.wording import notes
 from rota.wire.usage import UsageView
@@ -213,3 +216,14 @@ def test_prices_of_a_cluster_file(tmp_path: Path) -> None:
     file.write_text(nodes.replace(", price_class: spot", ""))
     with pytest.raises(InputError, match="states no prices"):
         prices_text(str(file))
+
+
+@pytest.mark.slow
+@needs_axe
+def test_accessibility_of_its_page(chromium: Any, tmp_path: Path) -> None:
+    """What axe-core has to say of the page that stands by itself: nothing."""
+    file = tmp_path / "usage.html"
+    file.write_text(render(usage_of(held_of(history()), ["user"])), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 390, "height": 900}, color_scheme="dark")
+    page.goto(file.as_uri())
+    assert faults_of(page) == []

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from rota.model.grants import Can, Code, Constraint, Grant
 from rota.policies.elasticflow.asks import asks_of
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, SlotPlan, Steps, changed
@@ -157,7 +159,8 @@ def _place(
     node_gpus = set(snapshot.cluster.node_gpus.tolist())
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
-    if not (is_simple and powers and all(snapshot.jobs.can(job.ask.row) == Can.ALL for job in jobs)):
+    rows = np.array([job.ask.row for job in jobs], dtype=np.int64)
+    if not (is_simple and powers and bool((snapshot.jobs.can(rows) == int(Can.ALL)).all())):
         return carry_out_whole(snapshot, shares)
     grants, first = [], 0
     for job in sorted(jobs, key=lambda job: -job.gpus):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def asks_of(
     for place, row in enumerate(rows.tolist()):
         grant = snapshot.grants.get(row)
         own = np.array(counts[place], dtype=np.int64)
-        levels = Levels.of(own, curves[place, own])
+        levels = _levels(tuple(own.tolist()), tuple(curves[place, own].tolist()))
         moments = jobs.deadlines(row)
         dues = [one.at_s for one in moments] or [jobs.deadline_s.item(row)]
         asks.append(
@@ -78,6 +79,12 @@ def asks_of(
             )
         )
     return asks
+
+
+@lru_cache(maxsize=4096)
+def _levels(counts: tuple[int, ...], rates: tuple[float, ...]) -> Levels:
+    """Jobs alike share theirs, from one decision to the next."""
+    return Levels.of(np.array(counts, dtype=np.int64), np.array(rates))
 
 
 def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[Sequence[int]], set[int]]:
