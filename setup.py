@@ -27,7 +27,6 @@ HOT = [
     "src/rota/scheduler/snapshot.py",
     "src/rota/scheduler/guard/check.py",
     "src/rota/scheduler/guard/levers.py",
-    "src/rota/scheduler/guard/claims.py",
     "src/rota/scheduler/loop.py",
     "src/rota/scheduler/stages/order.py",
     "src/rota/scheduler/stages/fill.py",
@@ -56,8 +55,6 @@ HOT = [
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
     "src/rota/worlds/simulated/world.py",
-    "src/rota/worlds/simulated/rounds.py",
-    "src/rota/worlds/simulated/slots.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 

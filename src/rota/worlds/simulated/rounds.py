@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from mypy_extensions import mypyc_attr
 
 from rota.errors import InputError, WorldError
 from rota.model.columns import Bools, Floats, Ints
@@ -47,7 +46,6 @@ _ROUNDING = 1e-9
 """Iterations by which a division may miss a whole number of them."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class RoundWorld(SimulatedWorld):
     """Replays a trace on a cluster, round by round."""
 
@@ -178,7 +176,7 @@ class RoundWorld(SimulatedWorld):
         begin, progress = self.state.now, self.progress
         length = self._length(begin)
         since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
-        target = self._targets(rows)
+        target = np.array([self._target(row) for row in rows.tolist()])
         left = target - progress.base[rows]
         done = self._done(rows, rate, np.maximum(length - (since - begin), 0.0))
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
@@ -201,10 +199,6 @@ class RoundWorld(SimulatedWorld):
             self._end = begin  # nobody has a step to do, and the model may count anew when it is over
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
-
-    def _targets(self, rows: Ints) -> Floats:
-        """Work at which the present attempt of each row ends."""
-        return np.array([self._target(row) for row in rows.tolist()])
 
     def _scaled(self, rows: Ints, done: Floats, finishes: Bools) -> tuple[Floats, Bools]:
         """What is left of the work of each where restarts cost: who did not run before loses part of it.

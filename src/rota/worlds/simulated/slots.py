@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from mypy_extensions import mypyc_attr
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.world import Batch
@@ -19,7 +18,6 @@ from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Charge, RoundEnds
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class SlotWorld(RoundWorld):
     """Replays a trace on a cluster in rounds that end when something happens."""
 
@@ -88,16 +86,15 @@ class SlotWorld(RoundWorld):
 
     def _earliest_finish(self, begin: float) -> float:
         rows, progress = self.state.running.sorted(), self.progress
-        changing = [row for row in rows.tolist() if row in self._changing] if self._changing else []
+        changing = [row for row in rows.tolist() if row in self._changing]
         since = (max(progress.since.item(row), begin) for row in changing)
         ends = [
             self._walk(row, since_s, math.inf, self._target(row))[1]
             for row, since_s in zip(changing, since, strict=True)
         ]
-        works = progress.rate[rows] > 0.0
-        rows = rows[works & ~np.isin(rows, changing) if changing else works]
+        rows = rows[(progress.rate[rows] > 0.0) & ~np.isin(rows, changing)]
         if len(rows):
-            left = self._targets(rows) - progress.base[rows]
+            left = np.array([self._target(row) for row in rows.tolist()]) - progress.base[rows]
             ends.append(float((np.maximum(progress.since[rows], begin) + left / progress.rate[rows]).min()))
         earliest = min(ends, default=math.inf)
         if self.semantics.clock_s and earliest < math.inf:
