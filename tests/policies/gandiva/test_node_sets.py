@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from copy import deepcopy
+
+from rota.policies.gandiva.artifact import STEP_S, _quiet_step, _quiet_steps
 from rota.policies.gandiva.node_sets import NodeSets
 
 
@@ -48,3 +52,22 @@ def test_sizes_get_nodes_in_proportion_to_demand() -> None:
     sets.resize(16)
     assert {size: len(some) for size, some in sets.sets.items()} == {4: 1, 8: 1}
     assert len(sets.free) == 1, "a node is left that jobs of 8 GPUs cannot use alone"
+
+
+def test_steps_that_only_pass_nodes_on_are_made_at_once() -> None:
+    """Forty steps after some jobs have come and gone: every set is where it is one by one."""
+    calls = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        sizes = [rng.choice([1, 1, 2, 4, 8, 8, 16, 24, 32]) for _ in range(30)]
+        one, queue = sets_on(16, sizes, node_gpus=8), list[int]()
+        queue += [row for row in range(rng.randrange(8, 30)) if not one.place(row)]
+        one.pass_turns(False, set(rng.sample(range(30), 8)))
+        many, same_queue, now, left = deepcopy(one), queue.copy(), 10.0, 40
+        for step in range(left):
+            _quiet_step(one, queue, now + step * STEP_S, 128)
+        while left:
+            steps, _ = _quiet_steps(many, same_queue, now, 128, left)
+            now, left, calls = now + steps * STEP_S, left - steps, calls + 1
+        assert (many.sets, many.free, same_queue) == (one.sets, one.free, queue)
+    assert calls < 40 * 40, "in some of these clusters unused nodes are passed on"

@@ -122,15 +122,14 @@ class SetTurns:
             return at_s
         memory["next_s"] = at_s
         total = len(memory["nodes"]) * sets.node_gpus
-        ahead, queue, seats = sets.copy(), memory["queue"].copy(), sets.seats()
-        for left in range(MOST_AHEAD, 0, -1):
-            moves = _quiet_step(ahead, queue, at_s, total)
-            if left == 1 or ahead.seats() != seats:
+        ahead, queue, left = sets.copy(), memory["queue"].copy(), MOST_AHEAD
+        while moves:  # otherwise the clock of the world, not this one, says at which step a turn passes
+            steps, moves = _quiet_steps(ahead, queue, at_s, total, left)
+            at_s, left = _after(at_s, steps - 1), left - steps
+            if not left or any(ahead.seats(size) != sets.seats(size) for size in ahead.changed):
                 self._ahead = _Ahead(memory, at_s, ahead, queue, moves)
                 return at_s
             at_s = _next(at_s, moves, ahead)
-            if not moves:
-                break  # the clock of the world, not this one, says at which step a turn passes
         return at_s
 
     def _catch_up(self, snapshot: Snapshot, memory: Memory) -> None:
@@ -139,8 +138,9 @@ class SetTurns:
             sets = self._sets(snapshot, memory)
             total = len(memory["nodes"]) * sets.node_gpus
             while memory["next_s"] < snapshot.now:
-                moves = _quiet_step(sets, memory["queue"], memory["next_s"], total)
-                memory["next_s"] = memory["next_s"] + STEP_S if moves else math.inf
+                left = math.ceil((snapshot.now - memory["next_s"]) / STEP_S)
+                steps, moves = _quiet_steps(sets, memory["queue"], memory["next_s"], total, left)
+                memory["next_s"] = _after(memory["next_s"], steps) if moves else math.inf
 
     def _are_all_in_sets(self, snapshot: Snapshot) -> bool:
         """True if no job is of another kind, now or later."""
@@ -286,6 +286,32 @@ def _quiet_step(sets: NodeSets, queue: list[int], now: float, total_gpus: int) -
     if len(sets.free) > had:
         _retry(queue, sets)
     return sets.resize(total_gpus)
+
+
+def _quiet_steps(
+    sets: NodeSets, queue: list[int], now: float, total_gpus: int, most: int
+) -> tuple[int, bool]:
+    """One such step and all that will be like it, `most` in all: how many, and whether they change anything.
+
+    A step that only opens sets for which there are no jobs, and gives up those of the last one, passes unused
+    nodes on; so does the next, until a turn passes.
+    """
+    pattern, unused = sets.pattern(), sets.unused()
+    moves = _quiet_step(sets, queue, now, total_gpus)
+    if not moves or most == 1 or sets.pattern() != pattern:
+        return 1, moves
+    steps, now, is_crowded = 1, now + STEP_S, sets.is_crowded()
+    while steps < most and not (is_crowded and now % TURN_S == 0.0):
+        steps, now = steps + 1, now + STEP_S
+    sets.pass_on(unused, steps - 1)
+    return steps, moves
+
+
+def _after(now: float, steps: int) -> float:
+    """The moment so many steps later."""
+    for _ in range(steps):
+        now += STEP_S
+    return now
 
 
 def _retry(queue: list[int], sets: NodeSets) -> None:

@@ -2,6 +2,7 @@
 
 Memory    `attempts`        efforts of each waiting job (`stages.gang.Attempts`)
           `asleep_until_s`  openings before this moment were slept through: they could find nothing
+          `slept_s`         by mask of the nodes that will do: when openings were last slept through
           `labels`, `delay_s`  why jobs wait and waited (`stages.delays`)
 
 An attempt that opens while no GPU is free that would do, and none may be taken back, finds the nodes that an
@@ -18,7 +19,7 @@ from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempt, Attempts
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
 from rota.policies.philly.parameters import PhillyParameters
-from rota.policies.philly.queues import AttemptQueues
+from rota.policies.philly.queues import AttemptQueues, Line
 from rota.policies.philly.quota import Shares, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
@@ -37,6 +38,7 @@ class PhillyDecision:
         queues: AttemptQueues,
         domains: Domains,
         shares: Shares,
+        slept_s: dict[int, float],
         sleeps: bool,
     ) -> None:
         self.p = p
@@ -48,6 +50,7 @@ class PhillyDecision:
         self.gpus_of = snapshot.gpus_of
         self.domains = domains
         self.shares = shares
+        self.slept_s = slept_s
         self.sleeps = sleeps
         self.much = p.reclaim_util * snapshot.cluster.gpus
         self.fit = fit
@@ -68,13 +71,29 @@ class PhillyDecision:
             if row in self.attempts and until_s > self.now:
                 self.held[row] = tuple(d for d in devices if self.scratch.free.is_free(d))
                 self.scratch.free.remove_all(self.held[row])
-        opened = self.queues.opened(min(asleep_until_s, self.now), self.now)
-        fresh = [row for row in opened if not self._is_seen(row)]
+        fresh = self._fresh(come, min(asleep_until_s, self.now))
         news, taken = _free_nodes(self.scratch.free) & ~self.queues.unwanted, 0
         while not self._serve(fresh, news):  # whoever was taken off waits again, and may have left too much
             fresh = [row for row in (*self.fresh, *self.victims[taken:]) if row in self.attempts]
             news, taken = _free_nodes(self.scratch.free), len(self.victims)
         self.queues.unwanted = _free_nodes(self.scratch.free) if self.sleeps else 0
+
+    def _fresh(self, come: list[int], from_s: float) -> list[int]:
+        """Rows of which an attempt has opened since `from_s` and may find something.
+
+        The others are slept through, which is noted: the next decision may be of the same moment.
+        """
+        queues, now = self.queues, self.now
+        slept = {mask for mask, at_s in self.slept_s.items() if at_s == now}
+        asleep = set(queues.without(_free_nodes(self.scratch.free)) if self._may_sleep() else ())
+        opened = queues.opened(from_s, now, slept | asleep)
+        late = [row for row in come if queues.nodes_of[row] in slept - asleep]
+        self.slept_s.update(dict.fromkeys(asleep, now))
+        return late + [row for row in opened if not self._is_seen(row)]
+
+    def _may_sleep(self) -> bool:
+        """True if whoever finds no free GPU that will do finds nothing."""
+        return self.sleeps and not self.queues.without_gpus and not self._may_anybody_reclaim()
 
     def next_opening_s(self) -> float:
         """The next opening of an attempt that may find something, if nothing happens before."""
@@ -108,7 +127,6 @@ class PhillyDecision:
         Virtual clusters with the least use of their quota come first; in each, order of arrival.  False if
         GPUs were taken back, of which some may be left: everybody is to be asked from the beginning.
         """
-        fresh = self._sleep_through(fresh)
         self.fresh, taken = set(fresh), len(self.victims)
         special = self._by_cluster([*fresh, *self._always()])
         heads = {name: self._next(name, -1, special.get(name, []), news) for name in self.queues.lines}
@@ -121,28 +139,20 @@ class PhillyDecision:
             self.fresh.discard(row)
             if len(self.victims) > taken:
                 return False
+            if not self.scratch.free.total and self.fresh and self._may_sleep():
+                self._sleep_through(special)
             following = self._next(name, row, special.get(name, []), news)
             if following is not None:
                 heads[name] = following
         return True
 
-    def _sleep_through(self, fresh: list[int]) -> list[int]:
-        """Of the rows `fresh` those that may get something: if no GPU that will do is free, few do."""
-        if not fresh or not self.sleeps:
-            return fresh
-        free, nodes_of = _free_nodes(self.scratch.free), self.queues.nodes_of
-        hopeless = [row for row in fresh if self.gpus_of[row] and not nodes_of[row] & free]
-        if not hopeless:
-            return fresh
-        for of in self.queues.classes if self._is_tight() else ():
-            if self._may_reclaim(of):
-                return fresh  # what it leaves may be for those behind it
-        for row in hopeless:
+    def _sleep_through(self, special: dict[str, list[int]]) -> None:
+        """No GPU is left for those whose attempt is fresh: they are `special` no longer."""
+        for row in self.fresh:
             self._open(row, self._offered_when_full(row), self._latest(row))
-        if len(hopeless) == len(fresh):
-            return []
-        gone = set(hopeless)
-        return [row for row in fresh if row not in gone]
+        for name, rows in special.items():
+            special[name] = [row for row in rows if row not in self.fresh]
+        self.fresh.clear()
 
     def _always(self) -> list[int]:
         """Rows that may start although nothing became free on their nodes: held back by CPU or memory."""
@@ -164,14 +174,21 @@ class PhillyDecision:
             return chosen
         for mask, line in self.queues.lines.get(name, {}).items():
             if mask & nodes:
-                for at in range(bisect_right(line, last), len(line)):
-                    row = line[at]
-                    if chosen is not None and row >= chosen:
-                        break
-                    if self._reaches(row, nodes):
-                        chosen = row
-                        break
+                chosen = self._first_reaching(line, last, chosen, nodes)
         return chosen
+
+    def _first_reaching(self, line: Line, last: int, end: int | None, nodes: int) -> int | None:
+        """The first row of `line` after `last` and before `end` that gets further by `nodes`, or `end`."""
+        rows = line.rows
+        at = max(line.first_open(self.now), bisect_right(rows, last))
+        while (at := line.next_open(at, self.now)) < len(rows):
+            row = rows[at]
+            if end is not None and row >= end:
+                break
+            if self._reaches(row, nodes):
+                return row
+            at += 1
+        return end
 
     def _reaches(self, row: int, nodes: int) -> bool:
         """True if the attempt of `row` is open, seen or slept through, for one of `nodes`."""
@@ -181,7 +198,7 @@ class PhillyDecision:
         if latest.wants < 0:
             if self.attempts[row]["opened_s"] == latest.opened_s:
                 latest.wants = self.attempts[row]["nodes"]
-            elif latest.opened_s < self.now:
+            elif row not in self.fresh:
                 latest.wants = self._offered_when_full(row)
             else:
                 return False
@@ -287,6 +304,9 @@ class PhillyDecision:
     def _may_reclaim(self, of: Class) -> bool:
         """True if a job of virtual cluster and size `of` has the right to GPUs that others borrowed."""
         return of[1] > 0 and self.shares.is_due(*of) and self._is_tight()
+
+    def _may_anybody_reclaim(self) -> bool:
+        return self._is_tight() and any(map(self._may_reclaim, self.queues.classes))
 
     def _is_tight(self) -> bool:
         """True if so many GPUs are in use that some may be taken from those who borrowed them."""

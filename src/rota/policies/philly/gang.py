@@ -23,6 +23,8 @@ from rota.model.columns import Floats
 from rota.policies.philly.locality import Locality
 
 _LEVELS = tuple(Locality)
+_ROUNDING = 1e-4
+"""Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
 
 
 class Attempts(TypedDict):
@@ -90,6 +92,14 @@ class Cycle:
             count -= 1
         return count
 
+    def pause_left_s(self, since_s: float, now: float) -> float:
+        """Seconds for which no attempt of a job that waits since `since_s` opens, for certain.
+
+        0 if one is open, or so close to it that rounding decides.
+        """
+        phase, near_s = (now - since_s) % self.period_s, _ROUNDING * self.period_s
+        return max(self.period_s - near_s - phase, 0.0) if phase > self.timeout_s + near_s else 0.0
+
     def deferred_s(self, moments_s: Floats, since_s: float) -> Floats:
         """Each moment, or the next opening of a job that waits since `since_s` if it falls into a pause."""
         phase = (moments_s - since_s) % self.period_s
@@ -133,8 +143,6 @@ class Latest:
         self._of.pop(row, None)
 
 
-_ROUNDING = 1e-4
-"""Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
 _LAST_ROW = sys.maxsize
 
 

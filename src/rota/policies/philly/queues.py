@@ -8,12 +8,55 @@ looking at the others.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection
 
 from rota.policies.philly.delays import Class
 from rota.policies.philly.gang import Attempts, Calendar, Cycle, Latest
+
+
+class Line:
+    """Rows of one virtual cluster for which the same nodes will do, ascending."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.rows: list[int] = []
+        self._since_s: list[float] = []
+        """Since when each row waits."""
+        self._paused = 0
+        """So many of the first rows are between two attempts, and stay so until `_until_s`."""
+        self._until_s = math.inf
+
+    def add(self, row: int, since_s: float) -> None:
+        place = bisect_right(self.rows, row)
+        self.rows.insert(place, row)
+        self._since_s.insert(place, since_s)
+        self._paused = min(self._paused, place)
+
+    def drop(self, row: int) -> None:
+        place = bisect_right(self.rows, row) - 1
+        del self.rows[place], self._since_s[place]
+        if place < self._paused:
+            self._paused -= 1
+
+    def first_open(self, now: float) -> int:
+        """Place of the first row of which an attempt may be open: all before it are in a pause."""
+        if now >= self._until_s:
+            self._paused, self._until_s = 0, math.inf
+        while self._paused < len(self.rows):
+            left_s = self.cycle.pause_left_s(self._since_s[self._paused], now)
+            if left_s <= 0.0:
+                break
+            self._paused += 1
+            self._until_s = min(self._until_s, now + left_s)
+        return self._paused
+
+    def next_open(self, place: int, now: float) -> int:
+        """The first place, `place` or one behind it, of which an attempt may be open."""
+        while place < len(self.rows) and self.cycle.pause_left_s(self._since_s[place], now) > 0.0:
+            place += 1
+        return place
 
 
 class AttemptQueues:
@@ -25,8 +68,8 @@ class AttemptQueues:
         self.latest = Latest(attempts, cycle)
         self._calendars: dict[int, Calendar] = {}
         """When attempts open, by the nodes that will do."""
-        self.lines: dict[str, dict[int, list[int]]] = {}
-        """Rows of each virtual cluster, by the nodes that will do, ascending."""
+        self.lines: dict[str, dict[int, Line]] = {}
+        """Rows of each virtual cluster, by the nodes that will do."""
         self.nodes_of: dict[int, int] = {}
         """Mask of the nodes that will do for each row, whoever is there."""
         self.classes: Counter[Class] = Counter()
@@ -44,7 +87,10 @@ class AttemptQueues:
 
     def add(self, row: int, of: Class, nodes: int) -> None:
         """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster for `nodes`."""
-        insort(self.lines.setdefault(of[0], {}).setdefault(nodes, []), row)
+        lines = self.lines.setdefault(of[0], {})
+        if nodes not in lines:
+            lines[nodes] = Line(self.cycle)
+        lines[nodes].add(row, self.attempts[row]["since_s"])
         self.class_of[row] = of
         self.nodes_of[row] = nodes
         self.classes[of] += 1
@@ -60,9 +106,8 @@ class AttemptQueues:
         of, nodes = self.class_of.pop(row), self.nodes_of.pop(row)
         self._calendars[nodes].drop(row)
         lines = self.lines[of[0]]
-        line = lines[nodes]
-        del line[bisect_right(line, row) - 1]
-        if not line:
+        lines[nodes].drop(row)
+        if not lines[nodes].rows:
             del lines[nodes]
             if not lines:
                 del self.lines[of[0]]
@@ -73,10 +118,19 @@ class AttemptQueues:
         self.need_of.pop(row, None)
         return of, self.attempts.pop(row)
 
-    def opened(self, from_s: float, to_s: float) -> list[int]:
-        """Rows of which an attempt opened at one of these moments, both included; ascending."""
-        found = [calendar.opened(from_s, to_s) for calendar in self._calendars.values()]
+    def opened(self, from_s: float, to_s: float, but: Collection[int] = ()) -> list[int]:
+        """Rows of which an attempt opened at one of these moments, both included; ascending.
+
+        Without those for which exactly the nodes of a mask of `but` will do.
+        """
+        found = [
+            calendar.opened(from_s, to_s) for mask, calendar in self._calendars.items() if mask not in but
+        ]
         return found[0] if len(found) == 1 else sorted([row for rows in found for row in rows])
+
+    def without(self, nodes: int) -> list[int]:
+        """Masks of the nodes that will do for some rows, and have none of `nodes`."""
+        return [mask for mask in self._calendars if not mask & nodes]
 
     def has_none_of(self, nodes: int) -> bool:
         """True if there may be jobs for which none of `nodes` will do."""

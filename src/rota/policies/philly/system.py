@@ -74,7 +74,8 @@ class Philly:
         fit = Fitter(snapshot, consolidate)
         gone, come = self._changes(snapshot, attempts, shares, fit)
         queues = self.queues
-        turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, place.sleeps)
+        slept_s = memory.setdefault("slept_s", {})
+        turn = PhillyDecision(self.p, snapshot, fit, queues, place.domains, shares, slept_s, place.sleeps)
         turn.run(gone, come, memory.get("asleep_until_s", now))
         for of, ended in turn.ended:
             delays.close(of, ended, now)

@@ -89,8 +89,9 @@ class _Claims:
         if sharers is None:
             # Whoever claims a device and does not appear among those that share it is alone there.
             return self._holder(device) if self.staying(device) > EPSILON else None
-        staying = (row for row in sharers if (device, row) not in self.left)
-        return next(staying, None) if alone else None
+        if not alone:
+            return None
+        return next((row for row in sharers if (device, row) not in self.left), None)
 
     def _holder(self, device: int) -> int | None:
         return next((g.job for g in self.state.grants.values() if device in g.devices), None)
