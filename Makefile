@@ -74,7 +74,7 @@ check: lint test  ## both
 
 fast: build/fast/.built  ## compile the hot modules into build/fast (needs a C compiler)
 
-build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py')
+build/fast/.built: $(STAMP) setup.py $(shell find src -name '*.py' -o -name '*.[ch]')
 	rm -rf build/fast
 	ROTA_COMPILE=1 $(BIN)/pip install --quiet --no-build-isolation --no-deps --target build/fast .
 	@touch $@
