@@ -107,10 +107,10 @@ def test_who_was_measured_beside_nobody_has_a_class_without_rates() -> None:
 
 
 def test_run_takes_the_iterations_of_the_trace():
-    """Best fit gives A and B the single K80s (1 a second), C a V100 (4 a second)."""
+    """The first type with room serves first: A and B have V100s (4 a second), C a K80 (1 a second)."""
     trace = _trace("A 1x100 B 1x100 C 1x100")
     record = play("fifo", trace, MIXED, Setting(speed=ThroughputSpeed(trace, MIXED, TABLE)))
-    assert finishes(record) == {"A": 100, "B": 100, "C": 25}
+    assert finishes(record) == {"A": 25, "B": 25, "C": 100}
 
 
 def test_table_provides_what_it_knows():
