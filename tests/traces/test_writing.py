@@ -64,7 +64,7 @@ def tables(draw: st.DrawFn) -> JobTable:
     several = st.lists(st.tuples(moments, amounts), min_size=1, max_size=3, unique_by=lambda pair: pair[0])
     least, most = np.minimum(gpus, column(st.integers(0, 64))), gpus + column(st.integers(0, 8))
     values: dict[str, Any] = {
-        "submit_s": np.sort(column(moments)),
+        "submit_s": np.sort(column(amounts)),
         "gpus": gpus,
         "gpus_min": least,
         "gpus_max": most,
