@@ -46,7 +46,7 @@ HOT = [
     "src/rota/policies/gandiva/server_index.py",
     "src/rota/policies/gandiva/server_groups.py",
     "src/rota/policies/gandiva/migration.py",
-    "src/rota/policies/gandiva/standing.py",
+    "src/rota/policies/gandiva/derived.py",
     "src/rota/policies/gandiva/turns.py",
     "src/rota/policies/gandiva/swaps.py",
     "src/rota/policies/gandiva/node_sets.py",

@@ -9,7 +9,7 @@ from live_stage import Stage
 
 from rota.wire.sync import Part, Wanted
 from rota.worlds.live.directives import Directives
-from rota.worlds.live.parts import ranks_of
+from rota.worlds.live.node_parts import ranks_of
 
 
 def part(row: int, attempt: int = 1, wanted: Wanted = Wanted.RUN) -> Part:

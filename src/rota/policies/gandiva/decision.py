@@ -16,13 +16,13 @@ import math
 from collections.abc import Sequence
 
 from rota.model.grants import Grant, Leave, Role
+from rota.policies.gandiva.derived import Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
 from rota.policies.gandiva.pairing import Trials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
 from rota.policies.gandiva.server_groups import can_hold
-from rota.policies.gandiva.standing import Standing
 from rota.policies.gandiva.swaps import Swaps
 from rota.policies.gandiva.turns import TAKES_TURNS, counting, join_turn, take_turn, take_turn_by_count
 from rota.scheduler.decision import Decision, Event, Wake
@@ -43,14 +43,14 @@ class GandivaDecision:
         self,
         snapshot: Snapshot,
         parameters: GandivaParameters,
-        standing: Standing,
+        derived: Derived,
         changed: Sequence[int] | None,
     ) -> None:
         self.snapshot = snapshot
-        self.memory = memory = standing.memory
+        self.memory = memory = derived.memory
         self.p = parameters
-        self.standing = standing
-        self.grounds = standing.grounds
+        self.derived = derived
+        self.grounds = derived.grounds
         self.changed = changed
         """Rows about which there is news; None if any may have changed."""
         self.now = snapshot.now
@@ -58,11 +58,11 @@ class GandivaDecision:
         self.sizes = snapshot.gpus_of
         self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
         self.gpus = snapshot.occupancy.free.size
-        self.homes = standing.homes
+        self.homes = derived.homes
         self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
-        self.homeless = standing.homeless
+        self.homeless = derived.homeless
         self.growth = Growth(snapshot, parameters, self.homeless)
-        self._may_grow: bool = parameters.grow and standing.grounds.somebody_stretches
+        self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches
         self._packs: bool = parameters.packing
         self._alone: dict[int, float] = memory["alone"]
         self._since_of = snapshot.by_row.since_of
@@ -76,7 +76,7 @@ class GandivaDecision:
         """Jobs whose home was lost."""
 
     def decide(self) -> Decision:
-        if self.standing.gpus is not self.gpus:
+        if self.derived.gpus is not self.gpus:
             self._follow_cluster()
         self._follow_nodes()
         self._follow_jobs()
@@ -95,7 +95,7 @@ class GandivaDecision:
     def _follow_cluster(self) -> None:
         """Nodes that are new, or have other GPUs, are empty homes; who was there needs another one."""
         before = self.memory["gpus"]
-        self.standing.gpus = self.gpus
+        self.derived.gpus = self.gpus
         if before == self.gpus:
             return
         changed = [
@@ -115,9 +115,9 @@ class GandivaDecision:
     def _follow_nodes(self) -> None:
         """Lost nodes are no homes; whoever belonged to one needs another."""
         first, down = self.snapshot.cluster.first_device, self.snapshot.occupancy.down
-        if self.standing.down == down and not self.snapshot.cause & _CAPACITY:
+        if self.derived.down == down and not self.snapshot.cause & _CAPACITY:
             return
-        self.standing.down = set(down)
+        self.derived.down = set(down)
         is_down = [self.gpus[node] == 0 or int(first[node]) in down for node in range(len(self.gpus))]
         for node in [node for node in self.memory["down"] if not is_down[node]]:
             self.memory["down"].remove(node)
@@ -167,7 +167,7 @@ class GandivaDecision:
     def _meet(self, row: int, phase: int) -> None:
         """A job without a home, about which there is news: it runs, waits or has ended."""
         if not self.sizes[row]:
-            (self.standing.without_gpus.add if phase == _PENDING else self.standing.without_gpus.discard)(row)
+            (self.derived.without_gpus.add if phase == _PENDING else self.derived.without_gpus.discard)(row)
         elif phase == _PENDING:
             self.homeless.add(row, self.grounds.kind[row])
         else:
@@ -282,7 +282,7 @@ class GandivaDecision:
     # -- who runs ----------------------------------------------------------------------------------
 
     def _find_due(self) -> None:
-        homes, turns = self.homes.homes, self.standing.turns
+        homes, turns = self.homes.homes, self.derived.turns
         self.due |= self.left
         for key in turns.over(self.now):
             if key in homes:
@@ -291,7 +291,7 @@ class GandivaDecision:
                 turns.note(key, math.inf)
         if not self.homeless:
             self.due |= {
-                key for key in self.standing.growing if key in homes and self.growth.is_due(homes[key])
+                key for key in self.derived.growing if key in homes and self.growth.is_due(homes[key])
             }
         self.due &= homes.keys()
 
@@ -304,7 +304,7 @@ class GandivaDecision:
                 self._take_turn(key, home, swaps)
             else:
                 placed.append(key)
-        if not placed and not self.standing.without_gpus:
+        if not placed and not self.derived.without_gpus:
             return swaps.grants, swaps.leaving
         grants, leaving = self._place_runners(placed)
         return swaps.grants + grants, swaps.leaving + leaving
@@ -337,7 +337,7 @@ class GandivaDecision:
             self._note_rate(row)
         if home["idle_since_s"] < math.inf:
             home["idle_since_s"] = math.inf
-            self.standing.note(key)
+            self.derived.note(key)
 
     def _place_runners(self, keys: list[int]) -> tuple[list[Grant], list[int]]:
         rows = [row for key in keys for row in members(self.homes.homes[key])]
@@ -345,7 +345,7 @@ class GandivaDecision:
             self._note_rate(row)
         places = RunnerPlacement(self.snapshot, rows)
         runners = [one for key in keys for one in self._on_server(key, self.homes.homes[key], places)]
-        runners += [Runner(row, -1, 0) for row in sorted(self.standing.without_gpus)]
+        runners += [Runner(row, -1, 0) for row in sorted(self.derived.without_gpus)]
         return places.place(runners)
 
     def _on_server(self, key: int, home: ServerGroup, places: RunnerPlacement) -> list[Runner]:
@@ -355,7 +355,7 @@ class GandivaDecision:
         nodes = mask_of(home["nodes"])
         rows = self._runners(key, home, places.tester(nodes, home["gpus"]))
         sizes = self.growth.sizes(home, rows, self.homes.room(home))
-        self.standing.note(key)
+        self.derived.note(key)
         return [Runner(row, nodes, sizes[row], home["pairs"].get(row, -1)) for row in rows]
 
     def _is_new_turn(self, key: int, home: ServerGroup) -> bool:
@@ -371,7 +371,7 @@ class GandivaDecision:
 
     def _note_turn(self, key: int, home: ServerGroup, count: int, some_come: bool, is_new: bool) -> None:
         """Note when the turn of `count` jobs, which is new or has been joined, ends."""
-        turns = self.standing.turns
+        turns = self.derived.turns
         is_first = home["turn_ends_s"] == math.inf
         if count == len(home["circle"]) and not home["pairs"]:
             end_s = math.inf
@@ -387,11 +387,11 @@ class GandivaDecision:
     # -- when to look again ------------------------------------------------------------------------
 
     def _wake(self) -> Wake:
-        homes, standing = self.homes.homes, self.standing
-        moments = [standing.turns.next_end_s()]
+        homes, derived = self.homes.homes, self.derived
+        moments = [derived.turns.next_end_s()]
         if not self.homeless:
             moments += [
-                homes[key]["idle_since_s"] + self.p.grow_after for key in standing.growing if key in homes
+                homes[key]["idle_since_s"] + self.p.grow_after for key in derived.growing if key in homes
             ]
         moments += [check_s for _, _, check_s in self.memory["moves"].values()]
         return Wake(at_s=min(moments))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from rota.policies.gandiva.derived import Homeless
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import ServerGroup
-from rota.policies.gandiva.standing import Homeless
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.resize import feasible_counts
 

@@ -28,8 +28,8 @@ from __future__ import annotations
 from rota.knowledge.needs import Knowledge
 from rota.policies.gandiva.artifact import ELASTICFLOW_ORDER, TIRESIAS_ORDER, SetTurns
 from rota.policies.gandiva.decision import GandivaDecision
+from rota.policies.gandiva.derived import Derived
 from rota.policies.gandiva.parameters import GandivaMode, GandivaParameters
-from rota.policies.gandiva.standing import Standing
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -58,25 +58,25 @@ class Gandiva:
         skips = p.mode is GandivaMode.TIRESIAS
         self._sets = SetTurns(TIRESIAS_ORDER if skips else ELASTICFLOW_ORDER, skips=skips)
         self._cursor = Cursor()
-        self._standing: Standing | None = None
+        self._derived: Derived | None = None
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         if self.parameters.mode is not GandivaMode.PAPER:
             return self._sets.decide(snapshot, memory)
         changed = snapshot.changes(self._cursor)
-        standing = self._standing_of(snapshot, memory)
-        if standing is not self._standing:
-            self._standing, changed = standing, None
-        return GandivaDecision(snapshot, self.parameters, standing, changed).decide()
+        derived = self._derived_of(snapshot, memory)
+        if derived is not self._derived:
+            self._derived, changed = derived, None
+        return GandivaDecision(snapshot, self.parameters, derived, changed).decide()
 
-    def _standing_of(self, snapshot: Snapshot, memory: Memory) -> Standing:
+    def _derived_of(self, snapshot: Snapshot, memory: Memory) -> Derived:
         """What is kept from the last call, if that had the same memory and the same table; else a new one."""
-        standing, jobs, cluster = self._standing, snapshot.jobs.table, snapshot.cluster
-        grounds = None if standing is None else standing.grounds
+        derived, jobs, cluster = self._derived, snapshot.jobs.table, snapshot.cluster
+        grounds = None if derived is None else derived.grounds
         if grounds is None or grounds.jobs is not jobs or grounds.cluster is not cluster:
             grounds = Grounds(cluster, jobs)
-        if standing is not None and standing.memory is memory and standing.grounds is grounds:
-            return standing
+        if derived is not None and derived.memory is memory and derived.grounds is grounds:
+            return derived
         if not memory:
             memory.update(homes={}, home_of={}, down=[], gpus=[], alone={}, bad={}, moves={}, barred={})
-        return Standing(memory, grounds, self.parameters.quantum)
+        return Derived(memory, grounds, self.parameters.quantum)

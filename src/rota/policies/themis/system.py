@@ -36,7 +36,7 @@ from rota.policies.themis.exact import settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
 from rota.policies.themis.parameters import ThemisMode, ThemisParameters
-from rota.policies.themis.standing import Reasons, Standing, standings
+from rota.policies.themis.ranking import Reasons, Standing, standings
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot

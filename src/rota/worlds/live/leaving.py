@@ -9,7 +9,7 @@ from rota.table.state import State
 from rota.wire.sync import Wanted
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.jobs import LiveJobs
-from rota.worlds.live.parts import stated_gib
+from rota.worlds.live.node_parts import stated_gib
 
 
 def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:

@@ -13,8 +13,8 @@ from rota.worlds.live.dependencies import array_is_full, wake_array
 from rota.worlds.live.holds import ARRAY, OFFERED, Hold, note_of
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
+from rota.worlds.live.node_parts import part_of, places_of
 from rota.worlds.live.observing import draw_end, rate_of
-from rota.worlds.live.parts import part_of, places_of
 from rota.worlds.live.timers import AFTERWARDS_S
 
 # -- holds ---------------------------------------------------------------------------------------

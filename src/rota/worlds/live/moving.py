@@ -12,7 +12,7 @@ from rota.worlds.live import lifecycle
 from rota.worlds.live.attempts import LiveJob
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.leaving import way_out
-from rota.worlds.live.parts import can_resume
+from rota.worlds.live.node_parts import can_resume
 
 
 def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:

@@ -12,8 +12,8 @@ from rota.worlds.live.idling import note_idle
 from rota.worlds.live.inbox import ReportTold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.machines import LiveNode
+from rota.worlds.live.node_parts import can_resume
 from rota.worlds.live.observing import draw_progress, note_speed, note_usage
-from rota.worlds.live.parts import can_resume
 
 SAME_LOOK_S = 0.5
 """Moments of one look, told twice, differ by less: clocks that do not agree are compared anew each time."""

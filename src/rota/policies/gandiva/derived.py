@@ -100,7 +100,7 @@ class Turns:
         return max([end_s for end_s in self._ends if least_s <= end_s <= most_s], default=most_s)
 
 
-class Standing:
+class Derived:
     """Everything that is kept for one memory and one table."""
 
     def __init__(self, memory: Memory, grounds: Grounds, quantum_s: float) -> None:
