@@ -394,11 +394,12 @@ def test_config_shows_what_only_the_file_has_as_the_file_has_it(shell: Shell) ->
     }
     file.write_text("min_run: 30s\n")
     shown = shell.rota("config")
-    assert [line.split() for line in shown.splitlines()[-5:]] == [
+    assert [line.split() for line in shown.splitlines()[-6:]] == [
         ["tenants", "-", "default"],
         ["caps", "-", "default"],
         ["notify", "-", "default"],
         ["autoscale", "-", "default"],
+        ["prices", "-", "default"],
         ["failures", "-", "default"],
     ]
 

@@ -58,7 +58,7 @@ def test_a_job_alone_by_hand(elastic: ModuleType, policy: str, first_gpus: int) 
     plan = elastic.Plan([0.0], [1], [400])
     outcome = elastic.Outcome([1000.0], [1002.0], [1100.0], 0, [32.0])
     took = elastic.Measured(0.01, 0.02, 128.0, 0.5)
-    replay = elastic.simulated(plan, outcome, policy, MeasuredCosts(start=CostModel(2.0)), took)
+    replay = elastic.simulated(plan, outcome, policy, MeasuredCosts(start=CostModel(2.0)), took, seed=1)
     sync_s = 0.0 if first_gpus == 1 else 0.02
     rates = [
         batch * (128 + 32) / (128 + batch) / (0.03 + 0.004 * batch / first_gpus + sync_s)
