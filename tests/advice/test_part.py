@@ -36,6 +36,7 @@ def test_jobs_before_it_fill_the_cluster(window: str | None, most: int, counted:
 
 WRONG = [
     ("soon", 10, "--window: 'soon'"),
+    ("0d", 10, "--window: '0d' is no stretch of time"),
     ("40%:20%", 10, "--window: '40%:20%' ends before it starts"),
     ("200000s:300000s", 10, "--window: no job was submitted in '200000s:300000s'"),
     (None, 0, "--most-jobs: 0 jobs"),

@@ -50,6 +50,7 @@ def test_under_another_policy(folder: Path) -> None:
         ("--size 4 --by 2h", "--size: '4' is no size; expected GPUS=TIME such as 4=2h"),
         ("--size 4=2h --by 2", "--by: '2' is not a duration"),
         ("--size 4=2h --by 2h --target 1.5", "--target: 1.5 is no chance"),
+        ("--size 4=2h --by 2h --target 0.5 --least 0.6", "--least: 0.6 is more than the 0.5"),
         ("--size 4=2h --by 2h --fraction 2", "min_fraction=2 is no part of a job's work"),
         ("--size 4=2h --by 2h --floor 2", "the reward cannot rise"),
         ("--size 4=2h --by 2h --duration nobody", "'nobody' is no source of durations"),

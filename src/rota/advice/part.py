@@ -83,4 +83,9 @@ def _bounds(window: str, first_s: float, last_s: float) -> tuple[float, float]:
         return parsed.start.resolve(first_s, last_s), (
             parsed.end.resolve(first_s, last_s) if parsed.end else last_s
         )
-    return last_s - parse_duration(window, field="--window"), last_s
+    length_s = parse_duration(window, field="--window")
+    if length_s <= 0.0:
+        raise InputError.at(
+            f"{window!r} is no stretch of time", field="--window", expected="a length such as 30d"
+        )
+    return last_s - length_s, last_s

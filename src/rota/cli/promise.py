@@ -78,6 +78,10 @@ def promise(
     for name, value in (("--target", target), ("--least", least)):
         if not 0.0 < value <= 1.0:
             raise InputError.at(f"{value:g} is no chance", field=name, expected="above 0, at most 1")
+    if least > target:
+        raise InputError.at(
+            f"{least:g} is more than the {target:g} that makes a promise", field="--least", expected="no more"
+        )
     use_one_thread()
     from rota.forecast.promise import PromiseRequest
     from rota.forecast.promise import promise as ask
