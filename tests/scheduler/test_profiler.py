@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from play import finishes, play, starts, trace_of
 from rota.model.cluster import parse_cluster
-from rota.model.grants import Can
+from rota.model.grants import Can, Purpose
 from rota.model.record import Record
 from rota.model.tenants import Tenant, Tenants
+from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.guard.live_rules import NoPreemption
 from rota.scheduler.policy import parse_policy
 from rota.scheduler.profiler import Profiler, Trials
+from rota.scheduler.snapshot import Snapshot
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare
@@ -45,6 +47,22 @@ def test_a_job_is_measured_for_half_a_minute_for_each_gpu_and_goes_on_elsewhere(
         "A": [(0.0, 60.0, (1,)), (60.0, 1000.0, (0,))],
         "B": [(60.0, 180.0, (1,)), (1000.0, 1880.0, (0,))],
     }, "what is done meanwhile counts; 8 GPUs for two minutes, not four"
+
+
+class Forgotten(Profiler):
+    """What its grants are for is lost at once, as when a live controller is started anew."""
+
+    def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
+        decision = super().decide(snapshot, memory)
+        decision.grants = [grant._replace(purpose=Purpose.RUN) for grant in decision.grants]
+        return decision
+
+
+def test_a_run_ends_even_if_nobody_remembers_what_its_grant_was_for() -> None:
+    record = play(Forgotten(parse_policy("fifo").make(), Trials(nodes=1)), "A 2x1000", "2x8")
+    (first, then) = stays(record)["A"]
+    assert first == (0.0, 60.0, (1,))
+    assert then == (pytest.approx(60.0), pytest.approx(1000.0), (0,))
 
 
 def test_a_short_job_ends_in_its_run() -> None:

@@ -148,15 +148,19 @@ class Profiler:
     # -- runs ----------------------------------------------------------------------------------------
 
     def _ended(self, snapshot: Snapshot, book: _Book) -> tuple[list[int], list[Wake]]:
-        """Rows whose run is over and that are to leave; when those of the others are."""
+        """Rows whose run is over and that are to leave; when those of the others are.
+
+        The book says who is in a run: a live world forgets what grants were for when its controller begins
+        anew, and then nobody says that one has ended.
+        """
         grants, jobs, now = snapshot.grants, snapshot.jobs, snapshot.now
         waiting = set(snapshot.waiting.tolist())
         book.passed = [row for row in book.passed if row in waiting or row in grants]
         over, wakes, goes_on = [], [], []
         for row in book.tried:
             grant = grants.get(row)
-            if grant is None or grant.purpose is not Purpose.PROFILE:
-                if row in waiting or grant is not None:  # it was stopped by something else
+            if grant is None:
+                if row in waiting:  # it was stopped by something else
                     book.passed.append(row)
                 continue
             ready_s = jobs.ready_s(row)
@@ -165,6 +169,8 @@ class Profiler:
             if ends_s <= now + 1e-9:
                 over.append(row)
                 book.passed.append(row)
+                if grant.purpose is not Purpose.PROFILE:
+                    wakes.append(Wake(math.nextafter(now, math.inf), Event.ANY))
             else:
                 goes_on.append(row)
                 wakes.append(Wake(ends_s, Event.ANY))
