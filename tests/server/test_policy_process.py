@@ -32,6 +32,7 @@ from rota.scheduler.reasons.waiting import explain
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal
+from rota.server.policy.process import NOT_ASKED
 from rota.server.policy.remote import Limits
 from rota.server.refusals import Busy
 
@@ -355,6 +356,21 @@ def test_a_note_brings_a_dead_process_back(benches: Benches) -> None:
         bench.host.explain([1])
     bench.host.note()
     assert bench.host.explain([1], timeout_s=60.0)[1].constraints
+
+
+def test_before_its_first_decision_a_new_process_says_that_there_was_none(benches: Benches) -> None:
+    """B comes within a round of `gavel`, and could start."""
+    bench = benches("A 1x1000 B 1x10@5")
+    loop = bench.loop(bench.remote("gavel:objective=isolated"))
+    loop.step()
+    loop.step()
+    assert bench.host
+    kill(process_of(bench).pid)
+    with pytest.raises(Busy, match=r"is being started|has died"):
+        bench.host.explain([1])
+    bench.host.note()
+    why = bench.host.explain([1], timeout_s=60.0)[1]
+    assert [one.detail for one in why.constraints] == [NOT_ASKED.detail]
 
 
 def test_what_an_explanation_breaks_is_said(benches: Benches) -> None:

@@ -51,6 +51,10 @@ from rota.server.policy.messages import (
 from rota.table.state import Phase
 
 Reply = dict[str, Any]
+NOT_ASKED = Constraint(
+    Code.POLICY, detail="the policy has not decided since its process began; when it does next, it says why"
+)
+"""What an explanation says where nothing else binds: for a while where a policy decides in rounds."""
 AHEAD = 3
 """So many of the rows before a job are named."""
 
@@ -94,7 +98,7 @@ class Child:
         """A fresh instance with the last memory that was handed over: a failed call may have spoilt both."""
         self.policy: Policy = self.spec.make()
         self.memory: Memory = unseal(self.sealed)
-        self.last = Decision({})
+        self.last = Decision({}, otherwise=NOT_ASKED)
         self.targets: Mapping[int, float] = {}
         self.target = ""
 
