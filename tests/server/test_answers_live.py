@@ -142,7 +142,14 @@ def test_durations_nobody_knows_are_shown_as_a_range(live: LiveCluster) -> None:
     live.reaches(first, "RUNNING")
     second = live.submit("sleep", "1", gpus=2)
     question = {"policies": ["fifo:skip=yes"], "duration": "history"}
-    found = call(live, "POST", "/v1/whatif", question)
+    found: dict[str, Any] = {}
+
+    def is_foreseen() -> bool:
+        """From the step of the controller on in which it was taken in."""
+        found.update(call(live, "POST", "/v1/whatif", question))
+        return any(row["job"] == second for row in found["rows"])
+
+    live.until(is_foreseen, "a look ahead with the second job")
     (row,) = [row for row in found["rows"] if row["job"] == second]
     assert row["start_low_s"] <= row["start_s"] <= row["start_high_s"]
     assert sum(found["basis"].values()) == 2
