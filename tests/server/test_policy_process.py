@@ -345,17 +345,23 @@ def test_a_displaced_job_knows_for_whom(benches: Benches) -> None:
     assert why[1].constraints == (), "it runs"
 
 
-def test_a_note_brings_a_dead_process_back(benches: Benches) -> None:
-    bench = benches("A 4x100 B 4x10@5")
-    loop = bench.loop(bench.remote("fifo"))
-    loop.step()
-    loop.step()
+def revived(bench: Bench) -> Any:
+    """The host of a bench whose process was killed, and has been begun anew by a note."""
     assert bench.host
     kill(process_of(bench).pid)
     with pytest.raises(Busy, match=r"is being started|has died"):
         bench.host.explain([1])
     bench.host.note()
-    assert bench.host.explain([1], timeout_s=60.0)[1].constraints
+    return bench.host
+
+
+def test_a_note_brings_a_dead_process_back(benches: Benches) -> None:
+    bench = benches("A 4x100 B 4x10@5")
+    loop = bench.loop(bench.remote("fifo"))
+    loop.step()
+    loop.step()
+    host = revived(bench)
+    assert host.explain([1], timeout_s=60.0)[1].constraints
 
 
 def test_before_its_first_decision_a_new_process_says_that_there_was_none(benches: Benches) -> None:
@@ -364,12 +370,8 @@ def test_before_its_first_decision_a_new_process_says_that_there_was_none(benche
     loop = bench.loop(bench.remote("gavel:objective=isolated"))
     loop.step()
     loop.step()
-    assert bench.host
-    kill(process_of(bench).pid)
-    with pytest.raises(Busy, match=r"is being started|has died"):
-        bench.host.explain([1])
-    bench.host.note()
-    why = bench.host.explain([1], timeout_s=60.0)[1]
+    host = revived(bench)
+    why = host.explain([1], timeout_s=60.0)[1]
     assert [one.detail for one in why.constraints] == [NOT_ASKED.detail]
 
 
