@@ -163,6 +163,7 @@ def test_a_shell_that_is_told_to_go_goes(terminal: Attempt) -> None:
 def test_nothing_is_shown_before_the_viewer_knows_from_where(terminal: Attempt) -> None:
     """What is printed between its coming and its first word is shown once, after the place."""
     begin(terminal, *sh("echo one; read line; echo two; read line"))
+    see(lambda: "one" in terminal.log(), "the program's first word")  # the terminal echoes what comes sooner
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as viewer:
         viewer.settimeout(PATIENCE_S)
         connect(viewer, terminal.path)
