@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
+from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -26,7 +26,7 @@ from rota.table.state import Phase, State
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
 _PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
-_END = int(Event.END)
+_END, _IDLE = int(Event.END), int(Event.IDLE)
 _HASTE = 50.0
 """After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
 
@@ -147,7 +147,8 @@ class Loop:
         wake = self.wake
         if not cause or (wake.if_waiting and not self.state.waiting.n):
             return False  # a batch without a cause brings the state up to date, nothing more
-        return bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        is_called = bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        return is_called or bool(self._wake_on & _IDLE and are_idle(self.state.grants))
 
     # -- events ----------------------------------------------------------------------------------
 

@@ -161,4 +161,5 @@ def turns(parameters: GavelParameters) -> Turns:
         one_queue=parameters.mode is GavelMode.SIA,
         keeps_books=parameters.mode is GavelMode.SIA,
         lowest=parameters.mode is GavelMode.SIA,
+        waits=parameters.mode is not GavelMode.PAPER,
     )

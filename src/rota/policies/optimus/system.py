@@ -137,12 +137,12 @@ class ByIntervals:
         return Decision(memory, grants, preempt, wake=wake, reasons=reasons, targets=shares, target=GPUS)
 
     def _wake(self, snapshot: Snapshot, rows: Ints) -> Wake:
-        """When the next interval begins; on whatever happens if nobody is there."""
+        """When the next interval begins; on whatever happens if nobody is there, or runs."""
         if not len(rows):
             return Wake()
         interval_s = self.parameters.interval_s
         at_s = (math.floor(snapshot.now / interval_s) + 1) * interval_s
-        return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.NONE)
+        return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.IDLE)
 
     def _shares(self, snapshot: Snapshot, sizing: Sizing, serving: Serving) -> dict[int, int]:
         """GPUs for each row, by the time that a step saves for what it takes; `serving` is told servers."""

@@ -116,7 +116,8 @@ class Shockwave:
         runs = _anybody(snapshot, decision)
         book.round += 1
         decision.memory = vars(book)
-        decision.wake = Wake(snapshot.now + self.parameters.round_s, Event.ROUND) if runs else Wake()
+        news = Event.ROUND if self.parameters.is_artifact else Event.ROUND | Event.IDLE
+        decision.wake = Wake(snapshot.now + self.parameters.round_s, news) if runs else Wake()
         return decision
 
     @property

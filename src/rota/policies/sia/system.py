@@ -131,7 +131,10 @@ class Sia:
         decision.targets, decision.target = _targets(turn), GPUS
         decision.is_cut = turn.chosen.is_cut
         decision.memory = vars(book)
-        decision.wake = Wake(book.next_s, Event.ROUND | Event.CAPACITY) if len(rows) else Wake()
+        news = Event.ROUND | Event.CAPACITY
+        if not self.parameters.is_artifact:
+            news |= Event.IDLE
+        decision.wake = Wake(book.next_s, news) if len(rows) else Wake()
         return decision
 
     # -- what is known -----------------------------------------------------------------------------

@@ -31,7 +31,7 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats
-from rota.model.grants import Code, Constraint, Grant, with_one_nan
+from rota.model.grants import Code, Constraint, Grant, are_idle, with_one_nan
 from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.policies.synergy.demand import Demands
@@ -99,13 +99,13 @@ class Synergy:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         round_end_s = self._round_end_s(snapshot, memory.get("own", {}))
         if round_end_s > snapshot.now:
-            return Decision(memory, wake=Wake(round_end_s, Event.ROUND | Event.CAPACITY))
+            return Decision(memory, wake=Wake(round_end_s, self._news))
         return self.inner.decide(snapshot, memory)
 
     def _round_end_s(self, snapshot: Snapshot, own: Memory) -> float:
         """When everything is divided next: now, if a round ends, nobody runs or nodes have come or gone."""
         round_s, began_s = self.parameters.round_s, own.get("began_s")
-        if not round_s or began_s is None or not snapshot.grants or snapshot.cause & Event.CAPACITY:
+        if not round_s or began_s is None or are_idle(snapshot.grants) or snapshot.cause & Event.CAPACITY:
             return snapshot.now
         rounds = (snapshot.now - began_s) / round_s
         if abs(rounds - round(rounds)) * round_s < _NEARLY_S:
@@ -173,6 +173,12 @@ class Synergy:
             devices = held.devices if held is not None and stays and nodes.any() else ()
             asks.append(Ask(row, gpus, demands.of(row, gpus), grant, nodes, devices, grant.share))
         return self._ordered(asks)
+
+    @property
+    def _news(self) -> Event:
+        """What ends a round before its time."""
+        news = Event.ROUND | Event.CAPACITY
+        return news | Event.IDLE if self._keeps else news
 
     @property
     def _keeps(self) -> bool:
@@ -265,7 +271,7 @@ class Synergy:
         at_s = inner.at_s if inner.at_s > snapshot.now else math.inf
         rests = self._keeps and not decision.grants and not decision.preempt
         if runs and round_s and not rests:
-            return Wake(snapshot.now + round_s, Event.ROUND | Event.CAPACITY)
+            return Wake(snapshot.now + round_s, self._news)
         return Wake(at_s, inner.on | _COMINGS)
 
 

@@ -62,6 +62,8 @@ class Turns:
     """New fractions do not start the books anew: what was received counts from the beginning."""
     lowest: bool = False
     """Who comes to other GPUs gets the first that are free, however they lie."""
+    waits: bool = False
+    """A round goes on also when nobody runs any more, as in the authors' simulators."""
 
 
 class Rounds:
@@ -266,9 +268,12 @@ class Rounds:
     # -- when to ask again -------------------------------------------------------------------------
 
     def _wake(self, snapshot: Snapshot, books: Books) -> Wake:
-        """At the end of the round if anybody runs in it; else for new fractions or at any news."""
+        """At the end of the round if anybody runs in it; else for new fractions or at any news.
+
+        A round in which all have ended is over.
+        """
         if len(books.ran):
-            return Wake(snapshot.now + self.turns.round_s, ROUND)
+            return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else ROUND | Event.IDLE)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
