@@ -13,7 +13,7 @@ import numpy as np
 
 from rota.analysis import queueing, tenants
 from rota.analysis.finding import Finding, Gain, Remedy, Replay
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
@@ -113,7 +113,7 @@ def replayed(
         record.jobs["start_s"].fill_null(np.nan).to_numpy(),
         record.jobs["finish_s"].fill_null(np.nan).to_numpy(),
     )
-    history = History.of(replace(part, observed=run), cluster)
+    history = JobHistory.of(replace(part, observed=run), cluster)
     said = (queueing.study(history, Pools.of(history)), tenants.study(history))
     return [
         replace(

@@ -15,7 +15,7 @@ import numpy as np
 
 from rota.knowledge.needs import Provenance
 from rota.knowledge.seen import Shape, Speeds
-from rota.knowledge.step_fit import Sample, fit_steps, pad, predict
+from rota.knowledge.step_fit import StepSample, fit_steps, pad, predict
 
 _BATCHES = 50
 """Sizes that are compared."""
@@ -87,9 +87,9 @@ def _predicted(own: Speeds, counts: Sequence[int], node_gpus: int, asked: Batche
     return found
 
 
-def _sample(shape: Shape, speed: float) -> Sample:
+def _sample(shape: Shape, speed: float) -> StepSample:
     batch = shape.batch_size or 1.0
-    return Sample(shape.nodes, shape.gpus, batch / shape.gpus, 0, batch / speed)
+    return StepSample(shape.nodes, shape.gpus, batch / shape.gpus, 0, batch / speed)
 
 
 def _most(asked: BatchesAsked, initial: float) -> float:

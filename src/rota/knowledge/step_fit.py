@@ -40,7 +40,7 @@ _GAIN = 3e-6
 Sizes = Ints | Floats | int | float
 
 
-class Sample(NamedTuple):
+class StepSample(NamedTuple):
     """One configuration that was run, and how long its steps took."""
 
     nodes: int
@@ -67,10 +67,10 @@ class Samples(NamedTuple):
     """On one GPU without accumulation the step itself, unless it was measured."""
 
 
-def pad(samples: Sequence[Sequence[Sample]]) -> Samples:
+def pad(samples: Sequence[Sequence[StepSample]]) -> Samples:
     """Arrays over `samples` of each job, as long as the longest."""
     most = max(1, max(map(len, samples), default=1))
-    rows = np.ones((len(samples), most, len(Sample._fields)))
+    rows = np.ones((len(samples), most, len(StepSample._fields)))
     rows[:, :, 4:] = math.nan
     for number, own in enumerate(samples):
         if own:

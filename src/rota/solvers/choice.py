@@ -21,7 +21,7 @@ _TIE = 1e-6
 """Of equal values the option is taken that uses less: so much is the whole of all capacities worth."""
 
 
-class Kind(NamedTuple):
+class ItemKind(NamedTuple):
     """Items that are alike."""
 
     items: int
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
     """True if the search ended at its limit."""
 
 
-def choose(kinds: Sequence[Kind], capacities: Floats, max_nodes: int) -> Choice:
+def choose(kinds: Sequence[ItemKind], capacities: Floats, max_nodes: int) -> Choice:
     """The best choice, or the best that is found with `max_nodes` nodes of the search tree.
 
     Infinite capacities bind nobody.  Option 0 of every kind has to be possible for all items together, as it

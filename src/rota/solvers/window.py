@@ -40,7 +40,7 @@ def log_utility(progress: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Window:
+class PlanningWindow:
     """What is divided among whom; columns run over jobs."""
 
     sizes: Ints
@@ -110,7 +110,7 @@ class Counts(NamedTuple):
     """True if `nodes` was reached; the gap between `bound` and `value` is what may be missing."""
 
 
-def solve_window(window: Window, nodes: int = NODES) -> Counts | None:
+def solve_window(window: PlanningWindow, nodes: int = NODES) -> Counts | None:
     """The best numbers of rounds; None if `least` demands more than there is."""
     if (window.least > window.rounds).any() or not window.has_room(window.least):
         return None
@@ -124,7 +124,7 @@ def solve_window(window: Window, nodes: int = NODES) -> Counts | None:
 class _Search:
     """Branches on the worst time left: intervals of its possible values, the most promising first."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: PlanningWindow) -> None:
         self.window = window
         left, floor = window.left_s, float(window.left_s[:, -1].max())
         # Jobs whose whole time left is below the floor never decide.

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from rota.model.columns import Bools, Floats
-from rota.solvers.window import Window
+from rota.solvers.window import PlanningWindow
 
 
 class Binaries(NamedTuple):
@@ -28,7 +28,7 @@ class Binaries(NamedTuple):
     """True if it ended at the limit of nodes."""
 
 
-def solve_binary(window: Window, gap: float = 1e-3, nodes: int = 10_000) -> Binaries | None:
+def solve_binary(window: PlanningWindow, gap: float = 1e-3, nodes: int = 10_000) -> Binaries | None:
     """The best rounds to within `gap`; None if the program is infeasible or nothing was found.
 
     Columns: x[job, round] row by row, the utility of each job, the worst time left.
@@ -60,7 +60,7 @@ def solve_binary(window: Window, gap: float = 1e-3, nodes: int = 10_000) -> Bina
 
 
 def _lines(
-    window: Window, of_job: sparse.csr_matrix, values: Floats, *, utility: bool
+    window: PlanningWindow, of_job: sparse.csr_matrix, values: Floats, *, utility: bool
 ) -> list[LinearConstraint]:
     """The utility below, or the worst time left above, the line through each pair of neighbouring values."""
     jobs, constraints = len(window.sizes), []

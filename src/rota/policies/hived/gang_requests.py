@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 from rota.model.grants import Grant, Role
 from rota.model.job_columns import JobKind
 from rota.policies.hived.cells import OPPORTUNISTIC, Gang
@@ -82,7 +82,7 @@ class Requests:
         pin = self.layout.pin_for(vc, jobs.name_of("node_set", row)) if guaranteed else ""
         return Gang(jobs.ids[row], vc, priority, (jobs.gpus.item(row),), (), "", pin, self.lazy)
 
-    def _largest(self, clusters: VirtualClusters, vc: str, kind: Kind, pin: str) -> int:
+    def _largest(self, clusters: VirtualClusters, vc: str, kind: CellKind, pin: str) -> int:
         """GPUs of the largest node that the virtual cluster has of a kind; 0 if it has none."""
         own = clusters.vcs[vc]
         packing = own.pin_packings.get(pin) if pin else own.packings.get(kind.name)
@@ -90,7 +90,7 @@ class Requests:
             return 0
         return packing.largest
 
-    def _fed(self, row: int, kind: Kind) -> int:
+    def _fed(self, row: int, kind: CellKind) -> int:
         """GPUs of the job that an idle node of the kind has cores and memory for."""
         cluster, jobs = self.snapshot.cluster, self.jobs
         most, asked = kind.gpus(kind.node_level), max(jobs.gpus.item(row), 1)

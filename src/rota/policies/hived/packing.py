@@ -15,7 +15,7 @@ ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
 
 
-class Nodes(Protocol):
+class GangNodes(Protocol):
     """Nodes that will do for a gang; a set is one."""
 
     def isdisjoint(self, other: Iterable[int], /) -> bool: ...
@@ -34,7 +34,7 @@ class Packing(Generic[AnyCell]):
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
 
-    def pack(self, gang: Gang, suggested: Nodes | None) -> list[list[AnyCell]] | str:
+    def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
         Nobody is stopped if that can be done without; else those of a lower priority may be.
@@ -67,7 +67,7 @@ class Packing(Generic[AnyCell]):
         return True
 
     def _nodes_for(
-        self, gang: Gang, order: Sequence[int], priority: int, suggested: Nodes | None
+        self, gang: Gang, order: Sequence[int], priority: int, suggested: GangNodes | None
     ) -> list[AnyCell] | str:
         """A node for each pod, the smallest first; greedily, and never back."""
         least = gang.pods[order[0]]
@@ -89,7 +89,7 @@ class Packing(Generic[AnyCell]):
                     return picked
         return TOO_FEW
 
-    def _rank(self, node: AnyCell, gang: Gang, suggested: Nodes | None) -> tuple[bool, bool, int, int]:
+    def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
         used = node.busy
         higher = 0
@@ -109,7 +109,7 @@ def _is_bad(node: AnyCell) -> bool:
     return served_by is not None and served_by.is_bad
 
 
-def _is_suggested(node: AnyCell, suggested: Nodes | None) -> bool:
+def _is_suggested(node: AnyCell, suggested: GangNodes | None) -> bool:
     served_by = _served_by(node)
     return suggested is None or served_by is None or not suggested.isdisjoint(served_by.nodes)
 

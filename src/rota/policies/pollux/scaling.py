@@ -12,7 +12,7 @@ import numpy as np
 from rota.model.columns import Array, Floats
 from rota.model.grants import Grant
 from rota.policies.pollux.cells import filled
-from rota.policies.pollux.search import Problem, Search
+from rota.policies.pollux.search import Search, SharingProblem
 from rota.policies.pollux.speedups import Models, Speedups
 from rota.scheduler.snapshot import Snapshot
 
@@ -83,7 +83,7 @@ def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes:
     """What a search on so many empty nodes comes to."""
     parameters, size, jobs = speedups.parameters, speedups.node_gpus, len(models.rows)
     there = Speedups(parameters, size, nodes * size)
-    problem = Problem(
+    problem = SharingProblem(
         np.zeros((nodes, jobs), dtype=np.int16),
         np.full(nodes, size, dtype=np.int16),
         there.worth(there.speedups(models, jobs), np.ones(jobs)),

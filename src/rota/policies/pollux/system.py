@@ -32,9 +32,9 @@ from rota.policies.pollux.cells import carried, cells_of, filled
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
-from rota.policies.pollux.reasons import Reasons
+from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.scaling import wanted_nodes
-from rota.policies.pollux.search import Found, Problem, Search
+from rota.policies.pollux.search import Found, Search, SharingProblem
 from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -181,7 +181,7 @@ class _Plan:
         for number, (nodes, members) in enumerate(cells):
             if not len(members):
                 continue
-            problem = Problem(
+            problem = SharingProblem(
                 base[np.ix_(nodes, members)],
                 capacity[nodes],
                 worth[members],
@@ -200,7 +200,12 @@ class _Plan:
         self._take_up(found, base)
 
     def _run(
-        self, problem: Problem, members: Ints, before: Mapping[str, Array] | None, cell: int, number: int
+        self,
+        problem: SharingProblem,
+        members: Ints,
+        before: Mapping[str, Array] | None,
+        cell: int,
+        number: int,
     ) -> Found:
         parameters = self.parameters
         begins = carried(before, self.rows[members], len(problem.capacity))
@@ -330,7 +335,7 @@ class _Plan:
     def reasons(self) -> Mapping[int, Constraint]:
         """Why rows wait."""
         waiting = [row for row in self.rows.tolist() if row not in self.grants]
-        return Reasons(self.models, self.speedups, waiting)
+        return PolluxReasons(self.models, self.speedups, waiting)
 
 
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from rota.server.api.calling import AskedJobs, Person
 from rota.server.api.forms import JobFilter
-from rota.server.api.services import Jobs
+from rota.server.api.services import JobsService
 from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, page
 from rota.wire.views import JobView
@@ -78,7 +78,7 @@ class HistoryPage:
     """Query of the trace of the same window."""
 
 
-def history_page(jobs: Jobs, asked: Filter) -> HistoryPage:
+def history_page(jobs: JobsService, asked: Filter) -> HistoryPage:
     """The jobs that pass, newest first."""
     found, is_cut = ended(jobs, asked)
     pages = max(-(-len(found) // LINES), 1)
@@ -92,7 +92,7 @@ def history_page(jobs: Jobs, asked: Filter) -> HistoryPage:
     return HistoryPage(asked, found[begin : begin + LINES], len(found), is_cut, hours, pages, export)
 
 
-def ended(jobs: Jobs, asked: Filter) -> tuple[list[JobView], bool]:
+def ended(jobs: JobsService, asked: Filter) -> tuple[list[JobView], bool]:
     """All that pass, the one that ended last first; and whether there were more to search."""
     since_s, until_s = asked.window
     states = (asked.state,) if asked.state in STATES else STATES

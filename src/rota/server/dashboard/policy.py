@@ -18,8 +18,8 @@ from rota.scheduler.parameters import ParameterTold, parameters_told
 from rota.scheduler.policy import PolicySpec, parse_policy, policy_names, system
 from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
 from rota.server.api.forms import JobFilter, Question
-from rota.server.api.services import Jobs, Policies
-from rota.server.dashboard.futures import Chart, charts
+from rota.server.api.services import JobsService, PoliciesService
+from rota.server.dashboard.futures import FutureChart, charts
 from rota.server.dashboard.rendering import HEADERS, fragment, page
 from rota.wire.views import PolicyView, WhatIf
 
@@ -51,12 +51,12 @@ class Ahead:
     answer: WhatIf
     lines: Sequence[tuple[str, str, str, str]]
     """Measure, now, then, and `better`, `worse` or nothing."""
-    charts: Sequence[Chart]
+    charts: Sequence[FutureChart]
     basis: str = ""
     """What the durations rest on: `3 from time limits, 2 guessed`."""
 
 
-def policy_page(policies: Policies) -> PolicyPage:
+def policy_page(policies: PoliciesService) -> PolicyPage:
     """As it is now."""
     view = policies.policy()
     spec = parse_policy(view.policy)
@@ -103,7 +103,7 @@ MEASURES = (
 )
 
 
-def ahead_of(policies: Policies, jobs: Jobs, policy: str) -> Ahead:
+def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str) -> Ahead:
     """What the policy would do; InputError with its sentence if it cannot decide here."""
     spec = str(parse_policy(policy))
     answer = policies.whatif(Question(policies=[spec]))
@@ -131,7 +131,7 @@ def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str
     return lines
 
 
-def times(policies: Policies) -> dict[str, Any]:
+def times(policies: PoliciesService) -> dict[str, Any]:
     """How long decisions took: what `series.js` draws."""
     found = policies.decisions(DECISIONS)
     late = [one.took_ms if one.late else None for one in found]

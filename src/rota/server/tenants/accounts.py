@@ -20,7 +20,7 @@ from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
-from rota.server.store.rows import AttemptRow, Done, Held, JobQuery, JobRow
+from rota.server.store.rows import AttemptRow, CompletedJob, HeldSpan, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 from rota.wire.tenants import CellView, TenantsHistory, TenantsMoved, TenantsView, TenantView
@@ -142,7 +142,7 @@ class TenantAccounts:
         now, clock = self._scheduler.clock(), self._scheduler.clock
         begin_s = max(now - days * 24 * HOUR_S, 0.0)
         edges = np.linspace(begin_s, max(now, begin_s + 1.0), points + 1)
-        parts: dict[str, list[Held]] = {}
+        parts: dict[str, list[HeldSpan]] = {}
         known = self._scheduler.view.tenants.tenants
         for held in [*self._store.held(begin_s), *self._held_now(now)]:
             for path in (
@@ -157,11 +157,11 @@ class TenantAccounts:
             held={path: means[path].round(3).tolist() for path in by_use},
         )
 
-    def _held_now(self, now: float) -> list[Held]:
+    def _held_now(self, now: float) -> list[HeldSpan]:
         """What running jobs hold, which no interval on record says yet."""
         holding = self._scheduler.view.holding.copy()
         return [
-            Held(row.asked.tenant, row.now.since_s, now, _gpus_of(holding[row.row]))
+            HeldSpan(row.asked.tenant, row.now.since_s, now, _gpus_of(holding[row.row]))
             for row in self._store.jobs(JobQuery(states=("RUNNING",)))
             if row.row in holding
         ]
@@ -194,7 +194,7 @@ def _gpus_of(attempt: AttemptRow) -> float:
     return float(attempt.grant[2]) * len(attempt.grant[1])
 
 
-def mean_held(held: Sequence[Held], edges: Floats) -> Floats:
+def mean_held(held: Sequence[HeldSpan], edges: Floats) -> Floats:
     """Mean GPUs between each two of `edges`."""
     starts, ends, gpus = (
         np.array([getattr(one, name) for one in held]) for name in ("start_s", "end_s", "gpus")
@@ -264,7 +264,7 @@ class _Book:
         for view in self._lineage(tenant):
             view.gpu_hours += gpu_hours
 
-    def fared(self, jobs: Sequence[Done], gpus: int) -> None:
+    def fared(self, jobs: Sequence[CompletedJob], gpus: int) -> None:
         """Mean over jobs of how long they took, to how long on an equal part of the cluster."""
         tenants, sums = len({job.tenant for job in jobs}), dict[str, list[float]]()
         for job in jobs:
