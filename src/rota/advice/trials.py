@@ -155,20 +155,20 @@ class TrialRunner:
         if seed >= plan.seeds or not ran:
             return
         part = replace(plan.part, trace=shaken(plan.part.trace, seed))
-        found = self._measured([plan.present], plan.site_knowledge, part, seed)
-        for specs in self._batches(ran) if found else ():
-            found |= self._measured(specs, plan.knowledge, part, seed)
-        if len(found) == 1 + len(ran):
-            trials.present.append(found[str(plan.present)])
+        measured = self._measured([plan.present], plan.site_knowledge, part, seed)
+        for specs in self._batches(ran) if measured else ():
+            measured |= self._measured(specs, plan.knowledge, part, seed)
+        if len(measured) == 1 + len(ran):
+            trials.present.append(measured[str(plan.present)])
             for spec in ran:
-                trials.runs[str(spec)].append(found[str(spec)])
+                trials.runs[str(spec)].append(measured[str(spec)])
 
     def _source(self, source: str, readers: Sequence[PolicySpec]) -> None:
-        found: dict[str, Measured] = {}
+        measured: dict[str, Measured] = {}
         for specs in self._batches(readers):
-            found |= self._measured(specs, {**self.plan.knowledge, DURATION: source})
-        if found and len(found) == len(readers):
-            self.trials.others[source] = found
+            measured |= self._measured(specs, {**self.plan.knowledge, DURATION: source})
+        if measured and len(measured) == len(readers):
+            self.trials.others[source] = measured
 
     def _batches(self, specs: Sequence[PolicySpec]) -> list[Sequence[PolicySpec]]:
         """A few at a time, so that those that are done are kept when the time is over."""

@@ -112,7 +112,7 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     # Equal ones stay in the order in which they were tried; the present one goes before them.
     lines.sort(key=lambda line: (bool(line.unranked), 0.0 if line.unranked else line.cost))
     told = [ToldDurations(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
-    told += [_told(one, found, ranked, wanted, least) for one, found in trials.others.items()]
+    told += [_told(one, runs_told, ranked, wanted, least) for one, runs_told in trials.others.items()]
     agrees = trials.calibration.agrees if trials.calibration is not None else None
     return Verdict(tuple(lines), tuple(told), error, agrees, enough, seeds)
 
@@ -189,13 +189,13 @@ def _line(
 
 def _told(
     source: str,
-    found: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     ranked: Mapping[str, Sequence[Measured]],
     wanted: WeightedGoals,
     least: float,
 ) -> ToldDurations:
     """The first seed's runs, with those that were told durations by `source` in place of their own."""
-    runs = {name: [found.get(name, of[0])] for name, of in ranked.items()}
+    runs = {name: [measured.get(name, of[0])] for name, of in ranked.items()}
     costs = {name: wanted.cost(of[0].values) for name, of in runs.items()}
     best = _best(costs, _drawn(runs, wanted), least)
     return ToldDurations(source, {name: of[0].values for name, of in runs.items()}, best)

@@ -52,13 +52,13 @@ def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     nodes = np.array([len(seen.nodes[row]) for row in gangs.tolist()])
     width = _widest(history, rows)
     spread = nodes > np.ceil(history.trace.jobs.gpus[gangs] / width)
-    found = [_spread(history, gangs, nodes, spread, width)]
+    findings = [_spread(history, gangs, nodes, spread, width)]
     measured = works[gangs]
     by_spread = _by_spread(history, gangs[measured], nodes[measured])
     if by_spread or not works[rows].any():
-        return Said((*found, *by_spread))
+        return Said((*findings, *by_spread))
     needs = f"{LEAST_JOBS} measured gangs of one size on each of two numbers of nodes"
-    return Said(tuple(found), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
+    return Said(tuple(findings), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
 
 
 def _widest(history: JobHistory, rows: Ints) -> float:

@@ -43,7 +43,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)
     long = history.ran & (waited_s >= thresholds.wrong_wait_min * 60.0)
-    found: dict[tuple[int, str, str], list[int]] = {}
+    misplaced: dict[tuple[int, str, str], list[int]] = {}
     for kind, (label, _) in enumerate(pools.kinds):
         rows = np.flatnonzero(long & (pools.kind == kind))
         if not len(rows) or not label or "|" in label or label.startswith("!"):
@@ -53,10 +53,10 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
             wrong = _wrong(history, pools, kind, other, left, thresholds)
             for row in wrong.tolist():
                 key = (int(history.user.code[row]), label, other.label)
-                found.setdefault(key, []).append(row)
+                misplaced.setdefault(key, []).append(row)
             left = np.setdiff1d(left, wrong)
-    findings = _everybodys(history, waited_s, found, thresholds)
-    for (user, label, other_label), own in sorted(found.items(), key=lambda item: -len(item[1])):
+    findings = _everybodys(history, waited_s, misplaced, thresholds)
+    for (user, label, other_label), own in sorted(misplaced.items(), key=lambda item: -len(item[1])):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
         if len(own) < thresholds.wrong_jobs or total_h < thresholds.wrong_hours:
@@ -80,23 +80,23 @@ def _times(submit_s: Floats, apart_s: float) -> int:
 def _everybodys(
     history: JobHistory,
     waited_s: Floats,
-    found: dict[tuple[int, str, str], list[int]],
+    misplaced: dict[tuple[int, str, str], list[int]],
     thresholds: Thresholds,
 ) -> list[Finding]:
     """Partitions most of whose users waited so: how load lies, no user's mistake; taken from `found`."""
     findings = []
-    for label, other in sorted({key[1:] for key in found}):
+    for label, other in sorted({key[1:] for key in misplaced}):
         inside = _of(history, label)
         users = [
             key
-            for key, rows in found.items()
+            for key, rows in misplaced.items()
             if key[1:] == (label, other)
             and len(rows) < thresholds.wrong_own_part * int((inside & (history.user.code == key[0])).sum())
         ]
         there = len(set(history.user.code[inside].tolist()))
         if len(users) < max(MANY, there / 2):
             continue
-        rows = np.array(sorted(row for key in users for row in found.pop(key)), dtype=np.int64)
+        rows = np.array(sorted(row for key in users for row in misplaced.pop(key)), dtype=np.int64)
         if float(waited_s[rows].sum()) / HOUR_S >= thresholds.wrong_hours_alone:
             findings.append(_crowded(history, waited_s, label, other, rows, len(users)))
     return findings

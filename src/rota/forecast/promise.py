@@ -339,7 +339,7 @@ def _externality(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> f
 def _neighbours(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> tuple[NeighbourForecast, ...]:
     """Jobs that end at another time in some sample, the most delayed first."""
     moved = np.flatnonzero((before != after).any(axis=0))
-    found = []
+    neighbours = []
     for place in moved.tolist():
         due_s = jobs.deadline_s.item(rows.item(place))
         has_none = math.isnan(due_s)
@@ -347,10 +347,10 @@ def _neighbours(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> tu
         chances = [
             math.nan if has_none else float((side[:, place] <= due_s).mean()) for side in (before, after)
         ]
-        found.append(
+        neighbours.append(
             NeighbourForecast(jobs.ids[rows.item(place)], due_s, float(ends[0]), float(ends[1]), *chances)
         )
-    return tuple(sorted(found, key=lambda one: (_delay_s(one) * -1.0, one.id)))
+    return tuple(sorted(neighbours, key=lambda one: (_delay_s(one) * -1.0, one.id)))
 
 
 def _delay_s(one: NeighbourForecast) -> float:

@@ -83,8 +83,8 @@ class StepTimes(Generic[Key]):
     def fits(self, keys: Iterable[Key]) -> Floats:
         """The same for several, [key, 7]; NaN where nothing was seen."""
         unknown = np.full(PARAMETERS, np.nan)
-        found = [self.fit(key) for key in keys]
-        return np.array([unknown if fit is None else fit for fit in found]).reshape(-1, PARAMETERS)
+        fits = [self.fit(key) for key in keys]
+        return np.array([unknown if fit is None else fit for fit in fits]).reshape(-1, PARAMETERS)
 
     def most_gpus(self, key: Key) -> int:
         """The most GPUs it was seen on; 0 if on none."""

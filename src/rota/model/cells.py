@@ -142,27 +142,27 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: CellQuota) -> Owne
     typed = [kind for kind in kinds if cell.gpu_type in ("", kind.gpu_type)]
     if not typed:
         raise InputError(f"{whose} is of {cell.gpu_type or 'GPUs'}, of which the cluster has no nodes now")
-    found = [kind for kind in typed if cell.level in kind.names]
-    if not found:
+    kinds_with = [kind for kind in typed if cell.level in kind.names]
+    if not kinds_with:
         raise InputError(
             f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes; "
             "expected a level whose units are alike"
         )
     if cell.gpus:
-        fit = [kind for kind in found if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
+        fit = [kind for kind in kinds_with if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
         if not fit:
-            sizes = " or ".join(str(kind.gpus(kind.names.index(cell.level) + 1)) for kind in found)
+            sizes = " or ".join(str(kind.gpus(kind.names.index(cell.level) + 1)) for kind in kinds_with)
             raise InputError(
                 f"{whose} is a {cell.level} of {plural(cell.gpus, 'GPU')}; the cluster has some of {sizes}"
             )
-        found = fit
+        kinds_with = fit
     if cell.at:
         nodes = _nodes_at(cluster, cell, whose)
-        found = [kind for kind in found if any(nodes[0] in top for top in kinds[kind])]
-        if not found:
+        kinds_with = [kind for kind in kinds_with if any(nodes[0] in top for top in kinds[kind])]
+        if not kinds_with:
             raise InputError(f"{whose} is at {cell.at}, which is not part of the cluster now")
-    if len(found) != 1:
-        names = ", ".join(kind.name for kind in found)
+    if len(kinds_with) != 1:
+        names = ", ".join(kind.name for kind in kinds_with)
         raise InputError(
             f"{whose} may be of several kinds ({names}); name its type, and gpus: its number of GPUs"
         )
@@ -170,7 +170,7 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: CellQuota) -> Owne
         raise InputError(
             f"{whose} is at {cell.at} and has the count {cell.count}; a fixed cell is one: expected 1"
         )
-    return Owned(tenant, found[0], found[0].names.index(cell.level) + 1, cell.count, cell.at)
+    return Owned(tenant, kinds_with[0], kinds_with[0].names.index(cell.level) + 1, cell.count, cell.at)
 
 
 def _known(name: str, names: Sequence[str], problem: str) -> None:

@@ -157,13 +157,13 @@ def _impossible_now(context: ChangeContext, tenants: Tenants) -> dict[int, JobSt
         for row in context.store.jobs(JobQuery(states=("PENDING",)))
         if row.now.phase in (Phase.PENDING, Phase.HELD)
     ]
-    specs, found = context.store.specs([row.row for row in waiting]), {}
+    specs, states = context.store.specs([row.row for row in waiting]), {}
     for row in waiting:
         holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold}
         never = impossible(cluster, specs[row.row], row.asked.tenant) if row.row in specs else None
         if never is not None and INFEASIBLE not in holds:
-            found[row.row] = _held(row.now, {**holds, INFEASIBLE: never})
-    return found
+            states[row.row] = _held(row.now, {**holds, INFEASIBLE: never})
+    return states
 
 
 def _in_words(name: str, value: Any) -> str:

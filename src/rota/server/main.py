@@ -174,10 +174,10 @@ def start(home: Path, config: Config) -> Running:
 
 def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
     """What notices say of jobs: what people see in lists."""
-    found = {row: store.job(row) for row in set(rows)}
+    jobs = {row: store.job(row) for row in set(rows)}
     return {
         row: job_view(job, None, clock.epoch_unix_s, clock()).model_dump(mode="json")
-        for row, job in found.items()
+        for row, job in jobs.items()
         if job is not None
     }
 

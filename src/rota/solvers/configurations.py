@@ -89,8 +89,10 @@ def assign(
         if len(kept) > limits.max_columns:
             is_cut = True
         else:
-            found, bound, is_cut = _branch_and_bound(_take(few, kept), jobs, capacities, limits, cost, bound)
-            better = np.where(found >= 0, kept[found], NOTHING)
+            chosen_options, bound, is_cut = _branch_and_bound(
+                _take(few, kept), jobs, capacities, limits, cost, bound
+            )
+            better = np.where(chosen_options >= 0, kept[chosen_options], NOTHING)
             if _cost(few, better) < cost:
                 chosen, cost = better, _cost(few, better)
     return Assignment(np.where(chosen >= 0, useful[chosen], NOTHING), cost, min(bound, cost), is_cut)

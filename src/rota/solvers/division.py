@@ -324,8 +324,8 @@ def _solved_inside(
             None if of_rows is None else np.concatenate(of_rows),
         )
     )
-    found = Answer(solution.status, solution.value, solution.columns)
+    answer = Answer(solution.status, solution.value, solution.columns)
     if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
         first = len(division.capacity) + len(division.counts)
-        found = found._replace(slack=solution.slack[first:], prices=solution.prices[first:])
-    return found, free is not None
+        answer = answer._replace(slack=solution.slack[first:], prices=solution.prices[first:])
+    return answer, free is not None

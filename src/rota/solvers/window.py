@@ -115,9 +115,9 @@ def solve_window(window: PlanningWindow, nodes: int = NODES) -> Counts | None:
     if (window.least > window.rounds).any() or not window.has_room(window.least):
         return None
     if not window.makespan_weight or not len(window.sizes):
-        found = window.knapsack.solve(window.least)
-        assert found is not None  # there is room for the least
-        return Counts(found.counts, window.value(found.counts), window.base + found.bound, False)
+        packed = window.knapsack.solve(window.least)
+        assert packed is not None  # there is room for the least
+        return Counts(packed.counts, window.value(packed.counts), window.base + packed.bound, False)
     return _Search(window).run(nodes)
 
 
@@ -187,10 +187,10 @@ class _Search:
 
     def _solve(self, at: int) -> None:
         """The best numbers of rounds if nobody may have more time left than the value `at`."""
-        found = self.window.knapsack.solve(self._least(at))
-        assert found is not None  # values from `first` on are feasible
-        value = self.window.value(found.counts)
-        bound = self.window.base + found.bound - self.window.makespan_weight * float(self.values[at])
+        packed = self.window.knapsack.solve(self._least(at))
+        assert packed is not None  # values from `first` on are feasible
+        value = self.window.value(packed.counts)
+        bound = self.window.base + packed.bound - self.window.makespan_weight * float(self.values[at])
         self.proved = max(self.proved, bound)
         if self.best is None or value > self.best.value:
-            self.best = Counts(found.counts, value, bound, False)
+            self.best = Counts(packed.counts, value, bound, False)

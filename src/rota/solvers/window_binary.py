@@ -52,11 +52,11 @@ def solve_binary(window: PlanningWindow, gap: float = 1e-3, nodes: int = 10_000)
     high = np.concatenate((np.ones(binaries), np.full(jobs + 1, np.inf)))
     whole = np.concatenate((np.ones(binaries), np.zeros(jobs + 1)))
     options = {"mip_rel_gap": gap, "node_limit": nodes}
-    found = milp(costs, constraints=rows, bounds=Bounds(low, high), integrality=whole, options=options)
-    if found.x is None:
+    solution = milp(costs, constraints=rows, bounds=Bounds(low, high), integrality=whole, options=options)
+    if solution.x is None:
         return None
-    runs = found.x[:binaries].reshape(jobs, rounds) > 0.5
-    return Binaries(runs, window.value(runs.sum(axis=1)), found.status == 1)
+    runs = solution.x[:binaries].reshape(jobs, rounds) > 0.5
+    return Binaries(runs, window.value(runs.sum(axis=1)), solution.status == 1)
 
 
 def _lines(

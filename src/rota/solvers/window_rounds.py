@@ -53,8 +53,8 @@ def lay_out(window: PlanningWindow, counts: Ints) -> RoundLayout:
     even = _evenly(window, counts)
     if (even.sum(axis=1) == counts).all():
         return RoundLayout(_urgent_first(window, even), is_mended=False)
-    found = [first, even, *_mended(window, counts, [first, even])]
-    best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+    layouts = [first, even, *_mended(window, counts, [first, even])]
+    best = min(layouts, key=lambda runs: _rank(window, runs.sum(axis=1)))
     again = _by_urgency(window, best.sum(axis=1))
     is_whole = bool((again.sum(axis=1) == best.sum(axis=1)).all())
     return RoundLayout(again if is_whole else _urgent_first(window, best), is_mended=True)
@@ -179,15 +179,15 @@ def _mended(window: PlanningWindow, counts: Ints, laid: list[Bools]) -> list[Boo
     if not passes:
         return []
     gains = _gains(window, _worst_s(window, counts))
-    found = [_refill(window, start, gains, passes) for start in starts]
+    layouts = [_refill(window, start, gains, passes) for start in starts]
     if window.makespan_weight and len(counts) * window.rounds <= SMALL:
-        best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+        best = min(layouts, key=lambda runs: _rank(window, runs.sum(axis=1)))
         got = best.sum(axis=1)
         one_more = np.minimum(got + 1, window.rounds)
         for worst_s in (_worst_s(window, got), _worst_s(window, one_more), np.inf):
             gains = _gains(window, worst_s)
-            found += [_refill(window, start, gains, passes) for start in (*starts, best)]
-    return found
+            layouts += [_refill(window, start, gains, passes) for start in (*starts, best)]
+    return layouts
 
 
 def _worst_s(window: PlanningWindow, counts: Ints) -> float:

@@ -14,8 +14,8 @@ def arrays_of(jobs: TextTable) -> dict[int, str]:
     """By row: number of the array that the job is a task of, where JobID is such as `17_3`."""
     if not jobs.has("JobID"):
         return {}
-    found = ((row, _TASK.fullmatch(id.strip())) for row, id in enumerate(jobs.text("JobID")))
-    return {row: match[1] for row, match in found if match}
+    matches = ((row, _TASK.fullmatch(id.strip())) for row, id in enumerate(jobs.text("JobID")))
+    return {row: match[1] for row, match in matches if match}
 
 
 def exits_of(jobs: TextTable) -> dict[int, str]:

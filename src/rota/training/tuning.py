@@ -104,10 +104,10 @@ class Tuning:
             self._due = step + FIRST_STEPS
 
     def _watch(self) -> None:
-        found = [one for one in self._objects if type(one).__name__ == "DistributedDataParallel"]
+        wrapped = [one for one in self._objects if type(one).__name__ == "DistributedDataParallel"]
         optimizers = [one for one in self._objects if hasattr(one, "register_step_pre_hook")]
         is_alone = self._environment.world_size == 1
-        if not (optimizers if is_alone else found):
+        if not (optimizers if is_alone else wrapped):
             say(
                 "statistics=True measures torch optimizers on one worker and DDP models on several; none is "
                 "attached, so there will be none"
@@ -118,7 +118,7 @@ class Tuning:
         if is_alone:
             self._noise.watch_alone(optimizers[0])
         else:
-            self._noise.watch(found[0])
+            self._noise.watch(wrapped[0])
 
     def _local(self) -> float:
         return float(self.batch or 0) / self._environment.world_size

@@ -50,13 +50,13 @@ def doctor(
     """
     from rota.cli.live.connect import home
 
-    found = examined(MachinePlaces(home()))
-    broken = sum(one.state is FindingState.BROKEN for findings in found.values() for one in findings)
+    by_section = examined(MachinePlaces(home()))
+    broken = sum(one.state is FindingState.BROKEN for findings in by_section.values() for one in findings)
     if as_json:
-        rows = [{"section": section, **asdict(one)} for section, ones in found.items() for one in ones]
+        rows = [{"section": section, **asdict(one)} for section, ones in by_section.items() for one in ones]
         print_json({"ok": not broken, "machine": _machine(), "findings": rows})
     else:
-        _show(found)
+        _show(by_section)
     raise typer.Exit(1 if broken else 0)
 
 
@@ -73,16 +73,16 @@ def _machine() -> dict[str, str]:
     return {"host": socket.gethostname(), "rota": __version__, "python": platform.python_version()}
 
 
-def _show(found: Mapping[str, Sequence[MachineFinding]]) -> None:
+def _show(by_section: Mapping[str, Sequence[MachineFinding]]) -> None:
     said = _machine()
     typer.echo(f"rota {said['rota']} on {said['host']}, Python {said['python']}")
-    width = max(len(one.subject) for ones in found.values() for one in ones)
+    width = max(len(one.subject) for ones in by_section.values() for one in ones)
     columns = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
-    for section, ones in found.items():
+    for section, ones in by_section.items():
         typer.echo(f"\n{section}")
         for one in ones:
             _show_finding(one, width, columns)
-    typer.echo(f"\n{summary(found)}")
+    typer.echo(f"\n{summary(by_section)}")
 
 
 def _show_finding(one: MachineFinding, width: int, columns: int) -> None:
@@ -97,10 +97,10 @@ def _show_finding(one: MachineFinding, width: int, columns: int) -> None:
         typer.secho(f"{lead}{'→ ' if not number else '  '}{line}", dim=True)
 
 
-def summary(found: Mapping[str, Sequence[MachineFinding]]) -> str:
+def summary(by_section: Mapping[str, Sequence[MachineFinding]]) -> str:
     """The last line: what to look at first."""
-    counts = Counter(one.state for ones in found.values() for one in ones)
-    broken = [one.subject for ones in found.values() for one in ones if one.state is FindingState.BROKEN]
+    counts = Counter(one.state for ones in by_section.values() for one in ones)
+    broken = [one.subject for ones in by_section.values() for one in ones if one.state is FindingState.BROKEN]
     if broken:
         return f"Broken: {', '.join(broken)}."
     rest = [

@@ -41,15 +41,15 @@ def memory(machine: MachinePlaces) -> Iterator[MachineFinding]:
 
 def control_groups(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether an attempt can have a group of its own."""
-    found = Cgroups.probe(machine.proc / "self")
-    if found.base is not None:
-        yield MachineFinding("control groups", FindingState.OK, f"attempts get groups below {found.base}")
+    groups = Cgroups.probe(machine.proc / "self")
+    if groups.base is not None:
+        yield MachineFinding("control groups", FindingState.OK, f"attempts get groups below {groups.base}")
         return
     advice = (
         "jobs are found by process tree, session and environment, which programs that hide on purpose can "
         "leave; Delegate=yes in a systemd unit gives the agent groups"
     )
-    yield MachineFinding("control groups", FindingState.ADVICE, f"none to be had: {found.why}", advice)
+    yield MachineFinding("control groups", FindingState.ADVICE, f"none to be had: {groups.why}", advice)
 
 
 def limits(machine: MachinePlaces) -> Iterator[MachineFinding]:

@@ -143,13 +143,13 @@ class LeasePlanner:
         ]
         dues = [(row, due_s) for row in free_rows for _, _, due_s in levels[row]]
         limits = LeaseLimits(self.p.nodes, self.p.wall_s)
-        found = plan_leases(candidates, np.maximum(capacity, 0), self._towards(), limits)
-        if found is None:
+        leases_planned = plan_leases(candidates, np.maximum(capacity, 0), self._towards(), limits)
+        if leases_planned is None:
             self.is_cut = True
             self._assign_greedily(candidates, dues, capacity)
         else:
-            self.is_cut = found.is_cut
-            for place, leases in zip(found.chosen.tolist(), found.leases, strict=True):
+            self.is_cut = leases_planned.is_cut
+            for place, leases in zip(leases_planned.chosen.tolist(), leases_planned.leases, strict=True):
                 row, due_s = dues[place]
                 self._plan(row, leases, due_s)
         self.book.fresh = []

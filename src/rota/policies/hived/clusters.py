@@ -248,10 +248,10 @@ class VirtualClusters:
         kept = [(other, other.virtual) for other in demoted]
         for other in demoted:
             self._demote(other)
-        found = Binder(self.pools[kind], suggested).bind(wanted)
+        binding = Binder(self.pools[kind], suggested).bind(wanted)
         plan = None
-        if found is not None:
-            physical = [[found[id(leaf)] for leaf in pod] for pod in virtual]
+        if binding is not None:
+            physical = [[binding[id(leaf)] for leaf in pod] for pod in virtual]
             victims = dict.fromkeys(leaf.gang for pod in physical for leaf in pod if leaf.gang is not None)
             plan = GangPlan(gang, physical, virtual, list(victims), [d for d in demoted if d not in victims])
         for other, before in kept:

@@ -62,17 +62,17 @@ class Requests:
         pin = self.layout.pin_for(vc, jobs.name_of("node_set", row)) if guaranteed else ""
         wanted = jobs.gpu_types.item(row)
         types = jobs.types_in(wanted) if wanted else ()
-        found = []
+        gangs = []
         for kind in self.layout.kinds:
             largest = self._largest(clusters, vc, kind, pin) if guaranteed else kind.gpus(kind.node_level)
             fed = self._fed(row, kind)
             if (types and kind.gpu_type not in types) or not min(largest, fed):
                 continue
             pods = pods_of(jobs.gpus.item(row), min(largest, fed))
-            found.append(
+            gangs.append(
                 Gang(jobs.ids[row], vc, priority, pods, (), kind.name, pin, self.lazy, most_per_node=fed)
             )
-        return found
+        return gangs
 
     def running(self, row: int) -> Gang:
         """The gang of a job that runs."""

@@ -41,17 +41,17 @@ class Packing(Generic[AnyCell]):
         `suggested` are the nodes that will do; None for all.
         """
         order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
-        found: list[AnyCell] | str = TOO_FEW
+        nodes: list[AnyCell] | str = TOO_FEW
         priority = OPPORTUNISTIC
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
-            found = self._nodes_for(gang, order, priority, suggested)
-            if not isinstance(found, str):
+            nodes = self._nodes_for(gang, order, priority, suggested)
+            if not isinstance(nodes, str):
                 break
-        if isinstance(found, str):
-            return found
+        if isinstance(nodes, str):
+            return nodes
         taken: set[int] = set()
         gpus: list[list[AnyCell]] = [[] for _ in gang.pods]
-        for pod, node in zip(order, found, strict=True):
+        for pod, node in zip(order, nodes, strict=True):
             gpus[pod] = closest(node, gang.pods[pod], priority, taken)
             taken.update(id(leaf) for leaf in gpus[pod])
         return gpus

@@ -189,11 +189,15 @@ class Sia:
         gap = p.gap * p.no_allocation * len(rows)
         limits = SearchLimits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
         room = _room(snapshot, rows, shapes)
-        found = assign(options, len(rows), room, limits)
-        option = np.where(found.option >= 0, usable[found.option], NOTHING) if len(usable) else found.option
-        book.cut += found.is_cut
-        book.missing = found.cost - found.bound
-        return _Round(rows, held, menu, value, cost, found._replace(option=option))
+        assignment = assign(options, len(rows), room, limits)
+        option = (
+            np.where(assignment.option >= 0, usable[assignment.option], NOTHING)
+            if len(usable)
+            else assignment.option
+        )
+        book.cut += assignment.is_cut
+        book.missing = assignment.cost - assignment.bound
+        return _Round(rows, held, menu, value, cost, assignment._replace(option=option))
 
     def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
         """What a restart leaves of the value of other configurations."""

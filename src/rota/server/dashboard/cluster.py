@@ -76,13 +76,13 @@ def cluster_page(cluster: ClusterService, nodes: Sequence[NodeView]) -> ClusterP
 
 def gangs(nodes: Sequence[NodeView]) -> list[FreeGang]:
     """One for each type of device, by name: what of it is free, and what fits on one node."""
-    found: dict[str, FreeGang] = {}
+    by_kind: dict[str, FreeGang] = {}
     for node in nodes:
         for kind in sorted({device.info.type for device in node.devices}):
             own = [device for device in node.devices if device.info.type == kind]
             free = sum(is_free(device) for device in own) if node.state == TAKES_JOBS else 0
-            old = found.get(kind, FreeGang(kind, 0, 0, 0, "", 0))
-            found[kind] = FreeGang(
+            old = by_kind.get(kind, FreeGang(kind, 0, 0, 0, "", 0))
+            by_kind[kind] = FreeGang(
                 kind,
                 old.devices + len(own),
                 old.free + free,
@@ -90,7 +90,7 @@ def gangs(nodes: Sequence[NodeView]) -> list[FreeGang]:
                 node.name if free > old.on_one_node else old.where,
                 old.empty_nodes + (free == len(own)),
             )
-    return [found[kind] for kind in sorted(found)]
+    return [by_kind[kind] for kind in sorted(by_kind)]
 
 
 def is_free(device: DeviceView) -> bool:
@@ -101,10 +101,10 @@ def is_free(device: DeviceView) -> bool:
 def nodes_part(nodes: Sequence[NodeView], text: str, first: int) -> NodesPart:
     """Those whose name, state or reason has `text`, the ones that take no jobs first."""
     wanted = text.strip().lower()
-    found = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
-    found.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))
-    first = first if 0 <= first < len(found) else 0
-    return NodesPart(found[first : first + NODES_SHOWN], first, len(found), text)
+    matching = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
+    matching.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))
+    first = first if 0 <= first < len(matching) else 0
+    return NodesPart(matching[first : first + NODES_SHOWN], first, len(matching), text)
 
 
 @router.get("/")

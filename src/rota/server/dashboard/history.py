@@ -80,16 +80,18 @@ class HistoryPage:
 
 def history_page(jobs: JobsService, asked: Filter) -> HistoryPage:
     """The jobs that pass, newest first."""
-    found, is_cut = ended(jobs, asked)
-    pages = max(-(-len(found) // LINES), 1)
+    jobs_ended, is_cut = ended(jobs, asked)
+    pages = max(-(-len(jobs_ended) // LINES), 1)
     asked = replace(asked, at=min(max(asked.at, 0), pages - 1))
     begin = asked.at * LINES
     since_s, until_s = asked.window
     export = urlencode(
         {k: v for k, v in (("since", since_s), ("until", until_s)) if v is not None} | {"format": "csv"}
     )
-    hours = sum(job.gpu_s for job in found) / 3600.0
-    return HistoryPage(asked, found[begin : begin + LINES], len(found), is_cut, hours, pages, export)
+    hours = sum(job.gpu_s for job in jobs_ended) / 3600.0
+    return HistoryPage(
+        asked, jobs_ended[begin : begin + LINES], len(jobs_ended), is_cut, hours, pages, export
+    )
 
 
 def ended(jobs: JobsService, asked: Filter) -> tuple[list[JobView], bool]:

@@ -82,15 +82,15 @@ def parameters_of(spec: PolicySpec) -> list[tuple[ParameterTold, str]]:
 @cache
 def able() -> tuple[str, ...]:
     """Policies that can run on a live cluster as they are."""
-    found = []
+    names = []
     for name in policy_names():
         try:
             needs = parse_policy(name).make().needs
         except InputError:  # it has a parameter that must be given
             continue
         if needs <= kinds(Where.LIVE):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 # -- looking ahead -----------------------------------------------------------------------------------
@@ -133,13 +133,13 @@ def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str
 
 def times(policies: PoliciesService) -> dict[str, Any]:
     """How long decisions took: what `series.js` draws."""
-    found = policies.decisions(DECISIONS)
-    late = [one.took_ms if one.late else None for one in found]
-    took = [round(one.took_ms, 3) for one in found]
+    decisions = policies.decisions(DECISIONS)
+    late = [one.took_ms if one.late else None for one in decisions]
+    took = [round(one.took_ms, 3) for one in decisions]
     series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took, "dots": True}]
     if any(value is not None for value in late):
         series.append({"name": "late or failed", "values": late, "dots": True})
-    return {"times": [one.at_s for one in found], "series": series, "unit": "ms", "log": True}
+    return {"times": [one.at_s for one in decisions], "series": series, "unit": "ms", "log": True}
 
 
 # -- routes ------------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def look_ahead(
     request: Request, policies: AskedPolicies, jobs: AskedJobs, who: Person, policy: Text
 ) -> Response:
     """What another policy would do with the live jobs; may take seconds."""
-    found = ahead_of(policies, jobs, policy)
-    return fragment(request, "policy_ahead.html", ahead=found, now=policies.policy().policy)
+    ahead = ahead_of(policies, jobs, policy)
+    return fragment(request, "policy_ahead.html", ahead=ahead, now=policies.policy().policy)
 
 
 @router.put("/policy")

@@ -109,14 +109,14 @@ class TenantAccounts:
 
     def _by_type(self, attempt: AttemptRow) -> dict[str, float]:
         """GPUs that it holds, by type."""
-        nodes, found = self._scheduler.view.nodes, dict[str, float]()
+        nodes, gpus = self._scheduler.view.nodes, dict[str, float]()
         for place in attempt.parts["places"]:
             devices = nodes[place["name"]].info.devices if place["name"] in nodes else []
             kind_of = {device.index: device.type for device in devices}
             for index in place["devices"]:
                 kind = kind_of.get(index, "GPU")
-                found[kind] = found.get(kind, 0.0) + float(attempt.grant[2])
-        return found
+                gpus[kind] = gpus.get(kind, 0.0) + float(attempt.grant[2])
+        return gpus
 
     def _gpu_s(
         self, since_s: float, now: float, running: Collection[JobRow], holding: Mapping[int, AttemptRow]
@@ -305,7 +305,7 @@ def _cells_of(cluster: Cluster | None) -> dict[str, list[CellView]]:
         owned = owned_cells(cluster, kinds_of(cluster))
     except InputError:
         return {}
-    found: dict[str, list[CellView]] = {}
+    cells: dict[str, list[CellView]] = {}
     for cell in owned:
         view = CellView(
             level=cell.kind.names[cell.level - 1],
@@ -314,5 +314,5 @@ def _cells_of(cluster: Cluster | None) -> dict[str, list[CellView]]:
             at=cell.at,
             gpus=cell.cells * cell.kind.gpus(cell.level),
         )
-        found.setdefault(cell.tenant, []).append(view)
-    return found
+        cells.setdefault(cell.tenant, []).append(view)
+    return cells

@@ -106,9 +106,9 @@ class StepTableSpeed:
         times = workload.times_on(self._types[kind])
         assert times is not None, "a job without times was refused"
         shape = shape_of(whole_nodes(gpus, self._node_gpus[kind]))
-        found = [goodput for goodput, _ in self._course(row, kind, shape, wanted)]
+        goodputs = [goodput for goodput, _ in self._course(row, kind, shape, wanted)]
         return StepClass(
-            workload, times, workload.usual(times, gpus) if wanted is None else wanted, gpus, found
+            workload, times, workload.usual(times, gpus) if wanted is None else wanted, gpus, goodputs
         )
 
     def total(self, trace: Trace) -> Floats:
@@ -192,12 +192,12 @@ class StepTableSpeed:
     ) -> tuple[float, float]:
         """Steps per second in the first epoch, and seconds for all of them."""
         epochs, shape = self.workloads[row].epochs, shape_of(parts)
-        found = self._course(row, kind, shape, wanted)
-        if not found[0][0] > 0.0:
+        course = self._course(row, kind, shape, wanted)
+        if not course[0][0] > 0.0:
             return 0.0, math.inf
         lengths = np.diff(epochs.ends, prepend=0.0)
-        seconds = sum(length / goodput for length, (goodput, _) in zip(lengths, found, strict=True))
-        return 1.0 / found[0][1].step_s, float(seconds)
+        seconds = sum(length / goodput for length, (goodput, _) in zip(lengths, course, strict=True))
+        return 1.0 / course[0][1].step_s, float(seconds)
 
 
 def _course(
