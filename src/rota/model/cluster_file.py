@@ -198,7 +198,7 @@ def _explain(error: ValidationError) -> tuple[Location, str]:
 
     A misspelt name leaves its field missing; the name is then what matters.
     """
-    first: Any = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first: Any = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     where: Location = first["loc"]
     name = _name(where)
     if first["type"] == "extra_forbidden":

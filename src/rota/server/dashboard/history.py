@@ -67,12 +67,12 @@ class HistoryPage:
 
     asked: Filter
     jobs: Sequence[JobView]
-    found: int
+    matches: int
     """Jobs that pass the filter."""
     is_cut: bool
     """True if older jobs than those searched are on record."""
     gpu_hours: float
-    """That those found held."""
+    """That those matches held."""
     pages: int
     export: str
     """Query of the trace of the same window."""
