@@ -32,7 +32,7 @@ MOST_INTERVALS, MOST_EVENTS = 1000, 1000
 
 
 class Jobs:
-    """Implements `rota.server.api.services.Jobs`."""
+    """Implements `rota.server.api.services.JobsService`."""
 
     def __init__(
         self,

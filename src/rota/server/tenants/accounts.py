@@ -33,7 +33,7 @@ NAMED = 5
 
 
 class TenantAccounts:
-    """Implements `rota.server.api.services.Tenants`."""
+    """Implements `rota.server.api.services.TenantsService`."""
 
     def __init__(self, store: Store, scheduler: Scheduler, commands: Commands, answers: Answers) -> None:
         self._store, self._scheduler = store, scheduler
