@@ -19,7 +19,7 @@ from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.snapshot_jobs import Jobs
+from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
 
@@ -106,7 +106,7 @@ class Loop:
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
-        self._jobs = Jobs(self.state)
+        self._jobs = SnapshotJobs(self.state)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
         """Of the jobs that the present decision adjusts where they are: what they held, since when, and what
         that cost."""
@@ -258,7 +258,7 @@ class Loop:
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         if self._jobs.table is not self.state.jobs:
-            self._jobs = Jobs(self.state)
+            self._jobs = SnapshotJobs(self.state)
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:

@@ -36,7 +36,7 @@ from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.policies.synergy.demand import Demands
 from rota.policies.synergy.opt import divide
-from rota.policies.synergy.parameters import Mechanism, SynergyMode, SynergyParameters
+from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
 from rota.policies.synergy.ranking import as_gpus
 from rota.policies.synergy.room import Ask, Room, Seat
 from rota.policies.synergy.tune import settle
@@ -58,15 +58,15 @@ _GREEDY = Constraint(
 
 
 def _needs(p: SynergyParameters, kind: Knowledge) -> bool:
-    own = kind is Knowledge.HOSTS and p.mechanism is not Mechanism.PROPORTIONAL
+    own = kind is Knowledge.HOSTS and p.mechanism is not SynergyMechanism.PROPORTIONAL
     return own or kind in p.inner.make().needs
 
 
 def _pulls(p: SynergyParameters, lever: Lever) -> bool:
     artifact = p.mode is SynergyMode.ARTIFACT
     own = {
-        Lever.MIGRATE: p.migrate or artifact or p.mechanism is Mechanism.GREEDY,
-        Lever.PREEMPT: artifact or p.mechanism is Mechanism.GREEDY,
+        Lever.MIGRATE: p.migrate or artifact or p.mechanism is SynergyMechanism.GREEDY,
+        Lever.PREEMPT: artifact or p.mechanism is SynergyMechanism.GREEDY,
     }
     return own.get(lever, False) or lever in levers_of(p.inner.make())
 
@@ -189,11 +189,11 @@ class Synergy:
 
         `greedy` serves them as they come.
         """
-        if self.parameters.mechanism is Mechanism.GREEDY:
+        if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         if self.parameters.mode is SynergyMode.PAPER:
             return sorted(asks, key=lambda a: (-a.gpus, *np.nan_to_num(-a.wants, nan=0.0).tolist(), a.row))
-        if self.parameters.inner.name == "las" and self.parameters.mechanism is Mechanism.TUNE:
+        if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
             return sorted(asks, key=lambda a: -a.gpus)
         return asks
 
@@ -232,9 +232,9 @@ class Synergy:
 
     def _divide(self, room: Room, asks: list[Ask], demands: Demands) -> list[Ask] | None:
         p = self.parameters
-        if p.mechanism is Mechanism.OPT:
+        if p.mechanism is SynergyMechanism.OPT:
             asks, _ = divide(room, asks, demands)
-        greedy = p.mechanism is Mechanism.GREEDY
+        greedy = p.mechanism is SynergyMechanism.GREEDY
         return settle(room, asks, migrate=p.migrate or not self._keeps, greedy=greedy)
 
     # -- saying so ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
 from rota.scheduler.stages.round_books import Books, Shares
-from rota.scheduler.stages.round_demand import LiveJobs, PairRates, RoundDemand
+from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
 from rota.scheduler.stages.round_turns import RoundTurns
 from rota.scheduler.targets import PART_OF_TIME, Targets
@@ -73,7 +73,7 @@ class Rounds:
         self.fractions = fractions
         self.turns = turns
         self._shuffler: tuple[int, int, random.Random] | None = None
-        self._live = LiveJobs()
+        self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
         self._queue: _Queue | None = None
         self._seen: tuple[bytes, bytes] | None = None
