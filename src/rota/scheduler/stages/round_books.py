@@ -78,8 +78,8 @@ class Books:
         """The live jobs are `rows` now: forget who has gone, enter the new ones with `credit_s` received."""
         if rows is self.rows or np.array_equal(rows, self.rows):
             return
-        stays = np.isin(self.later, rows) & (np.isin(self.earlier, rows) | (self.earlier == ALONE))
-        new = np.setdiff1d(rows, self.rows, assume_unique=True)
+        stays = _are_in(self.later, rows) & (_are_in(self.earlier, rows) | (self.earlier == ALONE))
+        new = rows[~_are_in(rows, self.rows)]
         later = np.concatenate((self.later[stays], new))
         earlier = np.concatenate((self.earlier[stays], np.full(len(new), ALONE)))
         self._enter(later, earlier, credit_s)
@@ -118,10 +118,8 @@ class Books:
 
     def credit(self, time_s: Floats, known: Bools, place: Ints) -> None:
         """`time_s` was received by those that ran, whether they still live (`where_ran`) or not."""
-        total_s = self.total_s.tolist()
-        for kind, one_s in zip(self.ran_type.tolist(), time_s.tolist(), strict=True):
-            total_s[kind] += one_s
-        self.total_s = np.array(total_s)
+        self.total_s = self.total_s.copy()
+        np.add.at(self.total_s, self.ran_type, time_s)  # one by one, in their order
         self.received_s[place[known], self.ran_type[known]] += time_s[known]  # each ran once
 
     def reset(self, shares: Shares, now: float, credit_s: float, *, keeps: bool = False) -> None:
@@ -163,6 +161,14 @@ class Books:
         return np.where(
             received > 0.0, self.fraction / np.where(received > 0.0, received, 1.0), self.fraction * 1e9
         )
+
+
+def _are_in(values: Ints, rows: Ints) -> Bools:
+    """Which of `values` are among `rows`, which ascend."""
+    if not len(rows):
+        return np.zeros(len(values), dtype=bool)
+    found: Bools = rows[np.minimum(np.searchsorted(rows, values), len(rows) - 1)] == values
+    return found
 
 
 def _places(later: Ints, earlier: Ints, of_later: Ints, of_earlier: Ints) -> tuple[Bools, Ints]:

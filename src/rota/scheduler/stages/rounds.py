@@ -18,6 +18,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
+from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
@@ -76,8 +77,9 @@ class Rounds:
         self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
         self._queue: _Queue | None = None
+        self._jobs: JobTable | None = None
         self._seen: tuple[bytes, bytes] | None = None
-        """GPUs and rates that `_demand` was made of."""
+        """GPUs and rates that `_demand` was made of; the GPUs stand in `_jobs`."""
         self._picks: list[Pick] = []
         self._rests: Ints | None = None
         """`books.ran` if all of `_picks` run, and the last decision left everybody where he was."""
@@ -97,6 +99,8 @@ class Rounds:
             shares = self._shares(snapshot, books, demand)
             books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
         picks = self._walk(snapshot, books, demand)
+        if picks == self._picks:
+            picks = self._picks
         books.round += 1
         rests = picks is self._picks and books.ran is self._rests
         if rests and self._live.is_quiet and not self._live.has_idle:
@@ -248,10 +252,13 @@ class Rounds:
     def _demanded(self, snapshot: Snapshot, rows: Ints) -> RoundDemand:
         """What is to be divided; the same object as long as nothing of it has changed."""
         jobs, last = snapshot.jobs, self._demand
-        gpus = jobs.gpus[rows] * jobs.gpu_share[rows]
         capacity = self._live.capacity(snapshot)
         known = snapshot.know(Knowledge.THROUGHPUT)[rows]
         pairs = PairRates.of(snapshot.know(Knowledge.PAIRS)) if self.turns.pairs else None
+        if last is not None and last.rows is rows and jobs.table is self._jobs:
+            gpus = last.gpus
+        else:
+            self._jobs, gpus = jobs.table, jobs.gpus[rows] * jobs.gpu_share[rows]
         seen = gpus.tobytes(), known.tobytes()
         is_same = (
             last is not None
