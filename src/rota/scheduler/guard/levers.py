@@ -26,7 +26,7 @@ def check_levers(state: State, decision: Decision, levers: frozenset[Lever]) -> 
 
 
 def _only_starts(state: State, decision: Decision, *, or_moves: bool) -> bool:
-    """True for the common case: waiting jobs get as many whole GPUs as they ask for, `or_moves`: as they had."""
+    """True for the common case: jobs get as many whole GPUs as they ask for; `or_moves`, or as they had."""
     gpus_of, running = state.gpus_of, state.grants
     for grant in decision.grants:
         row, gpus = grant.job, len(grant.devices)

@@ -22,7 +22,7 @@ from rota.model.jobs import JobTable
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
-from rota.scheduler.stages.round_books import Books, Shares
+from rota.scheduler.stages.round_books import Books, Shares, of_one_size
 from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
 from rota.scheduler.stages.round_turns import RoundTurns
@@ -63,6 +63,9 @@ class Turns:
     """New fractions do not start the books anew: what was received counts from the beginning."""
     lowest: bool = False
     """Who comes to other GPUs gets the first that are free, however they lie."""
+    all_pairs: bool = False
+    """All pairs of one size are entries, also those without a fraction, and owed half a round when they are
+    new: in the authors' books they begin without the credit that the first recomputation takes off again."""
     waits: bool = False
     """A round goes on also when nobody runs any more, as in the authors' simulators."""
 
@@ -92,12 +95,17 @@ class Rounds:
         rows = self._live.rows(snapshot)
         demand = self._demanded(snapshot, rows)
         self._count(snapshot, books, demand)
-        books.follow(rows, self.turns.round_s / 2)
+        sizes = demand.gpus if self.turns.all_pairs and demand.pairs is not None else None
+        books.follow(rows, self.turns.round_s / 2, sizes)
         if self.turns.learn:
             books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
             shares = self._shares(snapshot, books, demand)
-            books.reset(shares, snapshot.now, self.turns.round_s / 2, keeps=self.turns.keeps_books)
+            credit_s = self.turns.round_s / 2
+            owed_s = 0.0 if sizes is None else credit_s
+            if sizes is not None:
+                shares = shares.with_pairs(of_one_size(sizes))
+            books.reset(shares, snapshot.now, credit_s, keeps=self.turns.keeps_books, owed_s=owed_s)
         picks = self._walk(snapshot, books, demand)
         if picks == self._picks:
             picks = self._picks

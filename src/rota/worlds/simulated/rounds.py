@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -57,8 +56,7 @@ _FEW = 64
 class RoundWorld(SimulatedWorld):
     """Replays a trace on a cluster, round by round."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
         self.round_s = round_s_of(self.semantics)
         self.progress.steady = False  # jobs stand still between their last whole step and the round end
         self._is_open = False
@@ -247,8 +245,21 @@ class RoundWorld(SimulatedWorld):
         self._note_end(end if is_latest else begin + length, begin, is_empty=is_empty)
         if self.semantics.finish is Finish.ROUND_END:
             finishes = [(self._end, row) for _, row in finishes]
-        self._finishes = sorted(finishes, reverse=True)
+        self._finishes = sorted(self._with_company(finishes), reverse=True)
         return True
+
+    def _with_company(self, finishes: list[tuple[float, int]]) -> list[tuple[float, int]]:
+        """Moments and rows of the finishes in this round, where who shares devices ends with the last there."""
+        sharers = self.state.occupancy.sharers
+        if not (sharers and finishes and self.semantics.ends_with_company):
+            return finishes
+        stops = (self.state.now + self._worked).tolist()
+        stop_of = dict(zip(self._rows.tolist(), stops, strict=True))
+        together = list[tuple[float, int]]()
+        for moment, row in finishes:
+            company = [other for device in self.state.grants[row].devices for other in sharers.get(device, ())]
+            together.append((max([moment, *[stop_of[other] for other in company if other != row]]), row))
+        return together
 
     def _note_end(self, end: float, begin: float, *, is_empty: bool) -> None:
         """When the round ends; `is_empty` if nobody works."""
@@ -333,7 +344,8 @@ class RoundWorld(SimulatedWorld):
         at_end = self.semantics.finish is Finish.ROUND_END
         ending = np.flatnonzero(finishes)
         moments = np.full(len(ending), self._end) if at_end else stops[ending]
-        self._finishes = sorted(zip(moments.tolist(), self._rows[ending].tolist(), strict=True), reverse=True)
+        found = list(zip(moments.tolist(), self._rows[ending].tolist(), strict=True))
+        self._finishes = sorted(self._with_company(found), reverse=True)
 
     def _close(self, now: float) -> None:
         """Write down what the jobs that still run have done."""

@@ -82,6 +82,8 @@ class Semantics:
     this (Pollux, Sia: whole seconds); 0 is when it is reached."""
     lag_s: float = 0.0
     """Time between the end of the work and the moment it is noticed."""
+    ends_with_company: bool = False
+    """In rounds, who finishes beside others on the same devices is done when the last of them stops."""
 
 
 _ELASTICFLOW = Semantics(
@@ -101,6 +103,7 @@ _GAVEL = Semantics(
     round_ends=RoundEnds.LATEST_STOP,
     work=Work.WHOLE_STEPS,
     restart=Restart.NEVER,
+    ends_with_company=True,
 )
 
 _POLLUX = Semantics(
