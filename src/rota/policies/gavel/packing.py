@@ -59,7 +59,7 @@ def at_random(problem: GavelProblem) -> Shares:
     paired = {place for pair in pairs for place in pair}
     entries = len(problem.rows) - len(pairs)
 
-    # Divided and added up in the authors' order: their rounding says which of jobs that are alike comes first.
+    # Divided and added up in the authors' order: which of jobs that are alike comes first is rounding.
     by_name = np.argsort(problem.snapshot.cluster.type_names)
 
     def equal_time(jobs: list[int]) -> Floats:

@@ -249,7 +249,7 @@ class RoundWorld(SimulatedWorld):
         return True
 
     def _with_company(self, finishes: list[tuple[float, int]]) -> list[tuple[float, int]]:
-        """Moments and rows of the finishes in this round, where who shares devices ends with the last there."""
+        """Moments and rows of the finishes of this round; who shares devices ends with the last there."""
         sharers = self.state.occupancy.sharers
         if not (sharers and finishes and self.semantics.ends_with_company):
             return finishes
@@ -257,7 +257,8 @@ class RoundWorld(SimulatedWorld):
         stop_of = dict(zip(self._rows.tolist(), stops, strict=True))
         together = list[tuple[float, int]]()
         for moment, row in finishes:
-            company = [other for device in self.state.grants[row].devices for other in sharers.get(device, ())]
+            devices = self.state.grants[row].devices
+            company = [other for device in devices for other in sharers.get(device, ())]
             together.append((max([moment, *[stop_of[other] for other in company if other != row]]), row))
         return together
 
