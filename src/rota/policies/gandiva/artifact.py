@@ -17,7 +17,7 @@ Clock     `tiresias-gandiva` and `elasticflow-gandiva`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
@@ -38,7 +38,7 @@ TURN_S = 60.0
 TIRESIAS_ORDER = (16, 1, 2, 4, 24, 32, 8, 64, 12)
 ELASTICFLOW_ORDER = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 128, 256)
 
-_CAPACITY = int(Event.CAPACITY)
+_CAPACITY, _STOPPED = int(Event.CAPACITY), int(Event.END | Event.FAILURE | Event.CAPACITY)
 _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
@@ -83,6 +83,8 @@ class SetTurns:
         self._plain_of: JobTable | None = None
         self._all_plain = False
         self._cursor = Cursor()
+        self._seated = -1
+        """Jobs whose turn it was at the last decision; -1 before the first."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         """One step; asks for another as long as steps change something."""
@@ -92,7 +94,10 @@ class SetTurns:
         over, are_new = self._news(snapshot, memory)
         ahead, self._ahead = self._ahead, None
         lent: list[Grant] = []
+        before: dict[int, list[NodeSet]] | None = None
         if ahead is not None and ahead.memory is memory and ahead.at_s == now and not (over or are_new):
+            if self._are_all_seated(snapshot):
+                before = memory["sets"]
             memory["sets"], memory["free"], memory["queue"] = ahead.sets.sets, ahead.sets.free, ahead.queue
             sets, moves = ahead.sets, ahead.moves
         else:
@@ -109,10 +114,18 @@ class SetTurns:
                 _retry(memory["queue"], sets)
             lent = self._lend(snapshot, memory)
             moves = sets.resize((len(memory["nodes"]) - len(memory["lent"])) * sets.node_gpus)
-        grants, away = _turns(snapshot, sets)
-        preempt = [row for row in away if self._in_sets(snapshot, row)]
+        if before is None:
+            grants, away = _turns(snapshot, sets)
+            preempt = [row for row in away if self._in_sets(snapshot, row)]
+        else:
+            grants, preempt = _changed_turns(snapshot, sets, before)
+        self._seated = len(snapshot.grants) - len(preempt) + sum([row not in snapshot.grants for row, *_ in grants])
         wake = Wake(at_s=self._next_s(snapshot, memory, sets, moves))
         return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
+
+    def _are_all_seated(self, snapshot: Snapshot) -> bool:
+        """True if all whose turn it was at the last decision hold what it gave them, and nobody else does."""
+        return len(snapshot.grants) == self._seated and not snapshot.cause & _STOPPED
 
     # -- steps that are left out -------------------------------------------------------------------
 
@@ -125,10 +138,11 @@ class SetTurns:
         memory["next_s"] = at_s
         total = len(memory["nodes"]) * sets.node_gpus
         ahead, queue, left = sets.copy(), memory["queue"].copy(), MOST_AHEAD
+        seats: dict[int, dict[int, list[int]]] = {}
         while moves:  # otherwise the clock of the world, not this one, says at which step a turn passes
             steps, moves = _quiet_steps(ahead, queue, at_s, total, left)
             at_s, left = _after(at_s, steps - 1), left - steps
-            if not left or any(ahead.seats(size) != sets.seats(size) for size in ahead.changed):
+            if not left or _sits_otherwise(ahead, sets, seats):
                 self._ahead = _Ahead(memory, at_s, ahead, queue, moves)
                 return at_s
             at_s = _next(at_s, moves, ahead)
@@ -298,9 +312,12 @@ def _quiet_steps(
     A step that only opens sets for which there are no jobs, and gives up those of the last one, passes unused
     nodes on; so does the next, until a turn passes.
     """
-    pattern, unused = sets.pattern(), sets.unused()
+    if most == 1:
+        return 1, _quiet_step(sets, queue, now, total_gpus)
+    unused = sets.unused()
+    sets.watch()
     moves = _quiet_step(sets, queue, now, total_gpus)
-    if not moves or most == 1 or sets.pattern() != pattern:
+    if not moves or not sets.has_only_passed_nodes():
         return 1, moves
     steps, now, is_crowded = 1, now + STEP_S, sets.is_crowded()
     while steps < most and not (is_crowded and now % TURN_S == 0.0):
@@ -325,6 +342,16 @@ def _retry(queue: list[int], sets: EqualNodeSets) -> None:
         place += 1
 
 
+def _sits_otherwise(ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]) -> bool:
+    """True if it is somebody else's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
+    for size in ahead.changed:
+        if size not in seats:
+            seats[size] = sets.seats(size)
+        if ahead.seats(size) != seats[size]:
+            return True
+    return False
+
+
 def _next(now: float, moves: bool, sets: EqualNodeSets) -> float:
     """The moment of the step that follows one which has changed something or not; infinite for none."""
     if moves:
@@ -344,6 +371,27 @@ def _turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], list[i
             heads.update(rows)
             grants += _on_nodes(snapshot, one["nodes"], rows, size)
     return grants, [row for row in snapshot.running.tolist() if row not in heads]
+
+
+def _changed_turns(
+    snapshot: Snapshot, sets: EqualNodeSets, before: Mapping[int, Sequence[NodeSet]]
+) -> tuple[list[Grant], list[int]]:
+    """The same where everybody holds what his set was given by the last decision, when the sets were `before`.
+
+    Only the sizes of which the sets have changed are looked at.
+    """
+    grants: list[Grant] = []
+    heads, sat = set[int](), list[int]()
+    for size in sets.changed:
+        for one in before.get(size, ()):
+            sat += sets.heads(size, one)
+    for size, some in sets.sets.items():
+        if size in sets.changed:
+            for one in some:
+                rows = sets.heads(size, one)
+                heads.update(rows)
+                grants += _on_nodes(snapshot, one["nodes"], rows, size)
+    return grants, sorted([row for row in sat if row not in heads])
 
 
 def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) -> list[Grant]:

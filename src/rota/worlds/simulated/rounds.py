@@ -76,6 +76,9 @@ class RoundWorld(SimulatedWorld):
         self._empty = 0
         """Rounds in a row in which nobody could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
+        self._targets_of: Ints | None = None
+        """Rows that `_last_targets` are of; None if they may be others now."""
+        self._last_targets: Floats = np.zeros(0)
         self._step = self._steps()
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""
@@ -185,7 +188,7 @@ class RoundWorld(SimulatedWorld):
         if len(rows) <= _FEW and self._is_plain() and self._open_few(rows.tolist(), begin, length):
             return
         since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
-        target = np.array([self._target(row) for row in rows.tolist()])
+        target = self._targets(rows)
         left = target - progress.base[rows]
         done = self._done(rows, rate, np.maximum(length - (since - begin), 0.0))
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
@@ -200,12 +203,19 @@ class RoundWorld(SimulatedWorld):
         self._worked = stops - begin
         if self.semantics.charge is Charge.SCALED:
             done, finishes = self._scaled(rows, done, finishes)
-        if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH:
+        if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH and finishes.any():
             stops = np.where(finishes, self._up_to_clock(stops), stops)
-        end = self._end_of(stops[done > 0.0], begin + length)
+        end = self._end_of(stops, done, begin + length)
         self._note_end(end, begin, is_empty=not (rate > 0.0).any())
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
+
+    def _targets(self, rows: Ints) -> Floats:
+        """The work at which the present attempt of each of `rows`, who run, ends."""
+        if rows is not self._targets_of:
+            self._targets_of = rows
+            self._last_targets = np.array([self._target(row) for row in rows.tolist()])
+        return self._last_targets
 
     def _is_plain(self) -> bool:
         """True if every job keeps its rate in this round, and nothing is charged or rounded besides."""
@@ -318,10 +328,9 @@ class RoundWorld(SimulatedWorld):
             return self.round_s
         return (math.floor(begin / self.round_s) + 1) * self.round_s - begin
 
-    def _end_of(self, stops: Floats, limit: float) -> float:
-        if self.semantics.round_ends is RoundEnds.LATEST_STOP and len(stops):
-            return float(stops.max())
-        return limit
+    def _end_of(self, stops: Floats, done: Floats, limit: float) -> float:
+        works = done > 0.0 if self.semantics.round_ends is RoundEnds.LATEST_STOP else None
+        return limit if works is None or not works.any() else float(stops[works].max())
 
     def _done(self, rows: Ints, rate: Floats, seconds: Floats) -> Floats:
         """Work of each row in `seconds`."""
@@ -342,6 +351,9 @@ class RoundWorld(SimulatedWorld):
         return np.floor(rate * seconds / step + _ROUNDING) * step
 
     def _note_finishes(self, stops: Floats, finishes: Bools) -> None:
+        if not finishes.any():
+            self._finishes = []
+            return
         at_end = self.semantics.finish is Finish.ROUND_END
         ending = np.flatnonzero(finishes)
         moments = np.full(len(ending), self._end) if at_end else stops[ending]
@@ -353,8 +365,8 @@ class RoundWorld(SimulatedWorld):
         progress = self.progress
         rows, running = self._rows, self.state.running
         work = self._work[: len(rows)]  # of an empty round nothing was worked out
-        here = [row in running for row in rows.tolist()]
-        if not all(here):
+        if rows is not running.sorted():
+            here = [row in running for row in rows.tolist()]
             rows, work = rows[here], work[here]
         progress.base[rows] = work
         progress.worked[self._rows] = self._worked
@@ -369,6 +381,7 @@ class RoundWorld(SimulatedWorld):
         for row in rows.tolist():
             counted = rebase(row, self.progress.base.item(row), self._total[row])
             if counted is not None:
+                self._targets_of = None
                 done, since = self.progress.base.item(row), self.progress.since.item(row)
                 self.progress.base[row], self._total[row] = counted
                 if self.progress.per_s is not None:
