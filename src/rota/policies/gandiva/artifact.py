@@ -381,16 +381,19 @@ def _changed_turns(
     Only the sizes of which the sets have changed are looked at.
     """
     grants: list[Grant] = []
-    heads, sat = set[int](), list[int]()
+    heads, sat = set[int](), dict[int, list[int]]()
     for size in sets.changed:
         for one in before.get(size, ()):
-            sat += sets.heads(size, one)
+            nodes = one["nodes"]
+            for row in sets.heads(size, one):
+                sat[row] = nodes
     for size, some in sets.sets.items():
         if size in sets.changed:
             for one in some:
-                rows = sets.heads(size, one)
+                nodes, rows = one["nodes"], sets.heads(size, one)
                 heads.update(rows)
-                grants += _on_nodes(snapshot, one["nodes"], rows, size)
+                if any([sat.get(row) != nodes for row in rows]):
+                    grants += _on_nodes(snapshot, nodes, rows, size)
     return grants, sorted([row for row in sat if row not in heads])
 
 
