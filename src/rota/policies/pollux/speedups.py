@@ -118,7 +118,10 @@ class Speedups:
 
         `restart` [row] is the part of the speedup that is left to a job that is changed.
         """
-        both = np.stack((speedups, speedups * restart[:, None, None]), axis=1) + _LEAST
+        both = np.stack((speedups, speedups * restart[:, None, None]), axis=1)
+        if self.parameters.is_artifact:  # as many GPUs as a node has are 1
+            both /= self.node_gpus
+        both += _LEAST
         p = self.parameters.p
         if p == 0.0:
             return np.log(both)
