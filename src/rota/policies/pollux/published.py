@@ -126,18 +126,17 @@ def fronts(values: Floats) -> tuple[Ints, Ints]:
     """
     order = np.lexsort((-values[:, 1], -values[:, 0]))
     lowest: list[float] = []  # the best second value of each front so far, negative
-    rank = []
-    for second in (-values[order, 1]).tolist():
+    rank: list[int] = []
+    before = (math.inf, math.inf)
+    for both in zip(*(-values[order]).T.tolist(), strict=True):
+        if both == before:  # neither is the better one
+            rank.append(rank[-1])
+            continue
+        before, second = both, both[1]
         place = bisect_right(lowest, second)
-        if place == len(lowest):
-            lowest.append(second)
-        else:
-            lowest[place] = second
+        lowest[place : place + 1] = [second]
         rank.append(place)
     ranks = np.array(rank)
-    again = np.flatnonzero((values[order[1:]] == values[order[:-1]]).all(axis=1)) + 1
-    for place in again.tolist():  # equal in both: neither is the better one
-        ranks[place] = ranks[place - 1]
     by_front = np.argsort(ranks, kind="stable")
     return order[by_front], ranks[by_front]
 
