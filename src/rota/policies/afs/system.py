@@ -190,7 +190,7 @@ class Afs:
         return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
 
     def _served(self, snapshot: Snapshot, rows: Ints, begun: Set[int] = frozenset()) -> Floats:
-        """GPU time received, or the queue that it has led to; less than any for those who have just `begun`."""
+        """GPU time received, or the queue that it has led to; less than any for who has just `begun`."""
         served: Floats = snapshot.jobs.service_gpu_s(rows)
         if not self.parameters.queues:
             return np.where(np.isin(rows, sorted(begun)), -1.0, served)

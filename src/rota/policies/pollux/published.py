@@ -1,22 +1,23 @@
 """The search of the authors' simulator, NSGA-II with two objectives.
 
-It differs from `search.py` in what decides where there are more jobs than GPUs.  Members are kept for fitness or
-for utility, as long as no other one is better in both, so that few of them are near the fittest.  Entries are
-raised by node: two on each that has room, be there ten jobs or a hundred, and none on one that is full.  And
-where several jobs on several nodes meet, all jobs behind the second one leave the node.
+It differs from `search.py` in what decides where there are more jobs than GPUs.  Members are kept for fitness
+or for utility, as long as no other one is better in both, so that few of them are near the fittest.  Entries
+are raised by node: two on each that has room, be there ten jobs or a hundred, and none on one that is full.
+And where several jobs on several nodes meet, all jobs behind the second one leave the node.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 
 import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.policies.pollux.search import Problem, Search
+from rota.solvers.fronts import crowding, fronts
 
+_JOB_BITS = 26
 _CROSSED = 0.9
 """Chance that two parents are crossed; otherwise their children begin as they are."""
 
@@ -35,13 +36,20 @@ class PublishedSearch(Search):
         """Fitness and utility of each member."""
         self._gaps: Floats = np.zeros(0)
         """How far its neighbours on its front are from each other."""
+        self._prints: Floats = np.zeros(0)
+        """A number for each member, by which copies are known."""
+        bits = 51 - _JOB_BITS - int(problem.capacity.sum()).bit_length()  # whole numbers of 53 bits are exact
+        self._job_print = random.integers(0, 1 << _JOB_BITS, self.jobs).astype(float)
+        self._node_print = random.integers(0, 1 << max(bits, 1), self.nodes).astype(float)
 
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
         """The first fronts; of the last of them those that are farthest from others."""
         known = len(self._values)
         new = self._objectives(states[:, known:], scores[known:])
         values = np.concatenate((self._values, new)) if known else new
-        single = _without_copies(states, values)
+        prints = self._node_print @ (states[:, known:].astype(float) @ self._job_print)
+        prints = np.concatenate((self._prints, prints)) if known else prints
+        single = _without_copies(prints, values)
         order, rank = fronts(values[single])
         order = single[order]
         gaps = crowding(values[order], rank)
@@ -49,7 +57,7 @@ class PublishedSearch(Search):
             kept = np.lexsort((-gaps, rank))[:many]
             kept.sort()  # by front and fitness, as before
             order, gaps = order[kept], gaps[kept]
-        self._values, self._gaps = values[order], gaps
+        self._values, self._gaps, self._prints = values[order], gaps, prints[order]
         return states.take(order, axis=1), scores[order]
 
     def _objectives(self, states: Array, scores: Floats) -> Floats:
@@ -119,53 +127,9 @@ def power_mean(mean: Floats, power: float) -> Floats:
     return raised
 
 
-def fronts(values: Floats) -> tuple[Ints, Ints]:
-    """Members by front, and on it by fitness, largest first; and the front of each in that order.
-
-    Nobody on a front is better in both than another one there, and each is worse than one of the front before.
-    """
-    order = np.lexsort((-values[:, 1], -values[:, 0]))
-    lowest: list[float] = []  # the best second value of each front so far, negative
-    rank: list[int] = []
-    before = (math.inf, math.inf)
-    for both in zip(*(-values[order]).T.tolist(), strict=True):
-        if both == before:  # neither is the better one
-            rank.append(rank[-1])
-            continue
-        before, second = both, both[1]
-        place = bisect_right(lowest, second)
-        lowest[place : place + 1] = [second]
-        rank.append(place)
-    ranks = np.array(rank)
-    by_front = np.argsort(ranks, kind="stable")
-    return order[by_front], ranks[by_front]
-
-
-def crowding(values: Floats, rank: Ints) -> Floats:
-    """How far the neighbours of each are apart, in parts of its front; infinite at the ends of fronts."""
-    gaps = np.full(len(rank), math.inf)
-    starts = np.flatnonzero(np.diff(rank, prepend=-1))
-    ends = np.append(starts[1:], len(rank)) - 1
-    span = np.repeat(np.abs(values[starts] - values[ends]), ends - starts + 1, axis=0)
-    if len(rank) > 2:
-        between = np.abs(values[2:] - values[:-2]) / np.where(span > 0.0, span, 1.0)[1:-1]
-        gaps[1:-1] = between.sum(axis=1)
-    gaps[starts] = gaps[ends] = math.inf
-    return gaps
-
-
-def _without_copies(states: Array, values: Floats) -> Ints:
-    """Members that are no copy of an earlier one; only those that are worth the same can be."""
-    order = np.lexsort((values[:, 1], values[:, 0]))
-    same = (values[order[1:]] == values[order[:-1]]).all(axis=1)
-    suspects = np.unique(np.concatenate((order[:-1][same], order[1:][same])))
-    if not len(suspects):
-        return np.arange(len(values))
-    seen: set[bytes] = set()
-    copies = []
-    for member, one in zip(suspects.tolist(), np.moveaxis(states.take(suspects, axis=1), 1, 0), strict=True):
-        key = one.tobytes()
-        if key in seen:
-            copies.append(member)
-        seen.add(key)
-    return np.delete(np.arange(len(values)), copies)
+def _without_copies(prints: Floats, values: Floats) -> Ints:
+    """Members that are no copy of an earlier one: the same number, and worth the same."""
+    _, first, which = np.unique(prints, return_index=True, return_inverse=True)
+    earlier = first[which]
+    copies = (earlier < np.arange(len(prints))) & (values[earlier] == values).all(axis=1)
+    return np.flatnonzero(~copies)

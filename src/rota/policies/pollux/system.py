@@ -209,7 +209,9 @@ class _Plan:
         random = np.random.default_rng([self.snapshot.seed, number, cell])
         if parameters.is_artifact:
             published = PublishedSearch(problem, random, parameters.p)
-            return published.run(begins, parameters.population, parameters.generations, parameters.generations)
+            return published.run(
+                begins, parameters.population, parameters.generations, parameters.generations
+            )
         ours = np.stack((filled(problem), grown(problem)), axis=1)
         begins = np.concatenate((ours, begins), axis=1)
         search = Search(problem, random)
