@@ -12,12 +12,12 @@ import pytest
 
 from rota.errors import InputError
 from rota.knowledge.goodput import (
-    Batch,
     BatchLimits,
+    BatchSplit,
     GoodputProfile,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     goodput_table,
     profiles_of,
 )
@@ -27,19 +27,19 @@ from rota.knowledge.goodput_file import read_goodputs
 FIT = StepFit(alpha_c=0.05, beta_c=0.002, alpha_n=0.10, beta_n=0.01, alpha_r=0.03, beta_r=0.002, gamma=2.0)
 NOISE = Noise(sqr=1.0, var=4.0)
 LIMITS = BatchLimits(initial=64, most=2048, local_least=16, local_most=128, accumulates=True)
-PROFILE = GoodputProfile(LIMITS, {"*": FIT}, (Phase(float("inf"), NOISE),))
+PROFILE = GoodputProfile(LIMITS, {"*": FIT}, (TrainingPhase(float("inf"), NOISE),))
 
 
 @pytest.mark.parametrize(
     ("nodes", "gpus", "batch", "expected"),
     [
-        (1, 1, Batch(64), 359.5506),
-        (1, 4, Batch(64), 1412.662),
-        (2, 8, Batch(64), 2139.209),
-        (2, 8, Batch(64, 1), 2453.630),
+        (1, 1, BatchSplit(64), 359.5506),
+        (1, 4, BatchSplit(64), 1412.662),
+        (2, 8, BatchSplit(64), 2139.209),
+        (2, 8, BatchSplit(64, 1), 2453.630),
     ],
 )
-def test_throughput(nodes: int, gpus: int, batch: Batch, expected: float) -> None:
+def test_throughput(nodes: int, gpus: int, batch: BatchSplit, expected: float) -> None:
     """Examples per second."""
     assert FIT.throughput(nodes, gpus, batch) == pytest.approx(expected, rel=1e-6)
 
@@ -65,7 +65,7 @@ def test_efficiency(batch: int, efficiency: float, gain: float) -> None:
 def test_best_batch(nodes: int, gpus: int, local: int, goodput: float, speedup: float) -> None:
     """Eight GPUs on two nodes are worse than four on one; speedups are to a fair share of two."""
     batch, best = PROFILE.best(FIT, NOISE, nodes, gpus) or (None, 0.0)
-    assert batch == Batch(local)
+    assert batch == BatchSplit(local)
     assert best == pytest.approx(goodput, rel=1e-6)
     assert best / 591.537 == pytest.approx(speedup, abs=1e-4)
 
@@ -78,7 +78,7 @@ def test_no_batch_for_so_many_gpus() -> None:
 
 def test_without_accumulation_a_lone_gpu_keeps_its_batch() -> None:
     limits = BatchLimits(initial=64, most=2048, local_least=16, local_most=128)
-    assert limits.choices(1) == [Batch(64)]
+    assert limits.choices(1) == [BatchSplit(64)]
     assert max(batch.total(2) for batch in limits.choices(2)) == 256
 
 
@@ -127,8 +127,8 @@ def test_a_pipeline(tmp_path: Path) -> None:
     profile = _pipeline(tmp_path)
     fit = profile.fit_on("a")
     assert fit is not None
-    assert fit.step_s(1, 2, Batch(48)) == pytest.approx(5.09)
-    assert fit.throughput(1, 2, Batch(48)) == pytest.approx(18.8605, abs=5e-5)
+    assert fit.step_s(1, 2, BatchSplit(48)) == pytest.approx(5.09)
+    assert fit.throughput(1, 2, BatchSplit(48)) == pytest.approx(18.8605, abs=5e-5)
     assert (profile.stages_on("A"), profile.stages_on("rtx")) == (4, 8)
     assert profile.limits.choices(11) == []
     assert [batch.total(2) for batch in profile.limits.choices(2)] == [96]

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.knowledge.throughput_file import read_text
 
 _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": ...}}'
@@ -115,7 +115,7 @@ class _Reader:
             raise self.wrong("accumulate", f"is {accumulates!r}", "true or false")
         return BatchLimits(least, most, local_least, local_most, accumulates)
 
-    def phases(self, stored: Mapping[str, Any]) -> tuple[tuple[Phase, ...], float]:
+    def phases(self, stored: Mapping[str, Any]) -> tuple[tuple[TrainingPhase, ...], float]:
         """The phases, and the progress after the last."""
         epochs = stored.get("epochs")
         if not isinstance(epochs, list) or not epochs or not all(isinstance(one, dict) for one in epochs):
@@ -131,7 +131,7 @@ class _Reader:
         untils = [*ends[:-1], math.inf]
         if any(sum(noise) <= 0.0 for noise in noises):
             raise self.wrong("epochs", "has an epoch without a gradient", "sqr or var above 0")
-        return tuple(Phase(until, noise) for until, noise in zip(untils, noises, strict=True)), whole
+        return tuple(TrainingPhase(until, noise) for until, noise in zip(untils, noises, strict=True)), whole
 
     # -- values ------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
+from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -19,14 +19,14 @@ from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.snapshot_jobs import Jobs
+from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
 _PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
-_END = int(Event.END)
+_END, _IDLE = int(Event.END), int(Event.IDLE)
 _HASTE = 50.0
 """After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
 
@@ -106,7 +106,7 @@ class Loop:
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
-        self._jobs = Jobs(self.state)
+        self._jobs = SnapshotJobs(self.state)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
         """Of the jobs that the present decision adjusts where they are: what they held, since when, and what
         that cost."""
@@ -147,7 +147,8 @@ class Loop:
         wake = self.wake
         if not cause or (wake.if_waiting and not self.state.waiting.n):
             return False  # a batch without a cause brings the state up to date, nothing more
-        return bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        is_called = bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        return is_called or bool(self._wake_on & _IDLE and are_idle(self.state.grants))
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ class Loop:
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         if self._jobs.table is not self.state.jobs:
-            self._jobs = Jobs(self.state)
+            self._jobs = SnapshotJobs(self.state)
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:

@@ -14,7 +14,7 @@ from rota.model.tenants import Tenant, Tenants
 from rota.policies.gavel import entries as entries_module
 from rota.policies.gavel.entries import entries
 from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside, TieRule
-from rota.policies.gavel.problem import Problem, seen_rates
+from rota.policies.gavel.problem import GavelProblem, seen_rates
 from rota.policies.gavel.system import OBJECTIVES
 from rota.scheduler.stages.round_demand import PairRates, RoundDemand
 from tiers import examples
@@ -41,7 +41,7 @@ def asked(objective, rates, *, gpus=None, capacity=(1, 1), pairs=None, tenants=(
     table = SimpleNamespace(ids=[str(row) for row in rows])
     snapshot = SimpleNamespace(seed=0, cluster=cluster, jobs=SimpleNamespace(table=table))
     among = entries(demand, seen, weights[:, None])
-    problem = Problem(
+    problem = GavelProblem(
         snapshot,
         parameters,
         rows,

@@ -9,7 +9,7 @@ import pytest
 
 from rota.policies.pollux.parameters import PolluxMode, PolluxParameters
 from rota.policies.pollux.published import PublishedSearch, power_mean
-from rota.policies.pollux.search import Problem
+from rota.policies.pollux.search import SharingProblem
 from rota.policies.pollux.speedups import Speedups, fitness
 
 
@@ -30,7 +30,7 @@ def _search(base: object, capacity: list[int], seed: int = 0) -> PublishedSearch
     worth = Speedups(PolluxParameters(mode=PolluxMode.ARTIFACT), 4, 4 * len(capacity)).worth(
         table, np.ones(jobs)
     )
-    problem = Problem(
+    problem = SharingProblem(
         held,
         np.array(capacity, dtype=np.int16),
         worth,
@@ -85,12 +85,12 @@ def test_members_keep_the_rules_and_the_answer_is_the_fittest(seed: int) -> None
     base = np.zeros((4, 6), dtype=np.int16)
     base[0, 0] = base[1, 0] = 2
     search = _search(base, [4] * 4, seed)
-    found = search.run(np.zeros((4, 0, 6), dtype=np.int16), 60, 30, 30)
-    for member in found.states.transpose(1, 0, 2):
+    bred = search.run(np.zeros((4, 0, 6), dtype=np.int16), 60, 30, 30)
+    for member in bred.states.transpose(1, 0, 2):
         several = (member > 0).sum(axis=0) > 1
         assert (member.sum(axis=1) <= 4).all()
         assert (((member > 0) & several).sum(axis=1) <= 1).all()
         assert member.sum(axis=0).max() <= 8
-    assert found.scores[0] == found.scores.max()
-    assert len({member.tobytes() for member in found.states.transpose(1, 0, 2)}) == found.states.shape[1]
-    assert (found.best.sum(axis=0) > 0).all(), "16 GPUs are enough for six"
+    assert bred.scores[0] == bred.scores.max()
+    assert len({member.tobytes() for member in bred.states.transpose(1, 0, 2)}) == bred.states.shape[1]
+    assert (bred.best.sum(axis=0) > 0).all(), "16 GPUs are enough for six"

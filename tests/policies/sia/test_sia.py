@@ -14,8 +14,8 @@ from rota.knowledge.goodput import (
     GoodputProfile,
     GoodputTable,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     goodput_table,
 )
 from rota.knowledge.needs import Table
@@ -32,7 +32,7 @@ from rota.policies.sia.goodputs import Goodputs, SizesByType, noise_scales
 from rota.policies.sia.menu import Menu, values
 from rota.policies.sia.parameters import SiaParameters
 from rota.scheduler.policy import parse_policy
-from rota.solvers.configurations import Options, assign
+from rota.solvers.configurations import ConfigurationOptions, assign
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
@@ -106,7 +106,7 @@ def solve(rows, held=(), factor=1.0, *, naive=False, lost=1.1, power=-0.5):
     jobs, columns = value.shape
     cost = power_cost(value, power, lost)
     job, column = np.indices(value.shape)
-    options = Options(job.ravel(), column.ravel() // 2, 1.0 + column.ravel() % 2, cost.ravel())
+    options = ConfigurationOptions(job.ravel(), column.ravel() // 2, 1.0 + column.ravel() % 2, cost.ravel())
     found = assign(options, jobs, np.full(2 if columns == 4 else 1, 2.0))
     chosen = [place % columns if place >= 0 else None for place in found.option.tolist()]
     return found.cost + lost * jobs, chosen
@@ -168,7 +168,7 @@ def test_rows_are_normalised():
 
 FIT = StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)
 LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
-PROFILE = GoodputProfile(LIMITS, {"a": FIT}, (Phase(math.inf, Noise(1.0, 4.0)),))
+PROFILE = GoodputProfile(LIMITS, {"a": FIT}, (TrainingPhase(math.inf, Noise(1.0, 4.0)),))
 SHAPES = [TypeShape(3, 4, 12), TypeShape(2, 8, 16)]
 
 
@@ -216,7 +216,7 @@ def test_a_fixed_batch_is_split():
 
 
 def test_noise_is_that_of_the_phase():
-    phases = (Phase(100.0, Noise(1.0, 2.0)), Phase(math.inf, Noise(0.0, 4.0)))
+    phases = (TrainingPhase(100.0, Noise(1.0, 2.0)), TrainingPhase(math.inf, Noise(0.0, 4.0)))
     told = goodput_table([GoodputProfile(LIMITS, {"a": FIT}, phases)], np.array([0, 0, 0]), ["a"])
     found = noise_scales(told, told.by_row["class"], np.array([0.0, 99.0, 100.0]))
     assert found.tolist() == [128.0, 128.0, math.inf]
@@ -270,7 +270,7 @@ def test_hybrid_parallel_jobs_grow_by_replicas():
 PIPELINE = GoodputProfile(
     BatchLimits(48, 4800, 48, 48),
     {"a": StepFit(4.59, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0), "b": StepFit(7.0, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0)},
-    (Phase(math.inf, Noise(1.0, 100.0)),),
+    (TrainingPhase(math.inf, Noise(1.0, 100.0)),),
     stages={"a": 4, "b": 2},
 )
 

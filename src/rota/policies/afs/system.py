@@ -124,11 +124,11 @@ class Afs:
         calm = sizes.calm()
         if calm is not None:
             tried = dict(memory)
-            found = self._placed(snapshot, tried, calm)
-            starts = {grant.job for grant in found[1]}.difference(snapshot.grants)
+            placed = self._placed(snapshot, tried, calm)
+            starts = {grant.job for grant in placed[1]}.difference(snapshot.grants)
             if starts.issuperset(snapshot.waiting.tolist()):
                 memory.update(tried)
-                return found
+                return placed
         return self._placed(snapshot, memory, sizes)
 
     def _placed(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:

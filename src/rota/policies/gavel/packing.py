@@ -13,7 +13,7 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.policies.gavel.entries import kept
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.scheduler.stages.round_demand import PairRates
 from rota.solvers.division import alone
@@ -24,7 +24,7 @@ Pair = tuple[int, int]
 """Places of two jobs, the smaller first."""
 
 
-def beside_the_first(problem: Problem, fractions: Floats) -> Shares:
+def beside_the_first(problem: GavelProblem, fractions: Floats) -> Shares:
     """The jobs without a type, in order of arrival, each beside the one with which it keeps most.
 
     `fractions` is the answer of the walk, [job, type], 1 or 0.  The first that finds nobody ends it.  The
@@ -49,7 +49,7 @@ def beside_the_first(problem: Problem, fractions: Floats) -> Shares:
     return _with_pairs(fractions, list(pairs), of_pairs)
 
 
-def at_random(problem: Problem) -> Shares:
+def at_random(problem: GavelProblem) -> Shares:
     """Equal time for the entries in use, as far as there is room for it."""
     crowded = problem.gpus.sum() > problem.capacity.sum()
     pairs = _drawn_pairs(problem) if crowded else []
@@ -69,7 +69,7 @@ def at_random(problem: Problem) -> Shares:
     return _with_pairs(own, pairs, of_pairs)
 
 
-def _drawn_pairs(problem: Problem) -> list[Pair]:
+def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
     """The pairs of the last time that are still worth it, and new ones among the other jobs."""
     place_of = {row: place for place, row in enumerate(problem.rows.tolist())}
     pairs = [
@@ -94,7 +94,7 @@ def _drawn_pairs(problem: Problem) -> list[Pair]:
     return sorted(pairs)
 
 
-def worth_of(problem: Problem, one: int, other: int) -> Floats:
+def worth_of(problem: GavelProblem, one: int, other: int) -> Floats:
     """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
     pairs: PairRates | None = problem.pairs
     assert pairs is not None  # a policy that asks for pairs is told of them

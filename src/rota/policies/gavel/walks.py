@@ -9,17 +9,17 @@ import numpy as np
 
 from rota.model.columns import Floats
 from rota.policies.gavel.packing import beside_the_first
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.table.occupancy import EPSILON
 
 
-def isolated(problem: Problem) -> Shares:
+def isolated(problem: GavelProblem) -> Shares:
     """Everybody spends the time that it would have with an equal part of the cluster for itself."""
     return problem.by_job(problem.isolated)
 
 
-def proportional(problem: Problem) -> Shares:
+def proportional(problem: GavelProblem) -> Shares:
     """Everybody spends as much time on each type as there are GPUs of it for each job, whatever it asks for.
 
     What stands in for Gandiva_fair in Shockwave's comparison, where no tickets are kept.
@@ -29,7 +29,7 @@ def proportional(problem: Problem) -> Shares:
     return problem.by_job(np.tile(part, (len(problem.rows), 1)))
 
 
-def fifo(problem: Problem) -> Shares:
+def fifo(problem: GavelProblem) -> Shares:
     """By arrival, everybody the fastest type that still has room; the first without room ends it.
 
     Who takes all types for equally fast draws one, and stays there.  With pairs, who waits may run beside
@@ -41,14 +41,14 @@ def fifo(problem: Problem) -> Shares:
     return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
 
 
-def shortest(problem: Problem) -> Shares:
+def shortest(problem: GavelProblem) -> Shares:
     """By the time that the work left takes on the fastest type, everybody the fastest that still has room."""
     left_s = problem.work_left / problem.seen.max(axis=1)
     order = np.argsort(left_s, kind="stable").tolist()
     return problem.by_job(_fastest(problem, order, stop=False))
 
 
-def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:
+def _fastest(problem: GavelProblem, order: Sequence[int], *, stop: bool) -> Floats:
     left = problem.capacity.copy()
     fractions = np.zeros_like(problem.rates)
     for job in order:
@@ -64,7 +64,7 @@ def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:
     return fractions
 
 
-def _drawn(problem: Problem) -> Floats:
+def _drawn(problem: GavelProblem) -> Floats:
     """A type drawn by each job, where it stays, in order of arrival; the first who finds no room ends it."""
     kind_of: dict[int, int] = dict(problem.own.get("kinds", {}))
     rows = problem.rows.tolist()

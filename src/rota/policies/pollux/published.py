@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rota.model.columns import Array, Bools, Floats, Ints
-from rota.policies.pollux.search import Problem, Search
+from rota.policies.pollux.search import Search, SharingProblem
 from rota.solvers.fronts import crowding, fronts
 
 _JOB_BITS = 26
@@ -25,7 +25,7 @@ _CROSSED = 0.9
 class PublishedSearch(Search):
     """A search as the authors' simulator has it; `power` is that of the mean of speedups."""
 
-    def __init__(self, problem: Problem, random: Generator, power: float) -> None:
+    def __init__(self, problem: SharingProblem, random: Generator, power: float) -> None:
         super().__init__(problem, random)
         assert problem.speedup is not None
         self._power = power

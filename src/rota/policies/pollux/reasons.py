@@ -10,7 +10,7 @@ from rota.policies.pollux.speedups import Models, Speedups
 
 
 @dataclass(frozen=True)
-class Reasons(Mapping[int, Constraint]):
+class PolluxReasons(Mapping[int, Constraint]):
     """Why jobs wait, put into words when somebody asks."""
 
     models: Models

@@ -23,7 +23,7 @@ _TOUCHED = round(0.632 * _DRAWS)
 _ROUNDING = 1e-9
 
 
-class Problem(NamedTuple):
+class SharingProblem(NamedTuple):
     """What is to be shared out; rows are jobs in order of precedence, those that are pinned first."""
 
     base: Array
@@ -72,7 +72,7 @@ class Search:
     does fast with many small rows: a search among forty jobs is ten thousand calls of a few microseconds.
     """
 
-    def __init__(self, problem: Problem, random: Generator) -> None:
+    def __init__(self, problem: SharingProblem, random: Generator) -> None:
         self.problem, self.random = problem, random
         self.nodes, self.jobs = problem.base.shape
         self._most = problem.worth.shape[3] - 1
@@ -336,7 +336,7 @@ class Search:
         states[:, over] = 0
 
 
-def dtypes(problem: Problem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
+def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
     """The smallest types for the GPUs of a job on a node, and for sums of them over all jobs or nodes."""
     nodes, jobs = problem.base.shape
     most = max(int(problem.capacity.max(initial=0)), int(problem.base.max(initial=0)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.knowledge.goodput import Batch, BatchLimits, Noise, StepFit, stages_of
+from rota.knowledge.goodput import BatchLimits, BatchSplit, Noise, StepFit, stages_of
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.columns import Array, Bools, Floats, Ints
@@ -191,7 +191,7 @@ class Speedups:
         size = (gpus if nodes == 1 else self.local + gpus - 1) - 1
         if size >= len(best.goodput) or not best.goodput[size] > 0.0:
             return now
-        chosen = Batch(int(best.local[size]), int(best.passes[size])).total(gpus)
+        chosen = BatchSplit(int(best.local[size]), int(best.passes[size])).total(gpus)
         if now == now:
             fit, batch = StepFit(*models.fits[place].tolist()), limits.split(gpus, now)
             noise = models.noises[place] / limits.initial

@@ -93,8 +93,8 @@ class Goodputs:
         best = sizes.on(shape.per_node, each, stages).best(
             self._fits[jobs, kind], self.limits[jobs, kind], self._noise[jobs]
         )
-        found: Floats = best.goodput[row, column]
-        return found
+        goodput: Floats = best.goodput[row, column]
+        return goodput
 
     def _ratio(self, job: Ints, kind: Ints, source: Ints) -> Floats:
         """What one GPU of `kind` does over what one of `source` does; 1 if nobody measured both."""

@@ -32,7 +32,7 @@ class Menu(NamedTuple):
         return Menu(job[places], kind[places], nodes[places], gpus[places], is_held[places])
 
 
-class Held(NamedTuple):
+class HeldGpus(NamedTuple):
     """What each row holds, one a place; -1 for one that holds nothing, or GPUs of several types."""
 
     kind: Ints
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     """True if it holds anything at all."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, rows: Ints) -> Held:
+    def of(cls, snapshot: Snapshot, rows: Ints) -> HeldGpus:
         kinds, gpus = np.full(len(rows), _NO_GRANT), np.full(len(rows), _NO_GRANT)
         runs = np.zeros(len(rows), dtype=bool)
         device_type = snapshot.cluster.device_type
@@ -59,7 +59,7 @@ class Held(NamedTuple):
 def menu_of(
     snapshot: Snapshot,
     rows: Ints,
-    held: Held,
+    held: HeldGpus,
     most: Ints,
     sets: Configurations,
     shapes: Sequence[TypeShape],
@@ -117,7 +117,7 @@ def _of_least_size(places: Ints, least: Ints, accepts: Bools, shapes: Sequence[T
     return np.array(rows, dtype=np.int64).reshape(-1, 4).T
 
 
-def _held_besides(held: Held, known: set[tuple[int, int, int]], shapes: Sequence[TypeShape]) -> Ints:
+def _held_besides(held: HeldGpus, known: set[tuple[int, int, int]], shapes: Sequence[TypeShape]) -> Ints:
     """What jobs hold that is not on their menu yet: [4, option]."""
     rows = [
         (place, kind, -(-gpus // max(shapes[kind].per_node, 1)), gpus)

@@ -22,7 +22,7 @@ from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.place import consolidate, lowest
 from rota.scheduler.stages.round_books import Books, Shares
-from rota.scheduler.stages.round_demand import LiveJobs, PairRates, RoundDemand
+from rota.scheduler.stages.round_demand import DemandingJobs, PairRates, RoundDemand
 from rota.scheduler.stages.round_places import Pick, place_picks
 from rota.scheduler.stages.round_turns import RoundTurns
 from rota.scheduler.targets import PART_OF_TIME, Targets
@@ -62,6 +62,8 @@ class Turns:
     """New fractions do not start the books anew: what was received counts from the beginning."""
     lowest: bool = False
     """Who comes to other GPUs gets the first that are free, however they lie."""
+    waits: bool = False
+    """A round goes on also when nobody runs any more, as in the authors' simulators."""
 
 
 class Rounds:
@@ -71,7 +73,7 @@ class Rounds:
         self.fractions = fractions
         self.turns = turns
         self._shuffler: tuple[int, int, random.Random] | None = None
-        self._live = LiveJobs()
+        self._live = DemandingJobs()
         self._demand: RoundDemand | None = None
         self._queue: _Queue | None = None
         self._seen: tuple[bytes, bytes] | None = None
@@ -266,9 +268,12 @@ class Rounds:
     # -- when to ask again -------------------------------------------------------------------------
 
     def _wake(self, snapshot: Snapshot, books: Books) -> Wake:
-        """At the end of the round if anybody runs in it; else for new fractions or at any news."""
+        """At the end of the round if anybody runs in it; else for new fractions or at any news.
+
+        A round in which all have ended is over.
+        """
         if len(books.ran):
-            return Wake(snapshot.now + self.turns.round_s, ROUND)
+            return Wake(snapshot.now + self.turns.round_s, ROUND if self.turns.waits else ROUND | Event.IDLE)
         again = self._again_s(books)
         return Wake(again) if books.is_stale and again > snapshot.now else Wake()
 
