@@ -28,7 +28,7 @@ LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
 def models(*, fit: StepFit | None = FIT, profiled: float = math.inf) -> Models:
     fits = np.full((1, 7), math.nan) if fit is None else np.array([fit])
     limits = np.array([[64.0, 2048.0, 16.0, 128.0, 1.0]])
-    return Models(np.array([0]), fits, limits, np.array([256.0]), np.array([profiled]))
+    return Models(np.array([0]), fits, limits, np.array([256.0]), np.array([profiled]), np.array([1]))
 
 
 def test_speedups() -> None:

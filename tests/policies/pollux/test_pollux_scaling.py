@@ -33,7 +33,8 @@ def models(fits: list[StepFit | None]) -> Models:
     rows = np.arange(len(fits))
     known = np.array([[math.nan] * 7 if fit is None else list(fit) for fit in fits])
     limits = np.tile([64.0, 2048.0, 16.0, 128.0, 1.0], (len(fits), 1))
-    return Models(rows, known, limits, np.full(len(fits), 256.0), np.full(len(fits), math.inf))
+    noises, most = np.full(len(fits), 256.0), np.full(len(fits), math.inf)
+    return Models(rows, known, limits, noises, most, np.ones(len(fits), dtype=np.int64))
 
 
 def test_utility() -> None:

@@ -267,6 +267,45 @@ def test_hybrid_parallel_jobs_grow_by_replicas():
     assert record.intervals["gpus"].to_list()[:3] == [2, 4, 8]
 
 
+PIPELINE = GoodputProfile(
+    BatchLimits(48, 4800, 48, 48),
+    {"a": StepFit(4.59, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0), "b": StepFit(7.0, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0)},
+    (TrainingPhase(math.inf, Noise(1.0, 100.0)),),
+    stages={"a": 4, "b": 2},
+)
+
+
+def _pipelines(policy: str, cluster: str, **columns: object):
+    """One pipeline of 4 stages on a, of 2 on b."""
+    trace = trace_of("A 4x9000", workload=[0], workload_names=("gpt",), gpus_max=[16], **columns)
+    where = parse_cluster(cluster)
+    speed = GoodputSpeed(trace, where, GoodputTable({"gpt": PIPELINE}))
+    return run(policy, trace, where, Setting(speed=speed, costs=parse_costs("")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "cluster", "least", "gpus"),
+    [
+        ("sia", "4x4:a", 2, [4, 8, 16]),  # 2 GPUs are half a replica
+        ("sia", "2x8:b", 2, [2, 4, 8, 16]),
+        ("sia", "1x4:a,2x8:b", 2, [4, 8, 16]),  # a replica of a does more than one of b, and then more of b
+        ("sia", "1x2:a,1x8:b", 2, [2, 4, 8]),  # a has no room for a replica
+        ("pollux", "4x4:a", 4, [4, 16]),
+    ],
+)
+def test_pipelines_have_stages_by_type(policy, cluster, least, gpus):
+    """Only whole replicas, of as many GPUs as the type takes; each counts as one worker."""
+    record = _pipelines(policy, cluster, gpus_min=[least], gpus_step=[least])
+    assert record.intervals["gpus"].to_list()[: len(gpus)] == gpus
+
+
+def test_goodput_of_replicas():
+    """8 GPUs of a are two replicas: 96 examples in 5.09 s; 4 of b as well, in 7.5 s."""
+    table = goodput_table([PIPELINE], np.array([0]), ["a", "b"])
+    replicas = [Noise(1.0, 100.0).efficiency(48 * n, 48) * 48 * n / s for n, s in ((2, 5.09), (2, 7.5))]
+    assert _goodputs(table, _menu((0, 8), (1, 4))) == pytest.approx(replicas)
+
+
 def test_a_job_that_restores_is_left_alone():
     """Restores take longer than a round; the young job would grow in each of them."""
     record = _play("sia", "A 1x4000", "4x4", "start=150s,restore=150s", gpus_max=[16])

@@ -40,6 +40,7 @@ class PolluxReasons(Mapping[int, Constraint]):
             self.models.limits[place : place + 1],
             self.models.noises[place : place + 1],
             self.models.profiled[place : place + 1],
+            self.models.stages[place : place + 1],
         )
         table = self.speedups.goodputs(one)[0]
         sizes = [1 << power for power in range(7) if 1 << power <= self.speedups.most]

@@ -32,6 +32,7 @@ from rota.policies.pollux.cells import carried, cells_of, filled
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
+from rota.policies.pollux.published import PublishedSearch
 from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.scaling import wanted_nodes
 from rota.policies.pollux.search import Found, Search, SharingProblem
@@ -192,6 +193,7 @@ class _Plan:
                 self.parameters.most_nodes,
                 self._quotas(members),
                 self._hosts(nodes, members),
+                table[members] if self.parameters.is_artifact else None,
             )
             result = self._run(problem, members, before.get(str(number)), number, memory["searches"])
             state[:, members] = 0  # what a job has in the cell that it leaves
@@ -209,12 +211,16 @@ class _Plan:
     ) -> Found:
         parameters = self.parameters
         begins = carried(before, self.rows[members], len(problem.capacity))
-        if not parameters.is_artifact:
-            ours = np.stack((filled(problem), grown(problem)), axis=1)
-            begins = np.concatenate((ours, begins), axis=1)
-        search = Search(problem, np.random.default_rng([self.snapshot.seed, number, cell]))
-        patience = parameters.generations if parameters.is_artifact else parameters.patience
-        return search.run(begins, parameters.population, parameters.generations, patience)
+        random = np.random.default_rng([self.snapshot.seed, number, cell])
+        if parameters.is_artifact:
+            published = PublishedSearch(problem, random, parameters.p)
+            return published.run(
+                begins, parameters.population, parameters.generations, parameters.generations
+            )
+        ours = np.stack((filled(problem), grown(problem)), axis=1)
+        begins = np.concatenate((ours, begins), axis=1)
+        search = Search(problem, random)
+        return search.run(begins, parameters.population, parameters.generations, parameters.patience)
 
     def _stored(self, result: Found, members: Ints, cells: int) -> dict[str, Array]:
         """As much of a population as is kept for the next search."""

@@ -63,8 +63,11 @@ def menu_of(
     most: Ints,
     sets: Configurations,
     shapes: Sequence[TypeShape],
+    stages: Ints,
 ) -> Menu:
     """All that `rows` may have; `most` is how far each may grow, but its least size is always allowed.
+
+    `stages` [row, type] are the GPUs of a replica: only multiples of them will do, and one replica always.
 
     A job that can use no configuration, such as one of three GPUs, has its least size on every type, and a
     job that holds what is no configuration may keep that.
@@ -74,12 +77,13 @@ def menu_of(
     size = sets.gpus[None, :]
     usable = (size >= least[:, None]) & (size <= largest[:, None])
     usable &= (size - least[:, None]) % step[:, None] == 0
+    usable &= size % stages[:, sets.kind] == 0
     powers = (jobs.counts[rows] == AllowedCounts.POWERS_OF_TWO) & (least < largest)
     usable &= ~powers[:, None] | (size & (size - 1) == 0)
     accepts = _accepted(snapshot, rows)
     usable &= accepts[:, sets.kind]
     first = np.where(usable, size, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    usable &= size <= np.maximum(most, first)[:, None]
+    usable &= size <= np.maximum(np.maximum(most, first)[:, None], stages[:, sets.kind])
     odd = ~usable.any(axis=1)
     job, column = np.nonzero(usable)
     parts = [np.stack((job, sets.kind[column], sets.nodes[column], size[0, column]))]

@@ -29,6 +29,7 @@ from itertools import product
 
 import numpy as np
 
+from rota.knowledge.goodput import stages_of
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Can, Grant
@@ -160,7 +161,8 @@ class Sia:
             most = np.where(ran, book.most[place] if len(book.rows) else 0, 0)
         grown = np.maximum(np.floor(p.growth * most), 1.0)
         limits = told.shared["limits"][told.by_row["class"][rows]]
-        split = np.maximum(limits[:, 1] // np.maximum(limits[:, 2], 1.0), 1.0)
+        stages = stages_of(told, told.by_row["class"][rows]).max(axis=1)
+        split = np.maximum(limits[:, 1] // np.maximum(limits[:, 2], 1.0), 1.0) * stages
         reach: Ints = np.minimum(np.minimum(grown, split), p.most_gpus).astype(np.int64)
         return reach
 
@@ -170,7 +172,8 @@ class Sia:
         p, jobs, told = self.parameters, snapshot.jobs, snapshot.know(Knowledge.GOODPUT)
         held = HeldGpus.of(snapshot, rows)
         sets = configurations(shapes, p.most_gpus)
-        menu = menu_of(snapshot, rows, held, self._reach(book, told, rows), sets, shapes)
+        stages = stages_of(told, told.by_row["class"][rows])
+        menu = menu_of(snapshot, rows, held, self._reach(book, told, rows), sets, shapes, stages)
         most = jobs.batch_size[rows] if p.is_artifact else np.full(len(rows), np.nan)
         goodputs = Goodputs(told, rows, jobs.work_done(rows), _fixed_batch(snapshot, rows), most)
         goodput = goodputs.of(menu, shapes, self._sizes, alone_known=not p.is_artifact)

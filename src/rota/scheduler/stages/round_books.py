@@ -198,8 +198,8 @@ def _are_in(values: Ints, rows: Ints) -> Bools:
     """Which of `values` are among `rows`, which ascend."""
     if not len(rows):
         return np.zeros(len(values), dtype=bool)
-    found: Bools = rows[np.minimum(np.searchsorted(rows, values), len(rows) - 1)] == values
-    return found
+    are_in: Bools = rows[np.minimum(np.searchsorted(rows, values), len(rows) - 1)] == values
+    return are_in
 
 
 def _places(later: Ints, earlier: Ints, of_later: Ints, of_earlier: Ints) -> tuple[Bools, Ints]:

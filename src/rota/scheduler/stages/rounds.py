@@ -101,10 +101,9 @@ class Rounds:
             books.learn(demand.rates)
         if books.is_stale and snapshot.now >= self._again_s(books):
             shares = self._shares(snapshot, books, demand)
-            credit_s = self.turns.round_s / 2
-            owed_s = 0.0 if sizes is None else credit_s
+            credit_s, owed_s = self.turns.round_s / 2, 0.0
             if sizes is not None:
-                shares = shares.with_pairs(of_one_size(sizes))
+                shares, owed_s = shares.with_pairs(of_one_size(sizes)), credit_s
             books.reset(shares, snapshot.now, credit_s, keeps=self.turns.keeps_books, owed_s=owed_s)
         picks = self._walk(snapshot, books, demand)
         if picks == self._picks:

@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from mypy_extensions import mypyc_attr
 
-from rota.errors import InputError, WorldError
+from rota.errors import WorldError
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.units import format_duration
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
-from rota.worlds.simulated.semantics import Arrivals, Charge, Finish, RoundEnds, Semantics, Work
+from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
 from rota.worlds.simulated.world import SimulatedWorld
 
 RESTART_S = 20.0
@@ -357,8 +357,8 @@ class RoundWorld(SimulatedWorld):
         at_end = self.semantics.finish is Finish.ROUND_END
         ending = np.flatnonzero(finishes)
         moments = np.full(len(ending), self._end) if at_end else stops[ending]
-        found = list(zip(moments.tolist(), self._rows[ending].tolist(), strict=True))
-        self._finishes = sorted(self._with_company(found), reverse=True)
+        finishing = list(zip(moments.tolist(), self._rows[ending].tolist(), strict=True))
+        self._finishes = sorted(self._with_company(finishing), reverse=True)
 
     def _close(self, now: float) -> None:
         """Write down what the jobs that still run have done."""
@@ -411,15 +411,3 @@ def _cause_of(ended: Sequence[Ended]) -> int:
     for end in ended:
         cause |= _FAILURE if end.phase is Phase.PENDING else _END
     return cause
-
-
-def round_s_of(semantics: Semantics) -> float:
-    """Length of a round; refuses switches that rounds do not have."""
-    if not semantics.round_s:
-        raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")
-    if semantics.arrivals is Arrivals.EVENT or semantics.finish is Finish.EXACT:
-        raise InputError(
-            f"semantics {semantics.name!r}: in rounds, arrivals and free devices are seen at round ends; "
-            "expected arrivals=round, and finish=epoch or round end"
-        )
-    return semantics.round_s

@@ -217,3 +217,15 @@ def semantics(text: str) -> Semantics:
             f"{field} cannot have rounds of {round_s:g} s; expected a preset with rounds, above 0"
         )
     return replace(preset, name=text, round_s=round_s)
+
+
+def round_s_of(semantics: Semantics) -> float:
+    """Length of a round; refuses switches that rounds do not have."""
+    if not semantics.round_s:
+        raise InputError.at(f"semantics {semantics.name!r} has no rounds", expected="a round length")
+    if semantics.arrivals is Arrivals.EVENT or semantics.finish is Finish.EXACT:
+        raise InputError(
+            f"semantics {semantics.name!r}: in rounds, arrivals and free devices are seen at round ends; "
+            "expected arrivals=round, and finish=epoch or round end"
+        )
+    return semantics.round_s

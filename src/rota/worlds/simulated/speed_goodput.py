@@ -65,7 +65,9 @@ class GrantGoodputs:
         key = (id(profile), phase, kind, nodes, gpus, wanted, least)
         if key not in self._known:
             fit, noise = profile.fit_on(self._types[kind]), profile.phases[phase].noise
-            batch = None if fit is None else _batch(profile, fit, noise, nodes, gpus, wanted, least)
+            gpus //= profile.stages_on(self._types[kind])  # replicas; GPUs beyond them are idle
+            runs = fit is not None and gpus
+            batch = _batch(profile, fit, noise, nodes, gpus, wanted, least) if fit and runs else None
             self._known[key] = 0.0, Sight()
             if fit is not None and batch is not None:
                 goodput = profile.goodput(fit, noise, nodes, gpus, batch)
