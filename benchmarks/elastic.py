@@ -42,7 +42,7 @@ from agreement import machine, write
 
 from rota.api.setting import make_setting
 from rota.client import Client
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can
 from rota.model.jobs import JobTable, Truth
@@ -299,9 +299,9 @@ def profile(took: Measured, is_named: bool) -> GoodputProfile:
     """
     sync_s = max(took.sync_s, 1e-4)
     fit = StepFit(STEP_S + took.alone_s, SAMPLE_S, sync_s, 0.0, sync_s, 0.0, 1.0)
-    phases = (Phase(math.inf, Noise(1.0, took.noise / BATCH)),)
+    phases = (TrainingPhase(math.inf, Noise(1.0, took.noise / BATCH)),)
     if not is_named:
-        phases = (Phase(float(FIRST_STEPS * BATCH), Noise(1.0, 0.0)), *phases)
+        phases = (TrainingPhase(float(FIRST_STEPS * BATCH), Noise(1.0, 0.0)), *phases)
     return GoodputProfile(BatchLimits(BATCH, MOST, 1, MOST), {"*": fit}, phases)
 
 

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import JobTable, Truth
 from rota.model.trace import Trace
@@ -51,7 +51,9 @@ def profile(rng: np.random.Generator) -> GoodputProfile:
         name: StepFit(step_s * part, step_s * part / 50.0, *network, gamma) for name, part in SPEEDS.items()
     }
     noise = Noise(1.0, rng.uniform(1.0, 50.0))
-    return GoodputProfile(BatchLimits(64, 4096, 16, 256, accumulates=True), fits, (Phase(math.inf, noise),))
+    return GoodputProfile(
+        BatchLimits(64, 4096, 16, 256, accumulates=True), fits, (TrainingPhase(math.inf, noise),)
+    )
 
 
 def main() -> None:

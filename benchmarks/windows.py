@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rota.solvers.window import Window, log_utility, solve_window
+from rota.solvers.window import PlanningWindow, log_utility, solve_window
 from rota.solvers.window_binary import solve_binary
 from rota.solvers.window_rounds import lay_out
 
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     binary_missing: float
 
 
-def made_up(seed: int, jobs: int, capacity: int, weight: float) -> Window:
+def made_up(seed: int, jobs: int, capacity: int, weight: float) -> PlanningWindow:
     """A window from a seed; jobs ask for no more GPUs than there are."""
     rng = np.random.default_rng(seed)
     sizes = np.minimum(rng.choice(SIZES, jobs, p=PARTS), 1 << (capacity.bit_length() - 1))
@@ -52,10 +52,10 @@ def made_up(seed: int, jobs: int, capacity: int, weight: float) -> Window:
     time_s = ROUND_S * np.arange(ROUNDS + 1)
     utility = log_utility(np.minimum(progress[:, None] + time_s / whole_s[:, None], 1.0))
     left_s = np.maximum((whole_s * (1.0 - progress))[:, None] - time_s, 0.0)
-    return Window(sizes, capacity, utility, left_s, weights, np.zeros(jobs, dtype=np.int64), weight)
+    return PlanningWindow(sizes, capacity, utility, left_s, weights, np.zeros(jobs, dtype=np.int64), weight)
 
 
-def measure(window: Window, binary: bool, nodes: int, gap: float) -> Outcome:
+def measure(window: PlanningWindow, binary: bool, nodes: int, gap: float) -> Outcome:
     begin = time.process_time()
     counts = solve_window(window)
     solved = time.process_time()

@@ -12,7 +12,7 @@ import polars as pl
 
 from rota.model.cluster import Cluster, parse_cluster
 from rota.model.job_columns import EVEN
-from rota.model.jobs import Job, JobTable, Truth
+from rota.model.jobs import JobTable, PlainJob, Truth
 from rota.model.record import Record
 from rota.model.trace import Trace
 from rota.worlds.simulated.run import Setting, run
@@ -20,14 +20,14 @@ from rota.worlds.simulated.run import Setting, run
 _JOB = re.compile(r"(\w+) (\d+)x([\d.]+)(?:@([\d.]+))?")
 
 
-def job(name: str, **columns: Any) -> Job:
+def job(name: str, **columns: Any) -> PlainJob:
     """What a live job named so asks for: one GPU, or as `columns` say."""
     values: dict[str, Any] = {
         column.name: 0 if column.default in (None, "gpus") else column.default for column in EVEN
     }
     values |= {"gpus": 1, "tenant": "default", "group": "", "workload": "", "node_set": ""} | columns
     values |= {key: columns.get(key, values["gpus"]) for key in ("gpus_min", "gpus_max")}
-    return Job(id=name, row=values.pop("row", -1), **values)
+    return PlainJob(id=name, row=values.pop("row", -1), **values)
 
 
 def trace_of(text: str, **columns: Any) -> Trace:

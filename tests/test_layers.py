@@ -188,6 +188,28 @@ def test_no_policy_reaches_the_table_behind_its_snapshot() -> None:
     assert offenders == []
 
 
+def test_a_name_is_one_class() -> None:
+    """Whoever reads the name of a public class anywhere knows which one is meant."""
+    places: dict[str, list[str]] = {}
+    for name, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert {own: where for own, where in places.items() if len(where) > 1} == {}
+
+
+def test_results_say_what_they_are() -> None:
+    """`found` says that somebody looked, not what there is."""
+    vague = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and node.id == "found" and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.arg) and node.arg == "found")
+    ]
+    assert vague == []
+
+
 def test_no_file_imports_itself_by_way_of_others() -> None:
     """No circle anywhere; imports for type checking only count, what a function imports does not."""
     modules = {module_of(name): name for name in trees() if not name.endswith("__init__.py")}

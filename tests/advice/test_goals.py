@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from advice_play import CLUSTER, busy
 
-from rota.advice.goals import GOALS, Wanted, parse_goals, wanted
+from rota.advice.goals import GOALS, WeightedGoals, parse_goals, wanted
 from rota.advice.power import parse_power
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
@@ -106,6 +106,6 @@ def test_a_trace_that_cannot_say() -> None:
 
 def test_several_goals_are_a_weighted_mean_of_ratios() -> None:
     """Half the time at three quarters of the weight, and half the utilisation at a quarter: 2 ** (-1/2)."""
-    both = Wanted((GOALS["jct"], GOALS["utilisation"]), (0.75, 0.25))
+    both = WeightedGoals((GOALS["jct"], GOALS["utilisation"]), (0.75, 0.25))
     change = both.cost((50.0, 0.4)) - both.cost((100.0, 0.8))
     assert np.exp(change) == pytest.approx(2.0**-0.5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rota.advice.goals import GOALS, Parts, Wanted
+from rota.advice.goals import GOALS, Parts, WeightedGoals
 from rota.advice.spread import DRAWS, drawn_costs
 
-JCT = Wanted((GOALS["jct"],), (1.0,))
+JCT = WeightedGoals((GOALS["jct"],), (1.0,))
 SUBMIT_S = np.arange(600.0)
 BASE = np.random.default_rng(5).lognormal(6.0, 1.0, 600)
 

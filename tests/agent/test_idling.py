@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rota.agent.idling import IdleClock, is_busy
-from rota.agent.telling import Memo
+from rota.agent.telling import PartMemo
 from rota.agent.usage import Used
 from rota.wire.sync import ProgressReport
 
@@ -58,7 +58,7 @@ def test_busy(cores: float, utilisation: float | None, on_slots: bool, busy: boo
 
 def test_it_is_told_when_it_has_doubled_and_at_once_when_it_is_over() -> None:
     """A controller hears of a short limit soon, and is not told every few seconds of a long night."""
-    memo, told = Memo(), []
+    memo, told = PartMemo(), []
     for idle_s in (0.0, 0.5, 1.5, 2.5, 5.0, 9.0, 10.0, 19.0, 0.0, 0.5):
         memo.use(Used(0.0, 1.0), None, 1000.0, idle_s)
         assert memo.usage is not None

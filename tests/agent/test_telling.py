@@ -10,7 +10,7 @@ from typing import Any
 from rota.agent.folder import Folder
 from rota.agent.live import Live
 from rota.agent.relay import Relay
-from rota.agent.telling import Memo, report_of
+from rota.agent.telling import PartMemo, report_of
 from rota.training import protocol
 from rota.wire.sync import Mechanism, Part, PartStatus, Rank, Wanted
 
@@ -24,7 +24,7 @@ class Play:
         part = Part(row=0, job="1", attempt=1, version=1, wanted=Wanted.RUN, ranks=RANKS, devices=[0, 1])
         self.live = Live(part, Folder(folder, folder), PartStatus.RUNNING, time.time())
         self.relay = Relay(folder, (0, 1))
-        self.memo = Memo()
+        self.memo = PartMemo()
         self.folder = folder
 
     def say(self, rank: int, **costs: tuple[float, float]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.locality import company_share
 from rota.analysis.pools import Pools
 from rota.analysis.queueing import BEFORE, FAIR, FRAGMENTED, FULL, split
@@ -53,7 +53,7 @@ def value(analysis: Analysis, key: str) -> float:
 def test_a_wait_is_split_by_cause(
     jobs: list[tuple[float, float, float, int]], held_s: float, parts: tuple[float, ...]
 ) -> None:
-    history = History.of(trace_of(*jobs, held_s=held_s))
+    history = JobHistory.of(trace_of(*jobs, held_s=held_s))
     said = split(history, Pools.of(history), {})
     assert tuple(round(float(said[name][-1]), 6) for name in (BEFORE, FAIR, FRAGMENTED, FULL)) == parts
 
@@ -62,7 +62,7 @@ def test_a_tenant_at_its_quota_waits_for_its_share() -> None:
     """a holds 2 of its 2 until 60; then its second job waits beside two free GPUs until 100."""
     jobs = [(0, 0, 60, 2), (0, 0, 200, 2), (10, 100, 150, 2)]
     trace = trace_of(*jobs, tenant=[0, 1, 0], tenant_names=("a", "b"))
-    history = History.of(trace)
+    history = JobHistory.of(trace)
     said = split(history, Pools.of(history), {"a": 2.0})
     assert [round(float(said[name][-1])) for name in (BEFORE, FAIR, FRAGMENTED, FULL)] == [0, 50, 40, 0]
 
@@ -74,7 +74,7 @@ def test_parts_add_up_to_the_wait() -> None:
     rows = zip(
         submit_s, start_s, start_s + rng.exponential(5000, 300), rng.choice([1, 2, 4, 8], 300), strict=True
     )
-    history = History.of(trace_of(*rows, held_s=100.0))
+    history = JobHistory.of(trace_of(*rows, held_s=100.0))
     said = split(history, Pools.of(history), {})
     assert np.allclose(sum(said.values()), start_s - submit_s)
     assert all((of >= 0).all() for of in said.values())
@@ -129,7 +129,7 @@ def test_company_counts_while_it_is_there() -> None:
     """Two jobs on node a for half of the first one's time; one alone on b."""
     trace = trace_of((0, 0, 100, 1), (0, 50, 100, 1), (0, 0, 100, 1))
     seen = replace(trace.observed, nodes={0: ("a",), 1: ("a",), 2: ("b",)})
-    history = History.of(replace(trace, observed=seen))
+    history = JobHistory.of(replace(trace, observed=seen))
     assert company_share(history, np.arange(3)).tolist() == [0.5, 1.0, 0.0]
 
 

@@ -14,10 +14,12 @@ from shared_data import needs_shared, reference
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "fidelity"
 LONG = {
+    "gavel-cs300-fifo",
     "gavel-cs300-fifo-pairs",
     "gavel-cs300-fifo-perf",
     "gavel-cs300-finish-time",
     "gavel-cs300-finish-time-perf",
+    "gavel-cs300-gandiva",
     "gavel-cs300-isolated",
     "gavel-cs300-max-min",
     "gavel-cs300-max-min-perf",

@@ -17,11 +17,11 @@ from shell_play import rota
 from rota.cli.demo import plan
 from rota.cli.demo.cluster import processes_of
 from rota.cli.demo.incidents import Alive, Crash, WhatIfAnswer, _became
-from rota.cli.demo.plan import JOBS, DemoPlan, Planned
+from rota.cli.demo.plan import JOBS, DemoJob, DemoPlan
 from rota.cli.demo.tables import forecast_text, means, rounds_text
 from rota.cli.demo.watch import Round, _change
 
-TWO = DemoPlan((Planned("long", 0.0, 2, 4.0), Planned("short", 1.0, 1, 2.0)), {"numpy": 0.2})
+TWO = DemoPlan((DemoJob("long", 0.0, 2, 4.0), DemoJob("short", 1.0, 1, 2.0)), {"numpy": 0.2})
 
 
 def ended(id: str, name: str, submit_s: float, waited_s: float, end_s: float) -> dict[str, object]:

@@ -14,7 +14,7 @@ from shell_play import rota
 from rota import __version__
 from rota.agent.nvml import NvmlError
 from rota.cli.doctor import clocks, command, controller, devices, disk, machine, software
-from rota.cli.doctor.finding import Finding, Machine, State, looked
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, looked
 from rota.wire.sync import PROTOCOL
 
 GIB = 2**30
@@ -26,7 +26,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_gained_s", lambda during_s: 0.0)
 
 
-def states(findings: list[Finding]) -> dict[str, str]:
+def states(findings: list[MachineFinding]) -> dict[str, str]:
     return {one.subject: one.state.value for one in findings}
 
 
@@ -51,9 +51,9 @@ def test_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A section, the state, the subject, what is there; the advice beneath; what is broken comes last."""
     found = {
         "Disk": [
-            Finding("folder", State.OK, "here"),
-            Finding("space", State.BROKEN, "none free", "free some"),
-            Finding("flush", State.ADVICE, "slow"),
+            MachineFinding("folder", FindingState.OK, "here"),
+            MachineFinding("space", FindingState.BROKEN, "none free", "free some"),
+            MachineFinding("flush", FindingState.ADVICE, "slow"),
         ]
     }
     monkeypatch.setattr(command, "examined", lambda where: found)
@@ -73,7 +73,7 @@ def test_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_no_machine_is_too_odd(tmp_path: Path) -> None:
     """Without /proc, /dev and /sys, and with a file for a home: all is looked at, and the file is named."""
-    odd = Machine(put(tmp_path / "home"), tmp_path / "proc", tmp_path / "dev", tmp_path / "sys")
+    odd = MachinePlaces(put(tmp_path / "home"), tmp_path / "proc", tmp_path / "dev", tmp_path / "sys")
     found = states([one for ones in command.examined(odd).values() for one in ones])
     assert found["kernel"] == found["folder"] == "broken"
     assert found["control groups"] == "unknown"
@@ -82,11 +82,11 @@ def test_no_machine_is_too_odd(tmp_path: Path) -> None:
 
 
 def test_a_look_that_fails_is_a_finding() -> None:
-    def wall_clock(where: Machine) -> Iterator[Finding]:
+    def wall_clock(where: MachinePlaces) -> Iterator[MachineFinding]:
         raise PermissionError(13, "Permission denied", "/proc/clock")
 
-    [found] = looked(wall_clock, Machine(Path("/")))
-    assert (found.subject, found.state) == ("wall clock", State.UNKNOWN)
+    [found] = looked(wall_clock, MachinePlaces(Path("/")))
+    assert (found.subject, found.state) == ("wall clock", FindingState.UNKNOWN)
     assert found.says == "cannot be told: PermissionError: /proc/clock: Permission denied"
 
 
@@ -95,8 +95,8 @@ def test_kernel_without_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("os.pidfd_open", missing)
-    [found] = software.kernel(Machine(Path("/")))
-    assert found.state is State.BROKEN
+    [found] = software.kernel(MachinePlaces(Path("/")))
+    assert found.state is FindingState.BROKEN
     assert found.says.endswith("without pidfd_open")
 
 
@@ -104,7 +104,7 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without those of a server no controller can run; all others are a matter of taste."""
     there = set(software.EXTRAS["nvidia"][0])
     monkeypatch.setattr(software, "find_spec", lambda name: name if name in there else None)
-    found = list(software.packages(Machine(Path("/"))))
+    found = list(software.packages(MachinePlaces(Path("/"))))
     assert found[0].says == "nvidia"
     assert states(found[1:]) == {"server": "advice", "postgres": "ok", "torch": "ok", "browser": "ok"}
 
@@ -132,7 +132,7 @@ class Gpus:
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "open_nvml", Gpus)
-    found = list(devices.gpus(Machine(Path("/"))))
+    found = list(devices.gpus(MachinePlaces(Path("/"))))
     assert [(one.subject, one.state.value, one.says) for one in found] == [
         ("GPU 0", "ok", "NVIDIA H100, 80 GiB"),
         ("GPU 1", "advice", "NVIDIA H100, 80 GiB, 20.0 GiB of it in use now"),
@@ -157,7 +157,7 @@ def test_no_nvml(
     if has_driver:
         put(tmp_path / "nvidia0")
     monkeypatch.setattr(devices, "open_nvml", lambda: why)
-    first, _ = devices.gpus(Machine(tmp_path, proc=tmp_path, dev=tmp_path))
+    first, _ = devices.gpus(MachinePlaces(tmp_path, proc=tmp_path, dev=tmp_path))
     assert (first.state.value, first.advice[: len(advice)]) == (state, advice)
 
 
@@ -192,22 +192,22 @@ def test_limit_of_cpu_time(tmp_path: Path, files: dict[str, str], cores: float |
     """The smallest on the way up; slots are advised to stay below it."""
     for name, text in files.items():
         put(tmp_path / name, text)
-    where = Machine(tmp_path, proc=tmp_path / "proc", sys=tmp_path / "sys")
+    where = MachinePlaces(tmp_path, proc=tmp_path / "proc", sys=tmp_path / "sys")
     assert devices.cpu_limit(where) == cores
 
 
 def test_fewer_slots_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
     monkeypatch.setattr(devices, "cpu_limit", lambda where: 2.5)
-    [found] = devices.cores(Machine(Path("/")))
-    assert found.state is State.ADVICE
+    [found] = devices.cores(MachinePlaces(Path("/")))
+    assert found.state is FindingState.ADVICE
     assert found.advice.endswith("`--devices cpu:2`")
 
 
 @pytest.mark.parametrize(("hard", "state"), [(-1, "ok"), (524288, "ok"), (1024, "advice"), (128, "broken")])
 def test_open_files(monkeypatch: pytest.MonkeyPatch, hard: int, state: str) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda which: (hard, hard))
-    assert states(list(machine.limits(Machine(Path("/")))))["open files"] == state
+    assert states(list(machine.limits(MachinePlaces(Path("/")))))["open files"] == state
 
 
 MOUNTS = """\
@@ -224,21 +224,21 @@ MOUNTS = """\
 def test_file_system(tmp_path: Path, folder: str, kind: str) -> None:
     """That of the deepest mount above the folder."""
     put(tmp_path / "self/mountinfo", MOUNTS)
-    assert disk.file_system(Machine(tmp_path, proc=tmp_path), Path(folder)) == kind
+    assert disk.file_system(MachinePlaces(tmp_path, proc=tmp_path), Path(folder)) == kind
 
 
 def test_home_on_a_network(tmp_path: Path) -> None:
     put(tmp_path / "proc/self/mountinfo", f"1 1 0:1 / {tmp_path} rw - nfs4 server:/x rw\n")
-    found = states(list(disk.home_folder(Machine(tmp_path / "rota", proc=tmp_path / "proc"))))
+    found = states(list(disk.home_folder(MachinePlaces(tmp_path / "rota", proc=tmp_path / "proc"))))
     assert found["file system"] == "advice"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["proc"]
 
 
 def test_home_that_cannot_be_written() -> None:
     """As root: /proc takes no folders from anybody."""
-    [found] = disk.home_folder(Machine(Path("/proc/rota")))
+    [found] = disk.home_folder(MachinePlaces(Path("/proc/rota")))
     assert (found.state, found.says) == (
-        State.BROKEN,
+        FindingState.BROKEN,
         "/proc/rota cannot be written: No such file or directory",
     )
 
@@ -248,9 +248,9 @@ def test_home_that_cannot_be_written() -> None:
 )
 def test_clock(monkeypatch: pytest.MonkeyPatch, asked: tuple[int, float] | None, state: str) -> None:
     monkeypatch.setattr(clocks, "_asked_kernel", lambda: asked)
-    assert states(list(clocks.wall_clock(Machine(Path("/"))))) == {"synchronised": state}
+    assert states(list(clocks.wall_clock(MachinePlaces(Path("/"))))) == {"synchronised": state}
     monkeypatch.setattr(clocks, "_gained_s", lambda during_s: -3.0)
-    assert next(iter(clocks.wall_clock(Machine(Path("/"))))).says.startswith("it was set by -3.000 s")
+    assert next(iter(clocks.wall_clock(MachinePlaces(Path("/"))))).says.startswith("it was set by -3.000 s")
 
 
 def test_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ def test_controller(cluster: Canned, said: Reply | Callable[[Asked], Reply], fou
     from rota.cli.live.connect import home
 
     cluster.replies = {"GET /health": said, "GET /v1/status": STATUS}
-    seen = states(list(controller.controller(Machine(home()))))
+    seen = states(list(controller.controller(MachinePlaces(home()))))
     assert seen == {**found, "cluster": "ok", "trouble": "advice"}
 
 
@@ -298,7 +298,7 @@ def test_controller_that_does_not_know_us(cluster: Canned) -> None:
     from rota.cli.live.connect import home
 
     cluster.replies = {"GET /health": health(), "GET /v1/status": refusal(401, "the token is not known")}
-    found = list(controller.controller(Machine(home())))
+    found = list(controller.controller(MachinePlaces(home())))
     assert (found[-1].subject, found[-1].says) == ("access", "the token is not known")
 
 
@@ -306,15 +306,15 @@ def test_controller_that_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """It was started here, and its socket is all that is left."""
     monkeypatch.delenv("ROTA_URL", raising=False)
     monkeypatch.setenv("ROTA_HOME", str(tmp_path))
-    assert states(list(controller.controller(Machine(tmp_path)))) == {"controller": "ok"}
+    assert states(list(controller.controller(MachinePlaces(tmp_path)))) == {"controller": "ok"}
     put(tmp_path / "controller.json", '{"pid": 1, "url": "http://127.0.0.1:9"}')
-    assert states(list(controller.controller(Machine(tmp_path)))) == {"controller": "broken"}
+    assert states(list(controller.controller(MachinePlaces(tmp_path)))) == {"controller": "broken"}
 
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:
     put(tmp_path / "config.yaml", "polcy: fifo\n")
-    [found] = controller.settings(Machine(tmp_path))
-    assert found.state is State.BROKEN
+    [found] = controller.settings(MachinePlaces(tmp_path))
+    assert found.state is FindingState.BROKEN
     assert "did you mean 'policy'?" in found.says
 
 
@@ -322,5 +322,5 @@ def test_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from rota.cli.doctor import network
 
     monkeypatch.setattr("socket.gethostname", lambda: "ann's laptop")
-    [found] = network.node_name(Machine(Path("/")))
-    assert found.state is State.BROKEN
+    [found] = network.node_name(MachinePlaces(Path("/")))
+    assert found.state is FindingState.BROKEN

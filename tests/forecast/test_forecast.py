@@ -23,7 +23,7 @@ from rota.forecast.remaining import Durations, Past, RemainingSource
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import JobKind
-from rota.model.jobs import Job, JobTable, Truth
+from rota.model.jobs import JobTable, PlainJob, Truth
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.moments.frozen import Frozen, freeze, load, save
@@ -268,7 +268,7 @@ def test_a_stored_moment_gives_the_same_forecast(tmp_path: Any) -> None:
 # -- one job ---------------------------------------------------------------------------------------
 
 
-def new_job(gpus: int = 2) -> Job:
+def new_job(gpus: int = 2) -> PlainJob:
     table = JobTable.build(["NEW"], submit_s=0.0, gpus=gpus, limit_s=20.0)
     return table.job(0)
 

@@ -21,7 +21,7 @@ from rota.forecast.known_speed import SPEEDS
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.job_columns import JobKind
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.model.trace import Trace
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.loop import Loop
@@ -404,7 +404,7 @@ def test_work_counted_in_iterations_is_taken_in_seconds() -> None:
 # -- one more job, more nodes ----------------------------------------------------------------------
 
 
-def one_more(**columns: Any) -> Job:
+def one_more(**columns: Any) -> PlainJob:
     return job("NEW", **({"tenant": "new/tenant"} | columns))
 
 

@@ -17,8 +17,8 @@ from rota.knowledge.goodput import (
     GoodputProfile,
     GoodputTable,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     goodput_table,
 )
 from rota.knowledge.hosts import build_hosts
@@ -164,7 +164,11 @@ EPOCHS = GoodputProfile(
         "v100": StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0),
         "*": StepFit(0.1, 0.004, 0.1, 0.01, 0.03, 0.002, 2.0),
     },
-    (Phase(20000.0, Noise(1.0, 4.0)), Phase(60000.0, Noise(1.0, 30.0)), Phase(np.inf, Noise(1.0, 0.5))),
+    (
+        TrainingPhase(20000.0, Noise(1.0, 4.0)),
+        TrainingPhase(60000.0, Noise(1.0, 30.0)),
+        TrainingPhase(np.inf, Noise(1.0, 0.5)),
+    ),
 )
 PACKS = ThroughputTable.build(
     {
@@ -293,7 +297,7 @@ def test_work_that_no_seconds_count_is_the_seconds_run() -> None:
     profile = GoodputProfile(
         BatchLimits(64, 64, 16, 64),
         {"*": StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0)},
-        (Phase(100.0, Noise(1.0, 4.0)), Phase(np.inf, Noise(1.0, 0.0))),
+        (TrainingPhase(100.0, Noise(1.0, 4.0)), TrainingPhase(np.inf, Noise(1.0, 0.0))),
     )
     trace = trace_of("A 1x50", workload=0, workload_names=("w",))
     speed = GoodputSpeed(trace, FOUR, GoodputTable({"w": profile}))
@@ -316,7 +320,9 @@ def test_a_job_stands_still_on_a_type_without_a_fit_only_if_the_fits_were_given(
     provenance: Provenance, rate: float
 ) -> None:
     fit = StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0)
-    seen = GoodputProfile(BatchLimits(64, 64, 16, 64), {"v100": fit}, (Phase(np.inf, Noise(1.0, 4.0)),))
+    seen = GoodputProfile(
+        BatchLimits(64, 64, 16, 64), {"v100": fit}, (TrainingPhase(np.inf, Noise(1.0, 4.0)),)
+    )
     table = goodput_table([seen], np.zeros(1, dtype=np.int64), MIXED.type_names)
     known = {Knowledge.GOODPUT: Known(table, provenance)}
     speed = speed_of(known, trace_of("A 1x50").jobs, MIXED)

@@ -15,7 +15,7 @@ from test_forecast import PAST, given, moment_of
 from play import job
 from rota.errors import InputError
 from rota.forecast.futures import ForecastRequest
-from rota.forecast.promise import Outlook, Promise, PromiseRequest, promise, wilson
+from rota.forecast.promise import PromiseForecast, PromiseOutlook, PromiseRequest, promise, wilson
 from rota.forecast.remaining import Durations, RemainingSource
 from rota.forecast.sampling import ENOUGH, Misjudgement
 from rota.knowledge.reward import ByDeadline
@@ -30,23 +30,23 @@ ENDS_S = np.array([80.0, 85.0, 90.0, 92.0, 95.0, 99.0, 104.0, 110.0, 130.0, 160.
 
 def asked(
     moment: Frozen, seconds: Sequence[float], agreements: Sequence[float | ByDeadline], **how: object
-) -> Outlook:
+) -> PromiseOutlook:
     """What is promised to a job of one GPU; `seconds` are the durations of all rows, its own the last."""
     wanted = [one if isinstance(one, ByDeadline) else ByDeadline(one) for one in agreements]
     request = PromiseRequest(**{"asked": ForecastRequest(given(*seconds)), "runs": 12, **how})
     return promise(moment, job("NEW"), wanted, request)
 
 
-def sampled(deadline_s: float, ends_s: np.ndarray = ENDS_S) -> Promise:
+def sampled(deadline_s: float, ends_s: np.ndarray = ENDS_S) -> PromiseForecast:
     agreement = ByDeadline(deadline_s, full=10.0, floor=-5.0, grace_s=50.0)
     chance = wilson(int((ends_s <= deadline_s).sum()), len(ends_s))
     reward = float(agreement.reward.at(ends_s).mean())
-    return Promise(agreement, ends_s, chance, reward, 0.0, 0.0, 0.0, ())
+    return PromiseForecast(agreement, ends_s, chance, reward, 0.0, 0.0, 0.0, ())
 
 
 def test_example_a2_the_tightest_promise() -> None:
     deadlines = (99.0, 104.0, 110.0, 130.0, 160.0)
-    outlook = Outlook(0.0, "fifo", tuple(map(sampled, deadlines)), 10, 0.0, target=0.9, least=0.5)
+    outlook = PromiseOutlook(0.0, "fifo", tuple(map(sampled, deadlines)), 10, 0.0, target=0.9, least=0.5)
     assert [one.chance.share for one in outlook.promises] == [0.6, 0.7, 0.8, 0.9, 1.0]
     assert outlook.pick.agreement.deadline_s == 130.0
     assert outlook.is_picked_in_time
@@ -118,7 +118,7 @@ def test_example_a5_what_it_means_to_others(
 def test_example_a6_to_be_sure_is_more_than_to_expect(hits: int, low: float, is_accepted: bool) -> None:
     ends_s = np.array([1.0] * hits + [math.inf] * (200 - hits))
     one = sampled(10.0, ends_s)
-    outlook = Outlook(0.0, "fifo", (one,), 200, 0.0, target=0.9, least=0.5)
+    outlook = PromiseOutlook(0.0, "fifo", (one,), 200, 0.0, target=0.9, least=0.5)
     assert one.chance.low == pytest.approx(low, abs=5e-5)
     assert bool(outlook.accepted) is is_accepted
     assert outlook.pick is one

@@ -9,7 +9,7 @@ from test_forecast import given, moment_of, trace_of
 from rota.forecast.altered import with_arrivals
 from rota.forecast.futures import ForecastRequest
 from rota.forecast.remaining import Past
-from rota.forecast.sampling import Arrivals, future_of
+from rota.forecast.sampling import SampledArrivals, future_of
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import Deadline
 from rota.scheduler.moments.frozen import Frozen, freeze
@@ -18,9 +18,9 @@ from rota.scheduler.snapshot import table_of
 from rota.worlds.simulated.run import Setting, prepare
 
 
-def arrivals_of(moment: Frozen, seconds: float) -> Arrivals:
+def arrivals_of(moment: Frozen, seconds: float) -> SampledArrivals:
     state = table_of(moment.snapshot(frozenset()))
-    return Arrivals.of(state, given(*[seconds] * state.submitted))
+    return SampledArrivals.of(state, given(*[seconds] * state.submitted))
 
 
 def test_arrivals_are_as_often_as_before() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, StepFit, TrainingPhase
 from rota.knowledge.goodput_sizes import BestBatches, GoodputSizes
 
 FIT = StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)
@@ -32,7 +32,7 @@ def best(limits: BatchLimits, noise: Noise, sizes: GoodputSizes | None = None) -
 @pytest.mark.parametrize("noise", [Noise(1.0, 4.0), Noise(1.0, 400.0), Noise(0.0, 1.0), Noise(1.0, 0.0)])
 def test_as_one_at_a_time(noise: Noise, accumulates: bool) -> None:
     limits = replace(LIMITS, accumulates=accumulates)
-    profile = GoodputProfile(limits, {"*": FIT}, (Phase(math.inf, noise),))
+    profile = GoodputProfile(limits, {"*": FIT}, (TrainingPhase(math.inf, noise),))
     found = best(limits, noise)
     for size, (nodes, gpus) in enumerate(zip(NODES.tolist(), GPUS.tolist(), strict=True)):
         expected = profile.best(FIT, noise, nodes, gpus)

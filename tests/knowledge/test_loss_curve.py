@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rota.knowledge.loss_curve import Rule, converged_at, fit_losses, is_outlier, loss_at
+from rota.knowledge.loss_curve import ConvergenceRule, converged_at, fit_losses, is_outlier, loss_at
 
 TRUE = np.array([[0.5, 1.0, 0.1]])
 EPOCHS = np.arange(1.0, 11.0)[None, :]
@@ -24,17 +24,19 @@ def test_the_curve_is_found_again() -> None:
 
 ENDS = [
     # curve, patience, threshold, rule   epoch
-    (TRUE, 10, 0.01, Rule.WINDOW, 46),
-    (TRUE, 2, 0.01, Rule.WINDOW, 13),
-    (TRUE, 1, 0.01, Rule.STEP, 13),  # the drop to 13, from 12, is the first that is small enough
-    (TRUE, 1, 0.005, Rule.STEP, 19),
-    (TRUE, 2, 0.05, Rule.WINDOW, 5),  # a naive test of one epoch stops here
-    (np.array([[0.0, 1.0, 0.3]]), 10, 0.05, Rule.WINDOW, 10),  # it never falls
+    (TRUE, 10, 0.01, ConvergenceRule.WINDOW, 46),
+    (TRUE, 2, 0.01, ConvergenceRule.WINDOW, 13),
+    (TRUE, 1, 0.01, ConvergenceRule.STEP, 13),  # the drop to 13, from 12, is the first that is small enough
+    (TRUE, 1, 0.005, ConvergenceRule.STEP, 19),
+    (TRUE, 2, 0.05, ConvergenceRule.WINDOW, 5),  # a naive test of one epoch stops here
+    (np.array([[0.0, 1.0, 0.3]]), 10, 0.05, ConvergenceRule.WINDOW, 10),  # it never falls
 ]
 
 
 @pytest.mark.parametrize(("curve", "patience", "threshold", "rule", "end"), ENDS)
-def test_convergence(curve: np.ndarray, patience: int, threshold: float, rule: Rule, end: int) -> None:
+def test_convergence(
+    curve: np.ndarray, patience: int, threshold: float, rule: ConvergenceRule, end: int
+) -> None:
     assert converged_at(curve, patience, threshold, rule).tolist() == [end]
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rota.knowledge.goodput import Batch, BatchLimits, GoodputProfile, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, BatchSplit, GoodputProfile, Noise, StepFit, TrainingPhase
 from rota.knowledge.needs import Provenance
 from rota.knowledge.seen import JobObservations, Shape, at_any_batch, by_size
 from rota.knowledge.speed_sizes import BatchesAsked, speeds_by_size
@@ -16,7 +16,7 @@ NODES = {"V100": 4}
 
 
 def speed(nodes: int, gpus: int, batch: int) -> float:
-    return FIT.throughput(nodes, gpus, Batch(batch // gpus))
+    return FIT.throughput(nodes, gpus, BatchSplit(batch // gpus))
 
 
 def shape(nodes: int, gpus: int, batch: float) -> Shape:
@@ -47,7 +47,7 @@ def test_goodput_by_the_noise() -> None:
     found = speeds_by_size(SEEN, [3], NODES, asked)
     best = found[-2]
     assert (best.shape.gpus, best.provenance) == (3, Provenance.PREDICTED)
-    profile = GoodputProfile(BatchLimits(64, 2048, 1, 2048), {}, (Phase(math.inf, Noise(1.0, 4.0)),))
+    profile = GoodputProfile(BatchLimits(64, 2048, 1, 2048), {}, (TrainingPhase(math.inf, Noise(1.0, 4.0)),))
     true = profile.best(FIT, Noise(1.0, 4.0), 1, 3)
     assert true is not None
     assert best.goodput == pytest.approx(true[1], rel=0.05)

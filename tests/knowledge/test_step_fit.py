@@ -8,8 +8,8 @@ import pytest
 from rota.knowledge.step_fit import (
     FLOOR,
     PARAMETERS,
-    Sample,
     Samples,
+    StepSample,
     fit_steps,
     gradient_and_sync,
     objective,
@@ -19,11 +19,11 @@ from rota.knowledge.step_fit import (
 from rota.knowledge.step_times import MOST_SAMPLES, StepTimes
 from rota.model.columns import Floats
 
-ALONE = Sample(nodes=1, gpus=1, local=64, passes=0, step_s=0.178)
+ALONE = StepSample(nodes=1, gpus=1, local=64, passes=0, step_s=0.178)
 LOCAL = [
     ALONE._replace(gradient_s=0.178),
-    Sample(1, 2, 64, 0, 0.1805, 0.178),
-    Sample(1, 4, 64, 0, 0.1812, 0.178),
+    StepSample(1, 2, 64, 0, 0.1805, 0.178),
+    StepSample(1, 4, 64, 0, 0.1812, 0.178),
 ]
 
 
@@ -58,7 +58,7 @@ def truths(jobs: int) -> Floats:
     return fits
 
 
-def samples_of(fit: Floats, seed: int) -> list[Sample]:
+def samples_of(fit: Floats, seed: int) -> list[StepSample]:
     """What a job with this fit would measure, with and without accumulation."""
     random = np.random.default_rng(seed)
     samples = []
@@ -67,7 +67,7 @@ def samples_of(fit: Floats, seed: int) -> list[Sample]:
         nodes = 1 if gpus == 1 else int(random.integers(1, min(gpus, 4) + 1))
         gradient_s = float(gradient_and_sync(fit, nodes, gpus, local)[0])
         step_s = float(predict(fit, nodes, gpus, local)) + passes * gradient_s
-        samples.append(Sample(nodes, gpus, local, passes, step_s, gradient_s))
+        samples.append(StepSample(nodes, gpus, local, passes, step_s, gradient_s))
     return samples
 
 
@@ -84,7 +84,7 @@ def test_many_jobs_at_once() -> None:
     assert alone == pytest.approx(together[5], rel=1e-6)
 
 
-def _tell_all(samples: list[Sample]) -> bool:
+def _tell_all(samples: list[StepSample]) -> bool:
     """True if they leave no parameter to a prior."""
     across, within = (
         [sample for sample in samples if sample.gpus > 1 and (sample.nodes > 1) is wide]
@@ -119,9 +119,9 @@ def test_a_fit_is_made_anew_on_news_only() -> None:
     assert times.add("a", ALONE), "the first is"
     first = times.fit("a")
     assert not times.add("a", ALONE), "the same again is none"
-    assert not times.add("a", Sample(1, 2, 64, 0, 0.1805)), "1.4 % off what is predicted"
+    assert not times.add("a", StepSample(1, 2, 64, 0, 0.1805)), "1.4 % off what is predicted"
     assert times.fit("a") is first
-    assert times.add("a", Sample(1, 4, 64, 0, 0.24)), "a third slower than perfect scaling"
+    assert times.add("a", StepSample(1, 4, 64, 0, 0.24)), "a third slower than perfect scaling"
     assert times.refit() == ["a"]
     second = times.fit("a")
     assert second is not None
@@ -133,7 +133,7 @@ def test_every_sample_is_news_if_it_is_to_be() -> None:
     times = StepTimes[str](news=0.0)
     times.add("a", ALONE)
     times.refit()
-    assert times.add("a", Sample(1, 2, 64, 0, 0.1780001))
+    assert times.add("a", StepSample(1, 2, 64, 0, 0.1780001))
 
 
 def test_a_fit_does_not_depend_on_the_order_of_fits() -> None:

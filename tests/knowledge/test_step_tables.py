@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rota.errors import InputError
-from rota.knowledge.goodput import Batch
+from rota.knowledge.goodput import BatchSplit
 from rota.knowledge.step_tables import MeasuredWorkload, StepTable, shape_of, whole_nodes
 from rota.knowledge.step_tables_file import read_step_tables
 
@@ -60,16 +60,16 @@ def test_whole_nodes() -> None:
 
 SPLITS = [
     # GPUs, batch wanted, the most on a GPU   batch              why
-    (4, 512, 128, Batch(128, 0), "as many as fit"),
-    (4, 513, 128, Batch(65, 1), "129 on each: two passes"),
-    (1, 128, 128, Batch(128, 0), "M0 on one GPU: one pass"),
-    (1, 130, 128, Batch(65, 1), "more than M0 on one GPU takes two"),
-    (3, 1024, 512, Batch(341, 0), "342 on each were more than the largest batch there is"),
+    (4, 512, 128, BatchSplit(128, 0), "as many as fit"),
+    (4, 513, 128, BatchSplit(65, 1), "129 on each: two passes"),
+    (1, 128, 128, BatchSplit(128, 0), "M0 on one GPU: one pass"),
+    (1, 130, 128, BatchSplit(65, 1), "more than M0 on one GPU takes two"),
+    (3, 1024, 512, BatchSplit(341, 0), "342 on each were more than the largest batch there is"),
 ]
 
 
 @pytest.mark.parametrize(("gpus", "wanted", "most", "batch", "why"), SPLITS, ids=[row[-1] for row in SPLITS])
-def test_splits(gpus: int, wanted: float, most: int, batch: Batch, why: str, tmp_path: Path) -> None:
+def test_splits(gpus: int, wanted: float, most: int, batch: BatchSplit, why: str, tmp_path: Path) -> None:
     measured = workload(tmp_path, a=most)
     assert measured.split(measured.times["*"], gpus, wanted) == batch, why
 
@@ -94,7 +94,7 @@ def test_seconds(
 
 def test_only_the_last_pass_synchronises(tmp_path: Path) -> None:
     found = workload(tmp_path).times["*"].at((2, 1), 128)
-    assert found.of(Batch(128, 2)) == pytest.approx(0.14 + 2 * 0.11)
+    assert found.of(BatchSplit(128, 2)) == pytest.approx(0.14 + 2 * 0.11)
 
 
 def test_shapes_alike_in_nodes_and_gpus_are_averaged() -> None:

@@ -9,10 +9,10 @@ import pytest
 from rota.errors import InputError
 from rota.model.cells import check_cells, kinds_of, spare_cells
 from rota.model.cluster import Cluster, NodeShape
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 
 
-def cluster(*cells: Cell, shapes: tuple[NodeShape, ...] = ()) -> Cluster:
+def cluster(*cells: CellQuota, shapes: tuple[NodeShape, ...] = ()) -> Cluster:
     """Two racks of two nodes of two pairs; every cell has a tenant of its own."""
     racks = tuple(
         NodeShape(count=2, gpus=4, levels={"rack": rack}, device_levels={"pair": 2}) for rack in ("r0", "r1")
@@ -52,10 +52,10 @@ def test_a_level_of_unequal_units_is_none():
 @pytest.mark.parametrize(
     "cells",
     [
-        (Cell("rack", 2),),
-        (Cell("rack", 1), Cell("node", 1), Cell("pair", 1), Cell("device", 2)),
-        (Cell("rack", 1, at="r1"), Cell("node", 1, at="n0"), Cell("pair", 2)),
-        (Cell("device", 1, at="n0/0"), Cell("rack", 1)),
+        (CellQuota("rack", 2),),
+        (CellQuota("rack", 1), CellQuota("node", 1), CellQuota("pair", 1), CellQuota("device", 2)),
+        (CellQuota("rack", 1, at="r1"), CellQuota("node", 1, at="n0"), CellQuota("pair", 2)),
+        (CellQuota("device", 1, at="n0/0"), CellQuota("rack", 1)),
     ],
 )
 def test_what_can_be_had(cells):
@@ -65,19 +65,31 @@ def test_what_can_be_had(cells):
 @pytest.mark.parametrize(
     ("cells", "sentence"),
     [
-        ((Cell("rack", 3),), "promised 3 rack cells of GPU nodes of 4 GPUs; beside .* the cluster has 2"),
-        ((Cell("rack", 1), Cell("node", 3)), "promised 3 node cells .* the cluster has 2"),
-        ((Cell("rack", 1), Cell("node", 1), Cell("pair", 1), Cell("device", 3)), "3 device cells .* has 2"),
         (
-            (Cell("device", 1, at="n0/0"), Cell("device", 1, at="n2/0"), Cell("rack", 1)),
+            (CellQuota("rack", 3),),
+            "promised 3 rack cells of GPU nodes of 4 GPUs; beside .* the cluster has 2",
+        ),
+        ((CellQuota("rack", 1), CellQuota("node", 3)), "promised 3 node cells .* the cluster has 2"),
+        (
+            (CellQuota("rack", 1), CellQuota("node", 1), CellQuota("pair", 1), CellQuota("device", 3)),
+            "3 device cells .* has 2",
+        ),
+        (
+            (CellQuota("device", 1, at="n0/0"), CellQuota("device", 1, at="n2/0"), CellQuota("rack", 1)),
             "1 rack cell .* has 0",
         ),
-        ((Cell("node", 1, at="n0"), Cell("pair", 1, at="n0/1")), "at n0 and at n0/1, have GPUs in common"),
-        ((Cell("pair", 1, at="n0/2"),), "at n0/2, which is no pair; expected n0/0 to n0/1"),
-        ((Cell("pair", 1, at="n0"),), "at n0, which is no pair; expected n0/0 to n0/1"),
-        ((Cell("rack", 1, at="r7"),), "at the rack r7, which the cluster has not; the cluster has r0, r1"),
-        ((Cell("node", 2, at="n0"),), "at n0 and has the count 2; a fixed cell is one: expected 1"),
-        ((Cell("node", 1, gpus=8),), "a node of 8 GPUs; the cluster has some of 4"),
+        (
+            (CellQuota("node", 1, at="n0"), CellQuota("pair", 1, at="n0/1")),
+            "at n0 and at n0/1, have GPUs in common",
+        ),
+        ((CellQuota("pair", 1, at="n0/2"),), "at n0/2, which is no pair; expected n0/0 to n0/1"),
+        ((CellQuota("pair", 1, at="n0"),), "at n0, which is no pair; expected n0/0 to n0/1"),
+        (
+            (CellQuota("rack", 1, at="r7"),),
+            "at the rack r7, which the cluster has not; the cluster has r0, r1",
+        ),
+        ((CellQuota("node", 2, at="n0"),), "at n0 and has the count 2; a fixed cell is one: expected 1"),
+        ((CellQuota("node", 1, gpus=8),), "a node of 8 GPUs; the cluster has some of 4"),
     ],
 )
 def test_what_cannot_names_the_level(cells, sentence):
@@ -86,18 +98,18 @@ def test_what_cannot_names_the_level(cells, sentence):
 
 
 def test_nodes_that_are_gone_have_no_cells():
-    whole = cluster(Cell("node", 1, at="n0"))
+    whole = cluster(CellQuota("node", 1, at="n0"))
     with pytest.raises(InputError, match="is at n0, which is not part of the cluster now"):
         check_cells(replace(whole, gone=(0,)))
     with pytest.raises(InputError, match="is of GPUs, of which the cluster has no nodes now"):
-        check_cells(replace(cluster(Cell("device", 1)), gone=tuple(range(whole.nodes))))
+        check_cells(replace(cluster(CellQuota("device", 1)), gone=tuple(range(whole.nodes))))
 
 
 def test_a_cell_of_several_kinds_has_to_say_which():
     shapes = (NodeShape(count=1, gpus=4), NodeShape(count=1, gpus=8))
     with pytest.raises(InputError, match=r"several kinds \(GPU nodes of 4 GPUs, "):
-        check_cells(cluster(Cell("node", 1), shapes=shapes))
-    check_cells(cluster(Cell("node", 1, gpus=8), shapes=shapes))
+        check_cells(cluster(CellQuota("node", 1), shapes=shapes))
+    check_cells(cluster(CellQuota("node", 1, gpus=8), shapes=shapes))
 
 
 def test_spare_cells_are_split_for_lower_levels():

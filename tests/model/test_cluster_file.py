@@ -10,7 +10,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.cluster_file import load_cluster
-from rota.model.tenants import Cell
+from rota.model.tenants import CellQuota
 
 DOCS = Path(__file__).parents[2] / "docs" / "cluster.md"
 SMALL = """\
@@ -51,7 +51,7 @@ def test_the_documented_example(tmp_path: Path) -> None:
     assert (vision.quota_gpus, vision.hard, vision.weight) == (24, False, 2)
     assert (alice.quota_gpus, alice.hard) == (8, True)
     speech = cluster.tenants.get("speech")
-    assert speech.cells == (Cell("socket", 2, "V100"),)
+    assert speech.cells == (CellQuota("socket", 2, "V100"),)
     assert [cluster.units(level) for level in ("switch", "rack", "node", "socket", "pair", "device")] == [
         *(1, 2, 6, 12, 20, 40)
     ]

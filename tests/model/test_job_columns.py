@@ -8,8 +8,8 @@ import pytest
 
 from rota.client.fields import PARSERS
 from rota.model.job_columns import COLUMNS, EVEN, SUBMITTED, WORDED, words_of
-from rota.model.jobs import Job, JobTable
-from rota.scheduler.snapshot_jobs import Jobs
+from rota.model.jobs import JobTable, PlainJob
+from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.server.store.rows import JobAsked
 from rota.wire.job import JobSpec
 
@@ -34,12 +34,12 @@ def test_the_table() -> None:
 
 
 def test_the_object() -> None:
-    assert [field.name for field in fields(Job)] == ["id", "row", *EVEN_NAMES, "deadlines"]
+    assert [field.name for field in fields(PlainJob)] == ["id", "row", *EVEN_NAMES, "deadlines"]
 
 
 def test_what_a_policy_sees() -> None:
-    assert [name for name in EVEN_NAMES if name not in vars(Jobs)] == []
-    assert callable(Jobs.deadlines)
+    assert [name for name in EVEN_NAMES if name not in vars(SnapshotJobs)] == []
+    assert callable(SnapshotJobs.deadlines)
 
 
 def test_what_is_stored() -> None:

@@ -18,8 +18,8 @@ from rota.knowledge.goodput import (
     GoodputProfile,
     GoodputTable,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     profiles_of,
 )
 from rota.knowledge.hosts import build_hosts, speeds_of
@@ -107,7 +107,7 @@ CLUSTER = parse_cluster("1x4:V100")
 PROFILE = GoodputProfile(
     BatchLimits(64, 2048, 16, 256, accumulates=True),
     {"*": StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)},
-    (Phase(60_000.0, Noise(1.0, 4.0)), Phase(math.inf, Noise(1.0, 60.0))),
+    (TrainingPhase(60_000.0, Noise(1.0, 4.0)), TrainingPhase(math.inf, Noise(1.0, 60.0))),
 )
 
 

@@ -121,6 +121,8 @@ def test_jobs_that_a_decision_lets_go_are_decided_on_at_once() -> None:
         (Wake(on=Event.ARRIVAL), 2, "only on what it named"),
         (Wake(on=Event.NONE, at_s=2.5), 3, "at the moment it named; there it asks for arrivals"),
         (Wake(if_waiting=True), 2, "not while nobody waits"),
+        (Wake(on=Event.IDLE), 3, "when the only one has ended; there it asks for arrivals"),
+        (Wake(on=Event.NONE), 1, "never"),
     ],
 )
 def test_a_policy_is_woken_as_it_asked(wake: Wake, calls: int, why: str) -> None:

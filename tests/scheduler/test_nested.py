@@ -87,8 +87,15 @@ def test_a_wrapper_that_does_nothing_changes_nothing() -> None:
         ([Wake(on=Event.END), Wake(on=Event.ARRIVAL)], math.inf, Event.END | Event.ARRIVAL, False),
         ([Wake(if_waiting=True), Wake(if_waiting=True)], math.inf, Event.ANY, True),
         ([Wake(if_waiting=True), Wake()], math.inf, Event.ANY, False),
+        ([Wake(7.0, Event.ROUND | Event.IDLE), Wake(8.0, Event.ROUND)], 7.0, Event.ANY | Event.IDLE, False),
     ],
-    ids=["the first moment", "any event", "all only if somebody waits", "one in any case"],
+    ids=[
+        "the first moment",
+        "any event",
+        "all only if somebody waits",
+        "one in any case",
+        "one may be idle while the others are not",
+    ],
 )
 def test_joined_wakes(wakes: list[Wake], at_s: float, on: Event, if_waiting: bool) -> None:
     wake = joined(wakes)

@@ -21,7 +21,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.world import Batch
 from rota.server.policy.messages import unpack_decision
 from rota.table.state import Phase
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.run import Setting
 from scripted import Scripted
@@ -49,7 +49,7 @@ class Offering(Scripted):
         return Decision(memory, grants, offers=offers, promises=promises)
 
 
-def record(answers: Answers, until_s: float = 100.0):
+def record(answers: UserAnswers, until_s: float = 100.0):
     trace = trace_of(TRACE, **DUE)
     return play(Offering(until_s), trace, "1x2", Setting(answers=answers)).jobs
 
@@ -57,15 +57,15 @@ def record(answers: Answers, until_s: float = 100.0):
 @pytest.mark.parametrize(
     ("answers", "until_s", "state", "start_s"),
     [
-        (Answers(), 100.0, "REJECTED", None),
-        (Answers(2.5), 100.0, "COMPLETED", 0.0),
-        (Answers(2.4), 100.0, "REJECTED", None),
-        (Answers(2.5, after_s=6.0), 100.0, "COMPLETED", 6.0),
-        (Answers(2.5, after_s=6.0), 5.0, "REJECTED", None),
+        (UserAnswers(), 100.0, "REJECTED", None),
+        (UserAnswers(2.5), 100.0, "COMPLETED", 0.0),
+        (UserAnswers(2.4), 100.0, "REJECTED", None),
+        (UserAnswers(2.5, after_s=6.0), 100.0, "COMPLETED", 6.0),
+        (UserAnswers(2.5, after_s=6.0), 5.0, "REJECTED", None),
     ],
     ids=["nobody takes one", "takes it", "too late for them", "takes it later", "answers too late"],
 )
-def test_users_answer(answers: Answers, until_s: float, state: str, start_s: float | None) -> None:
+def test_users_answer(answers: UserAnswers, until_s: float, state: str, start_s: float | None) -> None:
     jobs = record(answers, until_s)
     assert jobs["state"].to_list() == [state, "COMPLETED"]
     assert jobs["start_s"].to_list() == [start_s, 0.0]
@@ -75,7 +75,7 @@ def test_users_answer(answers: Answers, until_s: float, state: str, start_s: flo
 
 
 def test_an_offer_that_lapses_ends_its_job_then() -> None:
-    jobs = record(Answers(2.5, after_s=60.0), until_s=30.0)
+    jobs = record(UserAnswers(2.5, after_s=60.0), until_s=30.0)
     assert jobs["finish_s"].to_list() == [30.0, 5.0]
 
 

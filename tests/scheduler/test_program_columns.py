@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from play import job, trace_of
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Grant
 from rota.model.growing import GrowingTable
@@ -30,7 +30,7 @@ CLUSTER = parse_cluster("1x4")
 PROFILE = GoodputProfile(
     BatchLimits(64, 512, 16, 128, accumulates=True),
     {"*": StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 2.0)},
-    (Phase(math.inf, Noise(1.0, 4.0)),),
+    (TrainingPhase(math.inf, Noise(1.0, 4.0)),),
 )
 
 

@@ -23,13 +23,13 @@ from rota.server.policy.knowing import KnowledgeHeard
 from rota.server.policy.messages import (
     Explain,
     Freeze,
-    Standing,
+    GuaranteedRunners,
     WhyAnswer,
     unpack_constraint,
     unpack_plan,
     unseal,
 )
-from rota.server.policy.process import Child
+from rota.server.policy.process import PolicyChild
 from rota.server.store.asked import asked
 from rota.server.store.rows import JobRow, JobState
 from rota.wire.job import JobSpec
@@ -47,7 +47,7 @@ class ExplainingHost(LocalHost):
     ) -> None:
         super().__init__(state, table, spec, memory, seed)
         self.shadow = None
-        child = self.child = Child()
+        child = self.child = PolicyChild()
         child.is_in_step, child.spec, child.seed = True, parse_policy(spec), seed
         child.replica = SimpleNamespace(state=state)  # type: ignore[assignment]
         child.told, child.displaced, child.sealed = KnowledgeHeard(), {}, memory
@@ -78,7 +78,7 @@ class ExplainingHost(LocalHost):
         }
 
     def standing(self) -> frozenset[int] | None:
-        rows = self.child.answer(Standing([]))["guaranteed"]
+        rows = self.child.answer(GuaranteedRunners([]))["guaranteed"]
         return None if rows is None else frozenset(rows)
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:

@@ -25,14 +25,14 @@ from rota.scheduler.policy import Policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import unseal
-from rota.server.policy.remote import Costs, Limits
+from rota.server.policy.remote import Costs, Timeouts
 from rota.worlds.simulated.providers import make_providers
 from rota.worlds.simulated.recorder import RunRecorder
 from rota.worlds.simulated.world import SimulatedWorld
 
-PATIENT = Limits(deadline_s=60.0, begin_s=60.0, retry_s=0.01)
+PATIENT = Timeouts(deadline_s=60.0, begin_s=60.0, retry_s=0.01)
 """For policies that decide: however busy the machine is, they are in time."""
-STRICT = Limits(deadline_s=3.0, begin_s=60.0, retry_s=0.01)
+STRICT = Timeouts(deadline_s=3.0, begin_s=60.0, retry_s=0.01)
 """For policies that never do."""
 
 
@@ -57,7 +57,7 @@ class Bench:
         self,
         policy: str,
         *,
-        limits: Limits = PATIENT,
+        limits: Timeouts = PATIENT,
         memory: bytes | None = None,
         costs: Costs | None = None,
         logs: Path | None = None,

@@ -17,7 +17,7 @@ from store_place import SPEC
 from rota.client.fields import make_spec, merge, read_fields
 from rota.client.saying import asked
 from rota.model.job_columns import COLUMN, SUBMITTED, Deadline, Option, words_of
-from rota.model.jobs import Job, JobTable
+from rota.model.jobs import JobTable, PlainJob
 from rota.model.tenants import Tenants
 from rota.scheduler.moments.packing import pack_jobs, unpack_jobs
 from rota.scheduler.snapshot import Snapshot
@@ -98,7 +98,7 @@ def flat(values: Mapping[str, Any], types: Iterable[str], since_s: float = 0.0) 
     )
 
 
-def of_job(job: Job, types: Iterable[str], since_s: float = 0.0) -> dict[str, Any]:
+def of_job(job: PlainJob, types: Iterable[str], since_s: float = 0.0) -> dict[str, Any]:
     return flat({column.name: getattr(job, column.name) for column in SUBMITTED}, types, since_s)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dashboard_play import get
 from serving_toys import Stage
 
-from rota.server.dashboard.cluster import Gang, cluster_page, gangs, nodes_part
+from rota.server.dashboard.cluster import FreeGang, cluster_page, gangs, nodes_part
 from rota.server.dashboard.feed import Feed
 from rota.server.dashboard.grid import grid
 from rota.server.dashboard.memo import LONGEST_S, Memo
@@ -44,19 +44,19 @@ def node(name: str, devices: str, kind: str = "A100", state: str = "up", reason:
     ("nodes", "found"),
     [
         ([], []),
-        ([node("a", "7 7 . .")], [Gang("A100", 4, 2, 2, "a", 0)]),
-        ([node("a", "7 . . ."), node("b", ". . 8 8")], [Gang("A100", 8, 5, 3, "a", 0)]),
-        ([node("a", "7 7"), node("b", ". .")], [Gang("A100", 4, 2, 2, "b", 1)]),
-        ([node("a", ". ! .")], [Gang("A100", 3, 2, 2, "a", 0)]),  # the unhealthy one is no use
-        ([node("a", ". s7 .")], [Gang("A100", 3, 3, 3, "a", 1)]),  # what is suspended makes room
-        ([node("a", ". .", state="drained")], [Gang("A100", 2, 0, 0, "", 0)]),
+        ([node("a", "7 7 . .")], [FreeGang("A100", 4, 2, 2, "a", 0)]),
+        ([node("a", "7 . . ."), node("b", ". . 8 8")], [FreeGang("A100", 8, 5, 3, "a", 0)]),
+        ([node("a", "7 7"), node("b", ". .")], [FreeGang("A100", 4, 2, 2, "b", 1)]),
+        ([node("a", ". ! .")], [FreeGang("A100", 3, 2, 2, "a", 0)]),  # the unhealthy one is no use
+        ([node("a", ". s7 .")], [FreeGang("A100", 3, 3, 3, "a", 1)]),  # what is suspended makes room
+        ([node("a", ". .", state="drained")], [FreeGang("A100", 2, 0, 0, "", 0)]),
         (
             [node("a", ".", "V100"), node("b", ". .")],
-            [Gang("A100", 2, 2, 2, "b", 1), Gang("V100", 1, 1, 1, "a", 1)],
+            [FreeGang("A100", 2, 2, 2, "b", 1), FreeGang("V100", 1, 1, 1, "a", 1)],
         ),
     ],
 )  # fmt: skip
-def test_largest_gang_that_fits(nodes: list[NodeView], found: list[Gang]) -> None:
+def test_largest_gang_that_fits(nodes: list[NodeView], found: list[FreeGang]) -> None:
     assert gangs(nodes) == found
 
 

@@ -242,7 +242,7 @@ JOBS = Ended(
 def test_filters(asked: Filter, ids: list[str]) -> None:
     shown = history_page(JOBS, asked)  # type: ignore[arg-type]
     assert [one.id for one in shown.jobs] == ids
-    assert (shown.found, shown.gpu_hours) == (len(ids), float(len(ids)))
+    assert (shown.matches, shown.gpu_hours) == (len(ids), float(len(ids)))
 
 
 def test_pages() -> None:

@@ -33,7 +33,7 @@ from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.knowing import KnowledgeHeard, KnowledgeTold
 from rota.server.policy.messages import MODULES, check_policy, seal, unseal
 from rota.server.policy.process import NOT_ASKED
-from rota.server.policy.remote import Limits
+from rota.server.policy.remote import Timeouts
 from rota.server.refusals import Busy
 
 JOBS = "A 4x300 B 2x40@5 C 2x400@6 D 1x10@20 E 4x30@25 F 1x500@30 G 2x90@31 H 3x20@60 I 1x70@61"
@@ -185,7 +185,7 @@ def test_whatever_it_does_everything_keeps_what_it_has(
 
 def test_pauses_double_and_no_event_shortens_them(benches: Benches, tmp_path: Path) -> None:
     bench = benches("A 2x100")
-    host = bench.remote(f"odd:how=fail,folder={tmp_path}", limits=Limits(retry_s=100.0))
+    host = bench.remote(f"odd:how=fail,folder={tmp_path}", limits=Timeouts(retry_s=100.0))
     bench.state.submit(0)
     memory = host.decide(Snapshot(bench.state), {}).memory
     failed = host.decide(Snapshot(bench.state), memory)
@@ -242,9 +242,9 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from policy_bench import Bench\n"
         "from rota.scheduler.snapshot import Snapshot\n"
-        "from rota.server.policy.remote import Limits\n"
+        "from rota.server.policy.remote import Timeouts\n"
         "bench = Bench('A 2x100')\n"
-        f"host = bench.remote('odd:how=hang,folder={tmp_path}', limits=Limits(deadline_s=60.0))\n"
+        f"host = bench.remote('odd:how=hang,folder={tmp_path}', limits=Timeouts(deadline_s=60.0))\n"
         "bench.state.submit(0)\n"
         "memory = host.decide(Snapshot(bench.state), {}).memory\n"
         "print(host.real._child.pid, flush=True)\n"

@@ -13,7 +13,7 @@ import yaml
 
 from rota.cli import service
 from rota.errors import InputError
-from rota.model.tenants import Cell
+from rota.model.tenants import CellQuota
 from rota.server.config import (
     DURATIONS,
     ONLY_IN_FILE,
@@ -210,7 +210,7 @@ def test_tenants(tmp_path: Path) -> None:
     assert tenants.by_path["vision"].weight == 2
     assert tenants.by_path["vision/ann"].quota_by_type == {"A100": 4.0}
     assert tenants.by_path["speech"].quota_gpus == math.inf
-    assert tenants.by_path["lab"].cells == (Cell("node", 2, "A100"), Cell("device", 1))
+    assert tenants.by_path["lab"].cells == (CellQuota("node", 2, "A100"), CellQuota("device", 1))
 
 
 def test_every_flag_of_up_is_a_key_of_the_file() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from new_store import put_new_store
 from rota.errors import InputError
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.server.store.store import Store
 from rota.server.tenants.in_force import FACT, TenantsInForce, begin, moved, on_record
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
@@ -25,7 +25,7 @@ WHOLE = {
 READ = Tenants.of(
     Tenant("vision", 32, True, 2.0, {"A100": 4.0}),
     Tenant("vision/ann"),
-    Tenant("lab", cells=(Cell("node", 2, "A100", 8), Cell("node", 1, at="n3"))),
+    Tenant("lab", cells=(CellQuota("node", 2, "A100", 8), CellQuota("node", 1, at="n3"))),
 )
 WRONG: list[tuple[Any, str]] = [
     (5, "expected paths with settings"),
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_named_with_its_place(said: Any, sentence: str) -> None
 def test_what_another_writing_changes() -> None:
     new = Tenants.of(
         Tenant("vision", 24, True, 2.0, {"A100": 4.0}),
-        Tenant("lab", cells=(Cell("node", 1, "A100"),)),
+        Tenant("lab", cells=(CellQuota("node", 1, "A100"),)),
         Tenant("speech", weight=3.0),
     )
     assert changes(READ, READ) == []

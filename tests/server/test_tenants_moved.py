@@ -12,7 +12,7 @@ import pytest
 from answers_play import AskedSite, site
 
 from rota.errors import InputError
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.scheduler.moments.frozen import load, to_bytes
 from rota.server.answering import worker
 from rota.server.answering.gathering import gather
@@ -30,7 +30,7 @@ ADMIN = Caller(user="root", admin=True)
 
 
 def cells(**devices: int) -> Tenants:
-    return Tenants.of(*(Tenant(path, cells=(Cell("device", n),)) for path, n in devices.items()))
+    return Tenants.of(*(Tenant(path, cells=(CellQuota("device", n),)) for path, n in devices.items()))
 
 
 class Asked:

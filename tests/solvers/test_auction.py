@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rota.solvers.auction import LEAST_VALUE, Bid, Step, auction, fractions_kept, hand_out, kept_of
+from rota.solvers.auction import LEAST_VALUE, AuctionStep, Bid, auction, fractions_kept, hand_out, kept_of
 from tiers import examples
 
 
@@ -156,7 +156,7 @@ class Equal:
         if (more,) not in values:
             return None
         before, after = (max(values[(n,)], LEAST_VALUE) for n in (has, more))
-        return Step(math.log(after / before), self.group, self.group <= self.left)
+        return AuctionStep(math.log(after / before), self.group, self.group <= self.left)
 
     def take(self, bidder):
         self.has[bidder] += self.group

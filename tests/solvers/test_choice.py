@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.solvers.choice import Kind, choose
+from rota.solvers.choice import ItemKind, choose
 from tiers import examples
 
 
-def kind(items: int, *options: tuple[float, float]) -> Kind:
+def kind(items: int, *options: tuple[float, float]) -> ItemKind:
     values, costs = zip(*options, strict=True)
-    return Kind(items, np.array(values), np.array(costs)[:, None])
+    return ItemKind(items, np.array(values), np.array(costs)[:, None])
 
 
 def test_synergys_third_example() -> None:

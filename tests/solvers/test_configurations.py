@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.solvers.configurations import NOTHING, Limits, Options, assign
+from rota.solvers.configurations import NOTHING, ConfigurationOptions, SearchLimits, assign
 from tiers import examples
 
 
-def _options(rows: list[tuple[int, int, float, float]]) -> Options:
+def _options(rows: list[tuple[int, int, float, float]]) -> ConfigurationOptions:
     """From (job, kind, units, cost)."""
     job, kind, units, cost = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Options(
+    return ConfigurationOptions(
         np.array(job, dtype=np.int64),
         np.array(kind, dtype=np.int64),
         np.array(units, float),
@@ -24,7 +24,7 @@ def _options(rows: list[tuple[int, int, float, float]]) -> Options:
     )
 
 
-def _best(options: Options, jobs: int, capacities: list[float]) -> float:
+def _best(options: ConfigurationOptions, jobs: int, capacities: list[float]) -> float:
     """By trying everything."""
     menus = [[None, *np.flatnonzero(options.job == job).tolist()] for job in range(jobs)]
     best = 0.0
@@ -61,7 +61,7 @@ def test_finds_the_cheapest(rows, room):
     assert not found.is_cut
 
 
-def _large(jobs: int) -> tuple[Options, np.ndarray]:
+def _large(jobs: int) -> tuple[ConfigurationOptions, np.ndarray]:
     rng = np.random.default_rng(5)
     rows = [
         (job, kind, float(units), round(speed * units**-0.4, 2) - 1.1)
@@ -74,7 +74,7 @@ def _large(jobs: int) -> tuple[Options, np.ndarray]:
 
 def test_within_the_gap():
     options, capacities = _large(300)
-    exact, rough = assign(options, 300, capacities), assign(options, 300, capacities, Limits(gap=0.5))
+    exact, rough = assign(options, 300, capacities), assign(options, 300, capacities, SearchLimits(gap=0.5))
     assert exact.cost <= rough.cost <= exact.cost + 0.5
     assert rough.bound <= exact.cost + 1e-6
 
@@ -82,7 +82,7 @@ def test_within_the_gap():
 def test_rounding_alone_misses_little():
     """Without branch and bound at most one job for each capacity is less well off than it might be."""
     options, capacities = _large(300)
-    rounded = assign(options, 300, capacities, Limits(max_columns=0))
+    rounded = assign(options, 300, capacities, SearchLimits(max_columns=0))
     assert rounded.cost - rounded.bound <= 3 * 1.1
     used = np.bincount(options.kind[rounded.option], options.units[rounded.option], 3)
     assert (used <= capacities).all()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.solvers.future import NOTHING, FreeCurve, Levels, Plan, least_share, soonest
+from rota.solvers.future import NOTHING, FreeCurve, Plan, SpeedLevels, least_share, soonest
 
-CURVE = Levels.of(np.array([1, 2, 4]), np.array([1.0, 1.5, 2.0]))
+CURVE = SpeedLevels.of(np.array([1, 2, 4]), np.array([1.0, 1.5, 2.0]))
 """The curve of the card's examples: 1, 1.5 and 2 on 1, 2 and 4 GPUs."""
 
 
@@ -51,7 +51,7 @@ def test_plans_of_the_card(jobs, plans):
 )
 def test_gpu_time_of_a_raised_slot(rates, gpu_slots):
     """Card 3: the present slot at 1, 2 and 4 GPUs, then the least share again."""
-    levels = Levels.of(np.array([1, 2, 4]), np.array(rates))
+    levels = SpeedLevels.of(np.array([1, 2, 4]), np.array(rates))
     for first, expected in enumerate(gpu_slots, 1):
         plan = least_share(FreeCurve.of(4), levels, 8.0, 8.0, first=first)
         assert plan is not None
@@ -59,14 +59,14 @@ def test_gpu_time_of_a_raised_slot(rates, gpu_slots):
 
 
 def test_levels_end_where_the_curve_stops_rising():
-    levels = Levels.of(np.array([1, 2, 4, 8]), np.array([6.0, 8.6, 8.6, 11.0]))
+    levels = SpeedLevels.of(np.array([1, 2, 4, 8]), np.array([6.0, 8.6, 8.6, 11.0]))
     assert levels.gpus.tolist() == [0, 1, 2]
     assert levels.most == 2
 
 
 def test_stops_are_paid_for():
     """Three slots of work on 1 GPU; to start takes half a slot, and to change again as much."""
-    one = Levels.of(np.array([1]), np.array([1.0]))
+    one = SpeedLevels.of(np.array([1]), np.array([1.0]))
     assert least_share(FreeCurve.of(1), one, 3.0, 3.4, pause=0.5) is None
     plan = least_share(FreeCurve.of(1), one, 3.0, 3.5, pause=0.5)
     assert plan is not None
@@ -101,7 +101,7 @@ def test_against_slot_by_slot(free, levels, work, due):
     """The lowest level that is done in time, and when, as counting slots tells."""
     counts, rates = levels
     curve = FreeCurve(np.arange(len(free)), np.array(free))
-    own = Levels.of(np.array(counts), np.array(rates))
+    own = SpeedLevels.of(np.array(counts), np.array(rates))
     rate_of = dict(zip((0, *counts), (0.0, *rates), strict=True))
     expected = None
     for level in counts:

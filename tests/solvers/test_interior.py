@@ -11,14 +11,14 @@ from scipy.optimize import linprog
 
 from rota.solvers import inner_walk, interior
 from rota.solvers.interior import inner_optimum
-from rota.solvers.interior_system import InnerProgram, Rows
+from rota.solvers.interior_system import InnerProgram, SparseRows
 from rota.solvers.lp import SolveStatus
 from tiers import examples
 
 
 def rows_of(dense):
     made = sparse.csr_matrix(np.array(dense, dtype=float))
-    return Rows(made.indptr, made.indices, made.data)
+    return SparseRows(made.indptr, made.indices, made.data)
 
 
 def solved(costs, rows, limits, **more):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from rota.solvers.division import Demands, Division, Objective, Tie, best, single
+from rota.solvers.division import DemandRows, Division, Objective, Tie, best, single
 from rota.solvers.lp import SolveStatus
 from tiers import examples
 
@@ -29,7 +29,7 @@ def shares(rates, gpus, capacity):
 def max_min(scores, gpus, capacity, tie):
     """The best least score, and the fractions."""
     division = single(gpus, scores, capacity)
-    demands = Demands(division.gains, np.zeros(len(gpus)), np.ones(len(gpus)))
+    demands = DemandRows(division.gains, np.zeros(len(gpus)), np.ones(len(gpus)))
     solution = best(division, Objective(np.zeros(division.size), 1.0), demands, tie)
     assert solution.status is SolveStatus.OPTIMAL
     return solution.value, division.fractions(solution.columns)
@@ -65,7 +65,7 @@ def test_two_that_share_count_once_for_gpus_and_each_for_its_time():
     members = np.array([[0, -1], [1, -1], [0, 1]])
     rates = np.array([[[10.0], [0]], [[10.0], [0]], [[8.0], [7.0]]]) / 10.0
     division = Division(members, np.ones(3), rates, np.ones(1), np.ones(2))
-    demands = Demands(division.gains, np.zeros(2), np.ones(2))
+    demands = DemandRows(division.gains, np.zeros(2), np.ones(2))
     for tie in Tie:
         solution = best(division, Objective(np.zeros(3), 1.0), demands, tie)
         assert solution.value == pytest.approx(8 / 11, rel=1e-5)
@@ -81,7 +81,7 @@ def test_jobs_that_are_alike_count_as_many():
     )  # fmt: skip
     values = []
     for division in (apart, together):
-        demands = Demands(division.gains, np.zeros(len(division.counts)), division.counts)
+        demands = DemandRows(division.gains, np.zeros(len(division.counts)), division.counts)
         values.append(best(division, Objective(np.zeros(division.size), 1.0), demands, Tie.VERTEX).value)
     assert values[0] == pytest.approx(values[1])
 
@@ -163,7 +163,7 @@ def test_a_basis_from_which_the_second_objective_is_not_reached():
 def test_demands_that_cannot_be_met(tie):
     """Two jobs that each want one GPU all the time."""
     division = single(np.ones(2), np.ones((2, 1)), np.ones(1))
-    demands = Demands(division.gains, np.full(2, 0.6))
+    demands = DemandRows(division.gains, np.full(2, 0.6))
     assert best(division, Objective(np.zeros(2)), demands, tie).status is SolveStatus.INFEASIBLE
-    met = best(division, Objective(np.zeros(2)), Demands(division.gains, np.full(2, 0.4)), tie)
+    met = best(division, Objective(np.zeros(2)), DemandRows(division.gains, np.full(2, 0.4)), tie)
     assert met.status is SolveStatus.OPTIMAL

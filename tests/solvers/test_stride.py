@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from rota.solvers.stride import BigGang, Gang, advance, split_turn, turn
+from rota.solvers.stride import BigGang, StrideGang, advance, split_turn, turn
 
 
 def quanta(count: int, room: float, jobs: Mapping[int, tuple[float, float]]) -> list[list[int]]:
@@ -23,7 +23,7 @@ def quanta(count: int, room: float, jobs: Mapping[int, tuple[float, float]]) -> 
             left -= jobs[key][0]
             return True
 
-        ran.append(turn([Gang(passed[key], jobs[key][0], key) for key in jobs], fits))
+        ran.append(turn([StrideGang(passed[key], jobs[key][0], key) for key in jobs], fits))
         for key in ran[-1]:
             passed[key] = advance(passed[key], 1.0, *jobs[key])
     return ran
@@ -59,8 +59,8 @@ def split(
     passed, entries = 0.0, dict.fromkeys(small, 0.0)
     ran: list[dict[int | str, float]] = []
     for _ in range(count):
-        servers = [Gang(entries[node], small[node][0], node) for node in small]
-        runs = split_turn([BigGang(Gang(passed, gpus, 9), on)], servers, dict.fromkeys(small, 4.0))
+        servers = [StrideGang(entries[node], small[node][0], node) for node in small]
+        runs = split_turn([BigGang(StrideGang(passed, gpus, 9), on)], servers, dict.fromkeys(small, 4.0))
         used = {node: min(small[node][0], 4.0 - (on.get(node, 0.0) if runs else 0.0)) for node in small}
         ran.append({"X": gpus if runs else 0.0, **used})
         passed += advance(0.0, 1.0, gpus, tickets) if runs else 0.0

@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from windows import made_up, window_of
 
 from rota.model.columns import Ints
-from rota.solvers.window import Window, log_utility, solve_window
+from rota.solvers.window import PlanningWindow, log_utility, solve_window
 from rota.solvers.window_binary import solve_binary
 from rota.solvers.window_rounds import lay_out, mean_index
 from tiers import examples
@@ -74,7 +74,7 @@ def test_the_limit_of_nodes_keeps_what_was_found():
     assert window.sizes @ cut.rounds <= window.capacity * window.rounds
 
 
-def _windows(jobs: int, capacity: int, rounds: int) -> st.SearchStrategy[Window]:
+def _windows(jobs: int, capacity: int, rounds: int) -> st.SearchStrategy[PlanningWindow]:
     return st.builds(
         made_up,
         st.integers(0, 10_000),
@@ -149,7 +149,7 @@ def test_layouts_keep_the_capacity_of_each_round(window):
     assert window.value(layout.counts) >= _greedy(window) - 1e-9 * abs(_greedy(window))
 
 
-def _greedy(window: Window) -> float:
+def _greedy(window: PlanningWindow) -> float:
     """The objective if each round goes to those who gain most from it per GPU."""
     counts = np.zeros(len(window.sizes), dtype=np.int64)
     gains = np.concatenate((window.knapsack.gains, np.zeros((len(counts), 1))), axis=1)
@@ -193,7 +193,7 @@ def test_urgent_jobs_go_first():
     assert rows == ["...#", "..#.", "##..", "####"]
 
 
-def _least_mean_index(window: Window, counts: Ints) -> float:
+def _least_mean_index(window: PlanningWindow, counts: Ints) -> float:
     """The second program of the authors' code: the rounds of each job as early as its weight deserves."""
     rounds = window.rounds
     costs = np.concatenate(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rota.solvers.window import Window, log_utility
+from rota.solvers.window import PlanningWindow, log_utility
 
 SIZES = (1, 2, 4, 8)
 
@@ -20,12 +20,12 @@ def window_of(
     weight: float = 1e-3,
     weights: Sequence[float] = (),
     least: Sequence[int] = (),
-) -> Window:
+) -> PlanningWindow:
     """Jobs as (GPUs, progress, seconds that all of it takes, seconds left)."""
     sizes, progress, whole_s, left_s = (np.array(column) for column in zip(*jobs, strict=True))
     time_s = round_s * np.arange(rounds + 1)
     done_s = np.minimum(time_s, ((1.0 - progress) * whole_s)[:, None])
-    return Window(
+    return PlanningWindow(
         sizes.astype(np.int64),
         capacity,
         log_utility(np.minimum(progress[:, None] + time_s / whole_s[:, None], 1.0)),
@@ -38,7 +38,7 @@ def window_of(
 
 def made_up(
     seed: int, jobs: int, capacity: int, rounds: int, *, round_s: float = 120.0, weight: float = 1e-3
-) -> Window:
+) -> PlanningWindow:
     """Jobs of 1 to 8 GPUs as far as these are there, a third of them late, most of them begun."""
     rng = np.random.default_rng(seed)
     sizes = [size for size in SIZES if size <= capacity]

@@ -14,7 +14,7 @@ from rota.errors import InputError
 from rota.model.jobs import RecordedRun, Truth
 from rota.model.trace import OddRows
 from rota.traces.build import Oddities, finish, type_masks, unique
-from rota.traces.table import Table
+from rota.traces.table import TextTable
 
 ITP = "job_id,submission_time,duration,num_gpu\n"
 
@@ -75,7 +75,7 @@ def test_ids_become_unique_and_first_uses_keep_theirs(ids: list[str]) -> None:
 
 def three_rows() -> Oddities:
     return Oddities(
-        Table("t.csv", pl.DataFrame({"n": ["1", "2", "3"]}), np.array([2, 3, 4])), ["a", "b", "c"]
+        TextTable("t.csv", pl.DataFrame({"n": ["1", "2", "3"]}), np.array([2, 3, 4])), ["a", "b", "c"]
     )
 
 

@@ -10,7 +10,7 @@ from play import play, trace_of
 from rota.errors import InputError
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import JobPart
-from rota.traces.elastic import Sizes, make_elastic, parse_sizes
+from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
 
 
 # sizes, columns of a job of 4 GPUs, its range then
@@ -48,5 +48,5 @@ def test_workloads_apart() -> None:
 
 
 def test_a_policy_uses_the_sizes() -> None:
-    trace = make_elastic(trace_of("A 1x40"), Sizes(1, 4))
+    trace = make_elastic(trace_of("A 1x40"), ElasticSizes(1, 4))
     assert play("afs", trace, "1x4").intervals["gpus"].to_list() == [4]

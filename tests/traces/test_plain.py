@@ -11,7 +11,7 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.job_columns import AllowedCounts, JobKind
-from rota.model.jobs import Job, JobPart, JobTable, Outcome
+from rota.model.jobs import JobPart, JobTable, Outcome, PlainJob
 from rota.traces import read
 
 
@@ -46,7 +46,7 @@ FULL = "".join(",".join(cells) + "\n" for cells in zip(*CELLS, strict=True))
 def test_empty_cells_are_defaults(read_text: Any) -> None:
     job = read_text(FULL).jobs.job(0)
     usual = JobTable.build(["a"], submit_s=[0.0], gpus=[1], gpu_share=[0.5]).job(0)
-    for field in fields(Job):
+    for field in fields(PlainJob):
         assert getattr(job, field.name) == pytest.approx(getattr(usual, field.name), nan_ok=True), field.name
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from rota.errors import InputError
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, encode, read_table
+from rota.traces.table import TextTable, encode, read_table
 
 
-def table(text: str, **options: object) -> Table:
+def table(text: str, **options: object) -> TextTable:
     return read_table(TraceSource("t.csv", text.encode()), **options)  # type: ignore[arg-type]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, StepFit, TrainingPhase
 from rota.training import goodput, protocol, tuning
 from rota.training.environment import Environment
-from rota.training.goodput import BatchRange, StepTimes, best_batch, gain
+from rota.training.goodput import BatchRange, OwnStepTimes, best_batch, gain
 from rota.training.protocol import RankState
 from rota.training.tuning import Tuning, Wishes
 from training_kit import EXAMPLES, Gang, needs_torch, until
@@ -60,8 +60,8 @@ def test_no_choice_is_none() -> None:
     assert BatchRange(64, 64, 2048, 16).choices(2) == []
 
 
-def times_of(*measured: tuple[int, int, float, float]) -> StepTimes:
-    times = StepTimes()
+def times_of(*measured: tuple[int, int, float, float]) -> OwnStepTimes:
+    times = OwnStepTimes()
     for nodes, workers, batch, seconds in measured:
         times.add(nodes, workers, batch, seconds)
     return times
@@ -84,17 +84,17 @@ def test_lines(measured: list[tuple[int, int, float, float]], line: object, why:
 
 def test_what_was_measured_survives_a_checkpoint() -> None:
     times = times_of((1, 2, 64, 1.0), (2, 4, 128, 1.5))
-    assert StepTimes.of(times.plain()) == times
+    assert OwnStepTimes.of(times.plain()) == times
 
 
 def test_the_best_batch_is_that_of_the_profile() -> None:
     """Steps of a profile without overlap are a line: job and scheduler choose the same batch."""
     fit, noise = StepFit(0.05, 0.002, 0.1, 0.01, 0.03, 0.002, 1.0), Noise(1.0, 4.0)
     limits = BatchLimits(64, 2048, 1, 2048)
-    profile = GoodputProfile(limits, {"*": fit}, (Phase(float("inf"), noise),))
+    profile = GoodputProfile(limits, {"*": fit}, (TrainingPhase(float("inf"), noise),))
     best = profile.best(fit, noise, 1, 4)
     assert best is not None
-    times = StepTimes()
+    times = OwnStepTimes()
     for batch in (64, 128):
         times.add(1, 4, batch, fit.gradient_s(batch / 4) + fit.sync_s(1, 4))
     chosen = best_batch(BatchRange(64, 64, 2048), times, 1, 4, 64, 256.0)

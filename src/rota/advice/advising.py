@@ -17,11 +17,11 @@ import numpy as np
 
 from rota.advice.adopting import Adoption, adoption
 from rota.advice.candidates import Candidates, Situation, candidates
-from rota.advice.goals import Wanted, parse_goals, wanted
-from rota.advice.part import MOST_JOBS, Part, part_of
+from rota.advice.goals import WeightedGoals, parse_goals, wanted
+from rota.advice.part import MOST_JOBS, ReplayedPart, part_of
 from rota.advice.power import parse_power
 from rota.advice.slurm import Near, nearest
-from rota.advice.trials import DURATION, Plan, Running, Trials, Watch
+from rota.advice.trials import DURATION, TrialPlan, TrialRunner, TrialRuns, Watch
 from rota.advice.verdict import Verdict, judge
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF
 from rota.api.setting import parse_knowledge
@@ -58,11 +58,11 @@ class Advice:
 
     trace: Trace
     """As it was read."""
-    part: Part
+    part: ReplayedPart
     cluster: Cluster
     cluster_said: str
     """As somebody typed it."""
-    wanted: Wanted
+    wanted: WeightedGoals
     present: PolicySpec
     candidates: Candidates
     knowledge: Mapping[str, str]
@@ -71,7 +71,7 @@ class Advice:
     """Other sources of durations that were to be tried."""
     seeds: int
     """Replays of each policy that were to be made."""
-    trials: Trials
+    trials: TrialRuns
     verdict: Verdict
 
     @property
@@ -171,7 +171,7 @@ def advise(
     chosen = candidates(Situation(part.trace, where, frozenset(weights), told), own, policies)
     sources = {DURATION: "predicted", **parse_knowledge(knowledge)}
     limits = not np.isnan(part.trace.jobs.limit_s).all()
-    plan = Plan(
+    plan = TrialPlan(
         part=part,
         cluster=where,
         wanted=want,
@@ -185,7 +185,7 @@ def advise(
         time_s=parse_duration(time, field="--time"),
         workers=workers,
     )
-    trials = Running(plan, progress).run()
+    trials = TrialRunner(plan, progress).run()
     _refuse_nothing(trials, whole)
     return Advice(
         trace=whole,
@@ -223,7 +223,7 @@ def _costs_words(costs: str | Costs | None) -> str:
     return costs if isinstance(costs, str) else "none" if costs is None else repr(costs)
 
 
-def _refuse_nothing(trials: Trials, trace: Trace) -> None:
+def _refuse_nothing(trials: TrialRuns, trace: Trace) -> None:
     """Where no job ends there is nothing to compare."""
     if not any(one.finished for of in (trials.present, *trials.runs.values()) for one in of):
         raise InputError(

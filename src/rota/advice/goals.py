@@ -199,7 +199,7 @@ GOALS: Mapping[str, Goal] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WeightedGoals:
     """Goals with weights, which add up to 1."""
 
     goals: tuple[Goal, ...]
@@ -254,7 +254,7 @@ def parse_goals(text: str) -> dict[str, float]:
     return weights
 
 
-def wanted(weights: Mapping[str, float], trace: Trace, power: Power | None) -> Wanted:
+def wanted(weights: Mapping[str, float], trace: Trace, power: Power | None) -> WeightedGoals:
     """The goals of `weights`; InputError if the trace cannot say how well one is reached."""
     if "deadlines" in weights and not np.isfinite(trace.jobs.deadline_s).any():
         raise InputError.at(
@@ -271,7 +271,7 @@ def wanted(weights: Mapping[str, float], trace: Trace, power: Power | None) -> W
     if "fairness" in weights:
         _check_tenants(trace)
     total = sum(weights.values())
-    return Wanted(
+    return WeightedGoals(
         tuple(GOALS[key] for key in weights), tuple(weight / total for weight in weights.values()), power
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rota.advice.advising import Advice
-    from rota.advice.verdict import Line
+    from rota.advice.verdict import VerdictLine
 
 LEAST_FACTOR = 1.1
 """The axis of changes reaches so far to either side at least ..."""
@@ -34,7 +34,7 @@ MARKS = (0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0, 
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPolicy:
     """A policy's row of the figure; places are per cents of its width."""
 
     policy: str
@@ -52,7 +52,7 @@ class Scale:
     high: float
 
     @classmethod
-    def of(cls, lines: Sequence[Line]) -> Scale:
+    def of(cls, lines: Sequence[VerdictLine]) -> Scale:
         known = [one for line in lines for one in (line.low, line.high) if math.isfinite(one)]
         low = max(min([*known, 1.0 / LEAST_FACTOR]), 1.0 / MOST_FACTOR)
         return cls(low, min(max([*known, LEAST_FACTOR]), MOST_FACTOR))
@@ -155,21 +155,23 @@ def _cells(advice: Advice, values: Sequence[float]) -> list[str]:
     return [value_words(goal, value) for goal, value in zip(advice.wanted.goals, values, strict=True)]
 
 
-def _changes(advice: Advice, line: Line) -> tuple[str, str]:
+def _changes(advice: Advice, line: VerdictLine) -> tuple[str, str]:
     if line.is_present:
         return "", ""
     return change(advice.wanted, line.ratio), range_words(advice.wanted, line)
 
 
-def _drawn(advice: Advice, line: Line, scale: Scale) -> Drawn:
+def _drawn(advice: Advice, line: VerdictLine, scale: Scale) -> DrawnPolicy:
     if not math.isfinite(line.ratio):
-        return Drawn(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
+        return DrawnPolicy(line.policy, scale.place(1.0), scale.place(1.0), scale.place(1.0), "not compared")
     said = (
         "as now"
         if line.is_present
         else f"{change(advice.wanted, line.ratio)}, likely {range_words(advice.wanted, line)}"
     )
-    return Drawn(line.policy, scale.place(line.ratio), scale.place(line.low), scale.place(line.high), said)
+    return DrawnPolicy(
+        line.policy, scale.place(line.ratio), scale.place(line.low), scale.place(line.high), said
+    )
 
 
 def _told_rows(advice: Advice) -> list[tuple[str, list[tuple[str, bool]]]]:

@@ -19,7 +19,7 @@ empty cluster.  They do not count."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ReplayedPart:
     """What is replayed, and what of it counts."""
 
     trace: Trace
@@ -29,7 +29,7 @@ class Part:
     """What it is, in words; empty if it is all of the trace."""
 
 
-def part_of(trace: Trace, window: str | None = None, most: int = MOST_JOBS) -> Part:
+def part_of(trace: Trace, window: str | None = None, most: int = MOST_JOBS) -> ReplayedPart:
     """The jobs submitted within `window`, and of these the latest, if there are more than `most`.
 
     `window` is a length, the latest such stretch (`30d`), or START:END as for `--measure`.
@@ -52,7 +52,7 @@ def part_of(trace: Trace, window: str | None = None, most: int = MOST_JOBS) -> P
     cut = len(latest) < int(inside.sum())
     begin_s = float(submit_s[latest[0]]) if cut else begin_s
     if len(latest) == len(trace):
-        return Part(trace, None, "")
+        return ReplayedPart(trace, None, "")
     lead_s = LEAD * (end_s - begin_s)
     rows = np.flatnonzero((submit_s >= begin_s - lead_s) & (submit_s <= end_s))
     part = trace.take(rows)
@@ -71,7 +71,7 @@ def part_of(trace: Trace, window: str | None = None, most: int = MOST_JOBS) -> P
     measured = Window(
         WindowEdge(offset_s=offset_s), WindowEdge(fraction=1.0), f"{format_duration(offset_s)}:100%"
     )
-    return Part(part, measured if offset_s > 0 else None, said)
+    return ReplayedPart(part, measured if offset_s > 0 else None, said)
 
 
 def _bounds(window: str, first_s: float, last_s: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.advice.goals import Parts, Wanted
+from rota.advice.goals import Parts, WeightedGoals
 from rota.model.columns import Floats, Ints
 
 DRAWS = 300
@@ -32,8 +32,8 @@ Run = Sequence[Parts]
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What each of several policies costs (`Wanted.cost`), by draw."""
+class PolicyCosts:
+    """What each of several policies costs (`WeightedGoals.cost`), by draw."""
 
     names: tuple[str, ...]
     draws: Floats
@@ -50,7 +50,9 @@ class Costs:
         return float(low), float(high)
 
 
-def drawn_costs(runs: Mapping[str, Sequence[Run]], wanted: Wanted, submit_s: Sequence[Floats]) -> Costs:
+def drawn_costs(
+    runs: Mapping[str, Sequence[Run]], wanted: WeightedGoals, submit_s: Sequence[Floats]
+) -> PolicyCosts:
     """The draws of all policies.
 
     `runs` has for each policy one run of every seed; `submit_s` the counted submissions of every seed.
@@ -66,7 +68,7 @@ def drawn_costs(runs: Mapping[str, Sequence[Run]], wanted: Wanted, submit_s: Seq
             for of in runs.values()
         ]
     )
-    return Costs(tuple(runs), draws.reshape(len(runs), DRAWS))
+    return PolicyCosts(tuple(runs), draws.reshape(len(runs), DRAWS))
 
 
 def _edges(submit_s: Floats) -> Floats:
@@ -87,7 +89,7 @@ def _blocks(run: Run, edges: Floats) -> list[list[Floats]]:
 
 
 def _costs(
-    by_seed: Sequence[Sequence[Sequence[Floats]]], seeds: Ints, picks: Sequence[Ints], wanted: Wanted
+    by_seed: Sequence[Sequence[Sequence[Floats]]], seeds: Ints, picks: Sequence[Ints], wanted: WeightedGoals
 ) -> list[float]:
     costs = []
     for seed, chosen in zip(seeds.tolist(), picks, strict=True):

@@ -24,7 +24,7 @@ from rota.model.units import plural
 
 if TYPE_CHECKING:
     from rota.advice.advising import Advice
-    from rota.advice.verdict import Line
+    from rota.advice.verdict import VerdictLine
 
 MOST_LINES = 14
 """Policies in the table; the page and JSON have all."""
@@ -84,7 +84,7 @@ def _table(advice: Advice) -> Table:
     return table
 
 
-def _row(advice: Advice, line: Line) -> list[Text | str]:
+def _row(advice: Advice, line: VerdictLine) -> list[Text | str]:
     wanted = advice.wanted
     values = [value_words(goal, v) for goal, v in zip(wanted.goals, line.values, strict=True)]
     mark = " *" if line.undecided and len(advice.verdict.undecided) > 1 else ""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rota.advice.candidates import reads_durations
-from rota.advice.goals import Parts, Wanted
-from rota.advice.part import Part
+from rota.advice.goals import Parts, WeightedGoals
+from rota.advice.part import ReplayedPart
 from rota.api.comparing import simulate
 from rota.api.results import Results
 from rota.errors import RotaError
@@ -50,7 +50,7 @@ class Measured:
     preemptions: int
 
     @classmethod
-    def of(cls, record: Record, part: Part, wanted: Wanted) -> Measured:
+    def of(cls, record: Record, part: ReplayedPart, wanted: WeightedGoals) -> Measured:
         sample = Sample.of(record, part.measured)
         parts = tuple(goal.parts(sample, wanted.power) for goal in wanted.goals)
         return cls(
@@ -64,12 +64,12 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """What is to be run."""
 
-    part: Part
+    part: ReplayedPart
     cluster: Cluster
-    wanted: Wanted
+    wanted: WeightedGoals
     present: PolicySpec
     candidates: Sequence[PolicySpec]
     knowledge: Mapping[str, str]
@@ -86,7 +86,7 @@ class Plan:
 
 
 @dataclass
-class Trials:
+class TrialRuns:
     """What was run."""
 
     present: list[Measured] = field(default_factory=list)
@@ -108,13 +108,13 @@ class Trials:
         return min([len(self.present), *map(len, self.runs.values())], default=0)
 
 
-class Running:
+class TrialRunner:
     """One advice's runs, under one clock."""
 
-    def __init__(self, plan: Plan, told: Watch | None = None) -> None:
+    def __init__(self, plan: TrialPlan, told: Watch | None = None) -> None:
         self.plan, self.told = plan, told
         self.began_s = time.monotonic()
-        self.trials = Trials()
+        self.trials = TrialRuns()
         self.done = 0
         readers = sum(map(reads_durations, plan.candidates))
         self.expected = (1 + len(plan.candidates)) * plan.seeds + readers * len(plan.durations)
@@ -123,7 +123,7 @@ class Running:
     def left_s(self) -> float:
         return self.plan.time_s - (time.monotonic() - self.began_s)
 
-    def run(self) -> Trials:
+    def run(self) -> TrialRuns:
         """Everything, as far as the time goes; the present policy runs however long it takes."""
         plan, trials = self.plan, self.trials
         self._present()
@@ -155,20 +155,20 @@ class Running:
         if seed >= plan.seeds or not ran:
             return
         part = replace(plan.part, trace=shaken(plan.part.trace, seed))
-        found = self._measured([plan.present], plan.site_knowledge, part, seed)
-        for specs in self._batches(ran) if found else ():
-            found |= self._measured(specs, plan.knowledge, part, seed)
-        if len(found) == 1 + len(ran):
-            trials.present.append(found[str(plan.present)])
+        measured = self._measured([plan.present], plan.site_knowledge, part, seed)
+        for specs in self._batches(ran) if measured else ():
+            measured |= self._measured(specs, plan.knowledge, part, seed)
+        if len(measured) == 1 + len(ran):
+            trials.present.append(measured[str(plan.present)])
             for spec in ran:
-                trials.runs[str(spec)].append(found[str(spec)])
+                trials.runs[str(spec)].append(measured[str(spec)])
 
     def _source(self, source: str, readers: Sequence[PolicySpec]) -> None:
-        found: dict[str, Measured] = {}
+        measured: dict[str, Measured] = {}
         for specs in self._batches(readers):
-            found |= self._measured(specs, {**self.plan.knowledge, DURATION: source})
-        if found and len(found) == len(readers):
-            self.trials.others[source] = found
+            measured |= self._measured(specs, {**self.plan.knowledge, DURATION: source})
+        if measured and len(measured) == len(readers):
+            self.trials.others[source] = measured
 
     def _batches(self, specs: Sequence[PolicySpec]) -> list[Sequence[PolicySpec]]:
         """A few at a time, so that those that are done are kept when the time is over."""
@@ -179,7 +179,7 @@ class Running:
         self,
         specs: Sequence[PolicySpec],
         knowledge: Mapping[str, str],
-        part: Part | None = None,
+        part: ReplayedPart | None = None,
         seed: int = 0,
     ) -> dict[str, Measured]:
         """What each of `specs` came to; of nobody once the time is over."""
@@ -196,7 +196,7 @@ class Running:
         self,
         specs: Sequence[PolicySpec],
         knowledge: Mapping[str, str],
-        part: Part | None = None,
+        part: ReplayedPart | None = None,
         seed: int = 0,
         *,
         observed: bool = False,

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.advice.goals import Wanted
-from rota.advice.spread import FEWEST_JOBS, Costs, drawn_costs
-from rota.advice.trials import Measured, Trials
+from rota.advice.goals import WeightedGoals
+from rota.advice.spread import FEWEST_JOBS, PolicyCosts, drawn_costs
+from rota.advice.trials import Measured, TrialRuns
 
 
 @dataclass(frozen=True)
-class Line:
+class VerdictLine:
     """One policy beside the others."""
 
     policy: str
     values: tuple[float, ...]
     """Of the goals, the mean over seeds."""
     cost: float
-    """`Wanted.cost`, the mean over seeds; NaN if it is not ranked."""
+    """`WeightedGoals.cost`, the mean over seeds; NaN if it is not ranked."""
     ratio: float
     """Of its cost to that of the present policy: 0.8 is a fifth better."""
     low: float
@@ -37,7 +37,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldDurations:
     """How the policies do if durations are known from elsewhere."""
 
     source: str
@@ -51,9 +51,9 @@ class Told:
 class Verdict:
     """All that was found."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[VerdictLine, ...]
     """The best first; those that are not ranked last."""
-    told: tuple[Told, ...]
+    told: tuple[ToldDurations, ...]
     """By source of durations; the first is the one that the lines rest on."""
     replay_error: float | None
     """How far the replay of the present policy is from what happened, as a ratio less 1; None if unknown."""
@@ -64,15 +64,15 @@ class Verdict:
     seeds: int
 
     @property
-    def present(self) -> Line:
+    def present(self) -> VerdictLine:
         return next(line for line in self.lines if line.is_present)
 
     @property
-    def best(self) -> Line:
+    def best(self) -> VerdictLine:
         return self.lines[0]
 
     @property
-    def undecided(self) -> tuple[Line, ...]:
+    def undecided(self) -> tuple[VerdictLine, ...]:
         """The best, and whoever cannot be told apart from it."""
         return tuple(line for line in self.lines if line.undecided)
 
@@ -87,12 +87,12 @@ class Verdict:
         return self.enough and self.agrees is not False and not self.stays
 
     @property
-    def doubts(self) -> tuple[Told, ...]:
+    def doubts(self) -> tuple[ToldDurations, ...]:
         """Sources of durations with which the best is not among the best."""
         return tuple(one for one in self.told[1:] if self.best.policy not in one.best)
 
 
-def judge(trials: Trials, wanted: Wanted, source: str) -> Verdict:
+def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
     """The verdict over `trials`, whose candidates were told durations by `source`."""
     seeds = trials.seeds
     present = trials.present[0].policy
@@ -111,19 +111,19 @@ def judge(trials: Trials, wanted: Wanted, source: str) -> Verdict:
     ]
     # Equal ones stay in the order in which they were tried; the present one goes before them.
     lines.sort(key=lambda line: (bool(line.unranked), 0.0 if line.unranked else line.cost))
-    told = [Told(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
-    told += [_told(one, found, ranked, wanted, least) for one, found in trials.others.items()]
+    told = [ToldDurations(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
+    told += [_told(one, runs_told, ranked, wanted, least) for one, runs_told in trials.others.items()]
     agrees = trials.calibration.agrees if trials.calibration is not None else None
     return Verdict(tuple(lines), tuple(told), error, agrees, enough, seeds)
 
 
-def _drawn(runs: Mapping[str, Sequence[Measured]], wanted: Wanted) -> Costs:
+def _drawn(runs: Mapping[str, Sequence[Measured]], wanted: WeightedGoals) -> PolicyCosts:
     first = next(iter(runs.values()), ())
     parts = {name: [one.parts for one in of] for name, of in runs.items()}
     return drawn_costs(parts, wanted, [one.submit_s for one in first])
 
 
-def _replay_error(trials: Trials, wanted: Wanted) -> float | None:
+def _replay_error(trials: TrialRuns, wanted: WeightedGoals) -> float | None:
     """How far observed and replayed values of the goals are apart; None if nothing was observed."""
     if trials.observed is None:
         return None
@@ -137,7 +137,7 @@ def _replay_error(trials: Trials, wanted: Wanted) -> float | None:
     return math.expm1(sum(weight * apart for weight, apart in known) / whole) if known else None
 
 
-def _unranked(of: Sequence[Measured], runs: Mapping[str, Sequence[Measured]], wanted: Wanted) -> str:
+def _unranked(of: Sequence[Measured], runs: Mapping[str, Sequence[Measured]], wanted: WeightedGoals) -> str:
     """Why a policy is not compared with the others; empty if it is."""
     if not all(math.isfinite(value) for one in of for value in one.values):
         return "it has no number for the goal"
@@ -147,7 +147,7 @@ def _unranked(of: Sequence[Measured], runs: Mapping[str, Sequence[Measured]], wa
     return ""
 
 
-def _best(costs: Mapping[str, float], drawn: Costs, least: float) -> tuple[str, ...]:
+def _best(costs: Mapping[str, float], drawn: PolicyCosts, least: float) -> tuple[str, ...]:
     """The cheapest, then all that it does not beat: by more than `least`, in nearly all draws."""
     order = sorted(costs, key=costs.__getitem__)
     if not order:
@@ -156,7 +156,7 @@ def _best(costs: Mapping[str, float], drawn: Costs, least: float) -> tuple[str, 
     return (first, *(name for name in order[1:] if not _beats(first, name, costs, drawn, least)))
 
 
-def _beats(first: str, other: str, costs: Mapping[str, float], drawn: Costs, least: float) -> bool:
+def _beats(first: str, other: str, costs: Mapping[str, float], drawn: PolicyCosts, least: float) -> bool:
     return drawn.between(first, other)[1] < 0.0 and costs[other] - costs[first] > least
 
 
@@ -165,15 +165,15 @@ def _line(
     of: Sequence[Measured],
     present: str,
     costs: Mapping[str, float],
-    drawn: Costs,
+    drawn: PolicyCosts,
     undecided: bool,
     unranked: str,
-) -> Line:
+) -> VerdictLine:
     ratio = low = high = math.nan
     if not unranked and present in costs:
         edges, change = drawn.between(name, present), costs[name] - costs[present]
         ratio, low, high = (math.exp(one) for one in (change, min(*edges, change), max(*edges, change)))
-    return Line(
+    return VerdictLine(
         policy=name,
         values=tuple(float(np.mean(values)) for values in zip(*(one.values for one in of), strict=True)),
         cost=costs.get(name, math.nan),
@@ -189,13 +189,13 @@ def _line(
 
 def _told(
     source: str,
-    found: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     ranked: Mapping[str, Sequence[Measured]],
-    wanted: Wanted,
+    wanted: WeightedGoals,
     least: float,
-) -> Told:
+) -> ToldDurations:
     """The first seed's runs, with those that were told durations by `source` in place of their own."""
-    runs = {name: [found.get(name, of[0])] for name, of in ranked.items()}
+    runs = {name: [measured.get(name, of[0])] for name, of in ranked.items()}
     costs = {name: wanted.cost(of[0].values) for name, of in runs.items()}
     best = _best(costs, _drawn(runs, wanted), least)
-    return Told(source, {name: of[0].values for name, of in runs.items()}, best)
+    return ToldDurations(source, {name: of[0].values for name, of in runs.items()}, best)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rota.advice.goals import Goal, Wanted
+from rota.advice.goals import Goal, WeightedGoals
 from rota.advice.spread import FEWEST_JOBS, LIKELY
 from rota.model.units import format_duration, plural
 from rota.reports.wording import NOTHING, change_words, significant, words
 
 if TYPE_CHECKING:
     from rota.advice.advising import Advice
-    from rota.advice.verdict import Line
+    from rota.advice.verdict import VerdictLine
 
 MOST_NAMES = 3
 """Names in a sentence; of more it says how many."""
@@ -28,7 +28,7 @@ def value_words(goal: Goal, value: float) -> str:
     return words(value, goal.unit)
 
 
-def change(wanted: Wanted, ratio: float) -> str:
+def change(wanted: WeightedGoals, ratio: float) -> str:
     """A ratio of costs as a change of the goal: `−19%`; of several goals, of their weighted mean."""
     if ratio != ratio:
         return NOTHING
@@ -36,7 +36,7 @@ def change(wanted: Wanted, ratio: float) -> str:
     return change_words(1.0 / ratio if goal is not None and not goal.lower else ratio)
 
 
-def range_words(wanted: Wanted, line: Line) -> str:
+def range_words(wanted: WeightedGoals, line: VerdictLine) -> str:
     """`−28% to −9%`, the better end first."""
     if line.is_present or line.ratio != line.ratio:
         return NOTHING
@@ -83,7 +83,7 @@ def _headline(advice: Advice) -> Iterator[str]:
         yield from _told(advice)
 
 
-def _moved(advice: Advice, line: Line) -> str:
+def _moved(advice: Advice, line: VerdictLine) -> str:
     """`mean JCT goes from 11h 47m to 9h 35m (−19%; −28% to −9% in other mixtures of the same weeks)`."""
     wanted, present = advice.wanted, advice.verdict.present
     changed = f"{change(wanted, line.ratio)}, likely {range_words(wanted, line)}"

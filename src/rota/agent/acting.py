@@ -14,7 +14,7 @@ from rota.agent.mechanisms import Mechanisms
 from rota.agent.ports import free_port
 from rota.agent.processes import kill_tree, send_group
 from rota.agent.supervisor import Supervisor
-from rota.agent.telling import Memo, unbegun_report
+from rota.agent.telling import PartMemo, unbegun_report
 from rota.engine.ledger import Key
 from rota.engine.orders import Orders
 from rota.engine.reconcile import Action, Do
@@ -40,7 +40,7 @@ class ActionExecutor:
         orders: Orders,
         contact: Contact,
     ) -> None:
-        self.memos: dict[Key, Memo] = {}
+        self.memos: dict[Key, PartMemo] = {}
         self.unbegun: dict[Key, Report] = {}
         """Refused or withdrawn, and not forgotten yet."""
         self.retry_s = float("inf")
@@ -48,9 +48,9 @@ class ActionExecutor:
         self._supervisor, self._mechanisms, self._devices = supervisor, mechanisms, devices
         self._orders, self._contact = orders, contact
 
-    def memo(self, key: Key) -> Memo:
+    def memo(self, key: Key) -> PartMemo:
         """What is remembered of a part."""
-        return self.memos.setdefault(key, Memo())
+        return self.memos.setdefault(key, PartMemo())
 
     def keep(self, keys: Set[Key]) -> None:
         """All other parts are nobody's concern any more."""
@@ -93,7 +93,7 @@ class ActionExecutor:
             cores, cuda = self._devices.cores(part.devices), self._devices.cuda(part.devices)
             self._supervisor.start(part, cores=cores, cuda=cuda, port=port)
 
-    def _change(self, action: Action, live: Live, memo: Memo) -> None:
+    def _change(self, action: Action, live: Live, memo: PartMemo) -> None:
         """Actions on a part that is here."""
         part = action.part if action.part is not None else live.part
         if action.do in {Do.KILL, Do.FENCE, Do.STOP, Do.LEAVE}:
@@ -130,7 +130,7 @@ class ActionExecutor:
             case Do.RESUME:
                 self._mechanisms.resume(live, part, self._devices.cores(part.devices))
 
-    def _signal(self, action: Action, live: Live, memo: Memo) -> None:
+    def _signal(self, action: Action, live: Live, memo: PartMemo) -> None:
         """A full disk takes no plan of a stop; signals go without one."""
         stopping = action.do in {Do.STOP, Do.FENCE, Do.LEAVE}
         if live.shim is None or live.pgid is None or not (stopping or action.do is Do.KILL):

@@ -27,8 +27,8 @@ from rota.agent.logs import fetch
 from rota.agent.mechanisms import Mechanisms, Transition
 from rota.agent.supervisor import Supervisor
 from rota.agent.sweeping import Sweeper
-from rota.agent.telling import Memo, report_of, waiting_report
-from rota.agent.terminals import Terminals
+from rota.agent.telling import PartMemo, report_of, waiting_report
+from rota.agent.terminals import AgentTerminals
 from rota.agent.usage import UsageSampler, Used, machine_memory_gib, memory_gib, roots_of
 from rota.client.http import route
 from rota.engine import reconcile as plans
@@ -96,7 +96,7 @@ class Agent:
             memory_gib=lambda live: memory_gib(roots_of(live.pids, live.pgid)),
             wake=self._wake,
         )
-        self._terminals = Terminals(
+        self._terminals = AgentTerminals(
             self._supervisor.home, lambda: self._transport, route("v1", "agents", settings.node, "terminal")
         )
         self._link = Link(
@@ -217,7 +217,7 @@ class Agent:
             if live.status is PartStatus.SUSPENDED:
                 self._mechanisms.suspended_gib[live.key] = looked[live.key].memory_gib
 
-    def _idle_s(self, live: Live, memo: Memo, used: Used, gpu: Load | None, now: float) -> float | None:
+    def _idle_s(self, live: Live, memo: PartMemo, used: Used, gpu: Load | None, now: float) -> float | None:
         """For how long a part has done nothing; None of one that is suspended, or where nobody can tell."""
         if live.status is PartStatus.SUSPENDED:
             memo.idle.reset()

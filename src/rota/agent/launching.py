@@ -145,7 +145,7 @@ def file_of(part: Part, rank: Rank, pattern: str, workdir: str) -> str:
     """The file of the user's choice that a rank's output goes to; empty for none."""
     node = part.nodes[part.node_rank] if part.node_rank < len(part.nodes) else socket.gethostname()
     values = {"t": str(rank.rank), "N": node.replace("/", "_"), "%": "%"}
-    named = _PATTERN.sub(lambda found: values.get(found[1], found[0]), pattern)
+    named = _PATTERN.sub(lambda match: values.get(match[1], match[0]), pattern)
     return os.path.join(workdir, named) if named not in ("", os.devnull) else ""
 
 

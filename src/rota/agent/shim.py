@@ -63,7 +63,7 @@ def main(folder: str, pipe: int) -> int:
         return TAKEN
     crash_point("lock taken")
     try:
-        own, ranks, record = (Room(f"{folder}/{name}.json") for name in ("shim", "ranks", "exit"))
+        own, ranks, record = (ReservedFile(f"{folder}/{name}.json") for name in ("shim", "ranks", "exit"))
     except OSError as error:
         print(f"no room for the exit record: {error.strerror}", file=sys.stderr)
         return NO_ROOM
@@ -96,7 +96,7 @@ def take(lock: int) -> bool:
     return False
 
 
-class Room:
+class ReservedFile:
     """A file whose space is taken before it is needed, and which appears whole when it is filled."""
 
     def __init__(self, path: str) -> None:
@@ -121,7 +121,7 @@ class Room:
 class AttemptKeeper:
     """Starts the ranks of one attempt and sees them out."""
 
-    def __init__(self, folder: str, pipe: int, room: Room) -> None:
+    def __init__(self, folder: str, pipe: int, room: ReservedFile) -> None:
         self.folder, self.pipe, self.room = folder, pipe, room
         self.stop = f"{folder}/stop.json"  # the agent's plan to stop the attempt, if it has one
         self.launch: Json = {}

@@ -20,7 +20,7 @@ IDLE_NEWS_S = 1.0
 
 
 @dataclass
-class Memo:
+class PartMemo:
     """What the agent remembers of one part beside its folder."""
 
     started_s: float | None = None
@@ -88,7 +88,7 @@ def status_of(live: Live, operation: Operation | None) -> PartStatus:
     return live.status
 
 
-def report_of(live: Live, memo: Memo, mechanisms: Mechanisms, waiting: str) -> Report:
+def report_of(live: Live, memo: PartMemo, mechanisms: Mechanisms, waiting: str) -> Report:
     """All that is known of a part that was begun."""
     operation = mechanisms.operations.get(live.key)
     relay = mechanisms.relay(live)
@@ -117,7 +117,7 @@ def report_of(live: Live, memo: Memo, mechanisms: Mechanisms, waiting: str) -> R
     )
 
 
-def waiting_report(part: Part, memo: Memo, why: str, status: PartStatus = PartStatus.WAITING) -> Report:
+def waiting_report(part: Part, memo: PartMemo, why: str, status: PartStatus = PartStatus.WAITING) -> Report:
     """A part that has not begun."""
     return Report(
         row=part.row,

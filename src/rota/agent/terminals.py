@@ -31,7 +31,7 @@ SEND_S = 30.0
 """A program that reads nothing of what is typed for so long loses its viewer."""
 
 
-class Terminals:
+class AgentTerminals:
     """The sessions of one agent."""
 
     def __init__(self, home: AgentFolder, transport: Callable[[], Transport], path: str) -> None:

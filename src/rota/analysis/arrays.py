@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.analysis.failures import Trials
+from rota.analysis.failures import FailedAttempts
 from rota.analysis.figures import bars
 from rota.analysis.finding import Finding, Said, Unsaid, hours, percent
-from rota.analysis.history import History, failed
+from rota.analysis.history import JobHistory, failed
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
@@ -31,7 +31,7 @@ class _Group:
     is_array: bool
 
 
-def study(history: History, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """One finding for each group of which nearly all ended in one and the same failure."""
     died = failed(history) & (history.run_s >= 0) & np.isfinite(history.trace.truth.duration_s)
     jobs, seen = history.trace.jobs, history.trace.observed
@@ -66,9 +66,9 @@ def _largest(groups: list[_Group]) -> list[_Group]:
     return kept
 
 
-def _ways(history: History) -> Mapping[int, str]:
+def _ways(history: JobHistory) -> Mapping[int, str]:
     """How the last attempt of each failed job died."""
-    trials = Trials.of(history)
+    trials = FailedAttempts.of(history)
     return {
         int(row): reason or NO_SIGNATURE
         for row, reason, last in zip(trials.row, trials.reason, trials.last, strict=True)
@@ -76,7 +76,7 @@ def _ways(history: History) -> Mapping[int, str]:
     }
 
 
-def _groups(history: History, least: int) -> list[_Group]:
+def _groups(history: JobHistory, least: int) -> list[_Group]:
     """Arrays as the trace names them; of the other jobs those of one user and one name, and what of them was
     submitted in the same second."""
     jobs, seen = history.trace.jobs, history.trace.observed
@@ -127,7 +127,7 @@ def _at_least(k: int, n: int, rate: float) -> float:
     return float(bdtrc(k - 1, n, rate))
 
 
-def _finding(history: History, group: _Group, way: str, dead: list[int]) -> Finding:
+def _finding(history: JobHistory, group: _Group, way: str, dead: list[int]) -> Finding:
     rows = list(group.rows)
     jobs = history.trace.jobs
     user = history.user.names[int(history.user.code[rows[0]])]

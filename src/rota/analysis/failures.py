@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.analysis.figures import bars, distribution
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
-from rota.analysis.history import HOUR_S, History, failed
+from rota.analysis.history import HOUR_S, JobHistory, failed
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.failures import NO_SIGNATURE, FailureClass, class_of
@@ -25,7 +25,7 @@ _ADAPTIVE = Remedy(
 
 
 @dataclass(frozen=True)
-class Trials:
+class FailedAttempts:
     """Attempts that failed, one row each."""
 
     row: Ints
@@ -38,7 +38,7 @@ class Trials:
     """No attempt came after it."""
 
     @classmethod
-    def of(cls, history: History) -> Trials:
+    def of(cls, history: JobHistory) -> FailedAttempts:
         """All failed attempts of jobs with GPUs, in the order of jobs and attempts."""
         truth, seen = history.trace.truth, history.trace.observed
         exits = seen.exits if seen is not None else {}
@@ -67,12 +67,12 @@ class Trials:
         )
 
 
-def study(history: History, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
     known = history.ran
     if not known.any():
         return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", "run times"),))
-    trials = Trials.of(history)
+    trials = FailedAttempts.of(history)
     if not len(trials.row) and bool((history.outcome == Outcome.COMPLETED).all()):
         needs = "the outcome of each job (State, outcome), or none failed or was cancelled"
         return Said(unsaid=(Unsaid(STUDY, "what failed, when and of what", needs),))
@@ -91,7 +91,7 @@ def study(history: History, thresholds: Thresholds) -> Said:
     return Said(tuple(findings), tuple(unsaid))
 
 
-def _outcomes(history: History) -> Finding:
+def _outcomes(history: JobHistory) -> Finding:
     """Jobs and GPU-hours by how they ended."""
     known = history.ran
     whole = float(history.gpu_hours[known].sum())
@@ -112,11 +112,11 @@ def _outcomes(history: History) -> Finding:
     return Finding(*("outcomes", STUDY, sentence, part, "share"), numbers=numbers, figure=figure)
 
 
-def _lost(history: History, trials: Trials) -> Floats:
+def _lost(history: JobHistory, trials: FailedAttempts) -> Floats:
     return trials.run_s * history.gpus[trials.row] / HOUR_S
 
 
-def _when(history: History, trials: Trials, thresholds: Thresholds) -> Finding:
+def _when(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds) -> Finding:
     """Time to failure, and the GPU-hours of attempts that failed."""
     lost = _lost(history, trials)
     whole = float(history.gpu_hours.sum())
@@ -148,7 +148,7 @@ def _when(history: History, trials: Trials, thresholds: Thresholds) -> Finding:
     )
 
 
-def _reasons(history: History, trials: Trials) -> list[Finding]:
+def _reasons(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
     """Attempts and GPU-hours by what failed, where anything says it."""
     if all(reason in ("", NO_SIGNATURE) for reason in trials.reason):
         return []
@@ -183,7 +183,7 @@ def _reasons(history: History, trials: Trials) -> list[Finding]:
     ]
 
 
-def _retries(history: History, trials: Trials) -> list[Finding]:
+def _retries(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
     """Jobs that were tried again: did they complete, and what did trying cost those that did not."""
     again = np.array(
         sorted(row for row in history.trace.truth.failures if history.gpus[row] > 0), dtype=np.int64
@@ -214,7 +214,7 @@ def _retries(history: History, trials: Trials) -> list[Finding]:
     ]
 
 
-def _prerun(history: History, trials: Trials, thresholds: Thresholds) -> Finding:
+def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds) -> Finding:
     """What a run on one GPU before the real one would have caught, were it to fail in the same way there."""
     early = trials.run_s <= thresholds.prerun_s
     first = early & (trials.number == 0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.analysis.finding import Bar, Bars
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.model.columns import Floats
 from rota.model.units import format_duration
 from rota.reports.chart import (
@@ -38,7 +38,7 @@ def over_time(
     key: str,
     title: str,
     text: str,
-    history: History,
+    history: JobHistory,
     curves: Sequence[tuple[str, Steps]],
     label: str,
     high: float = 0.0,

@@ -16,7 +16,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Array, Bools, Floats
 from rota.model.jobs import Outcome
 from rota.model.trace import Trace
-from rota.reports.clock import Clock, clock_named
+from rota.reports.clock import WallClock, clock_named
 from rota.usage.busy import used_column, utilisation_of
 from rota.usage.held import SIZES
 
@@ -24,14 +24,14 @@ HOUR_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Names:
+class NamedCodes:
     """A code for each job, and the names behind the codes."""
 
     code: Array
     names: Sequence[str]
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> Names:
+    def of(cls, names: Sequence[str]) -> NamedCodes:
         """Names in the order in which they first come."""
         places = {name: code for code, name in enumerate(dict.fromkeys(names))}
         return cls(np.array([places[name] for name in names], dtype=np.int64), tuple(places))
@@ -43,7 +43,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class History:
+class JobHistory:
     """Columns of one value per job of the trace."""
 
     trace: Trace
@@ -66,18 +66,18 @@ class History:
     gpu_hours: Floats
     size: Array
     """Class of `rota.usage.held.SIZES`."""
-    tenant: Names
-    user: Names
+    tenant: NamedCodes
+    user: NamedCodes
     outcome: Array
     utilisation: Floats
     """Busy part of its GPUs, between 0 and 1; NaN where not measured."""
     utilisation_note: str
     cpu_cores: Floats
     """CPU cores it kept busy on average; NaN where not measured."""
-    clock: Clock | None
+    clock: WallClock | None
 
     @classmethod
-    def of(cls, trace: Trace, cluster: Cluster | None = None) -> History:
+    def of(cls, trace: Trace, cluster: Cluster | None = None) -> JobHistory:
         """The columns of `trace`."""
         jobs, seen = trace.jobs, trace.observed
         starts = seen is not None and bool(np.isfinite(seen.start_s).any())
@@ -88,8 +88,8 @@ class History:
         gpus = jobs.gpus * jobs.gpu_share
         held_s = np.nan_to_num(trace.truth.held_s)
         paths = list(jobs.tenant_names)
-        tops = Names.of([path.partition("/")[0] for path in paths])
-        people = Names.of(_people(paths, trace.format))
+        tops = NamedCodes.of([path.partition("/")[0] for path in paths])
+        people = NamedCodes.of(_people(paths, trace.format))
         utilisation, note = utilisation_of(trace)
         return cls(
             trace=trace,
@@ -104,8 +104,8 @@ class History:
             ran=ran,
             gpu_hours=np.where(ran, gpus * run_s / HOUR_S, 0.0),
             size=np.searchsorted(np.array([most for _, most in SIZES], dtype=np.float64), jobs.gpus),
-            tenant=Names(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
-            user=Names(people.code[np.maximum(jobs.tenant, 0)], people.names),
+            tenant=NamedCodes(tops.code[np.maximum(jobs.tenant, 0)], tops.names),
+            user=NamedCodes(people.code[np.maximum(jobs.tenant, 0)], people.names),
             outcome=trace.truth.outcome,
             utilisation=utilisation,
             utilisation_note=note,
@@ -148,6 +148,6 @@ def _cpu_cores(trace: Trace) -> Floats:
     return cores
 
 
-def failed(history: History) -> Bools:
+def failed(history: JobHistory) -> Bools:
     """Jobs whose last attempt failed."""
     return np.asarray(history.outcome == Outcome.FAILED)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis.figures import bars
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, percent
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Floats
 from rota.model.jobs import Outcome
@@ -21,7 +21,7 @@ _BACKFILL = Remedy(
 _NEARLY_ALL = 95.0
 
 
-def study(history: History, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """The site's median use of limits, and the users who stand out of a site that asks for what it needs."""
     limit_s = history.trace.jobs.limit_s
     # Who failed at once or was cancelled says nothing of how long the job would have run.
@@ -55,7 +55,7 @@ def study(history: History, thresholds: Thresholds) -> Said:
     return Said((finding, *_over_asking(history, used, thresholds)))
 
 
-def _over_asking(history: History, used: Floats, thresholds: Thresholds) -> list[Finding]:
+def _over_asking(history: JobHistory, used: Floats, thresholds: Thresholds) -> list[Finding]:
     """Users nearly all of whose jobs use next to nothing of their limits, where others use theirs."""
     known = np.isfinite(used)
     findings = []
@@ -71,7 +71,7 @@ def _over_asking(history: History, used: Floats, thresholds: Thresholds) -> list
     return findings
 
 
-def _finding(history: History, used: Floats, code: int, most: float, rest: float) -> Finding:
+def _finding(history: JobHistory, used: Floats, code: int, most: float, rest: float) -> Finding:
     own = np.isfinite(used) & (history.user.code == code)
     name = history.user.names[code]
     limit_s = float(np.median(history.trace.jobs.limit_s[own]))

@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis.figures import bars, steps_of
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, percent
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.pools import integral, when
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
@@ -26,7 +26,7 @@ _PHILLY = Remedy(
 _AVOID = Remedy("gandiva", "systems/gandiva.md", "moves jobs away from company that slows them")
 
 
-def study(history: History, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, thresholds: Thresholds) -> Said:
     """How many gangs are spread, and utilisation by spread and by company."""
     seen = history.trace.observed
     if not history.starts or seen is None or not seen.nodes:
@@ -43,7 +43,7 @@ def study(history: History, thresholds: Thresholds) -> Said:
     return Said.together(parts)
 
 
-def _gangs(history: History, gangs: Ints, rows: Ints, works: Bools) -> Said:
+def _gangs(history: JobHistory, gangs: Ints, rows: Ints, works: Bools) -> Said:
     """How many are spread, and what that has to do with utilisation."""
     seen = history.trace.observed
     assert seen is not None
@@ -52,16 +52,16 @@ def _gangs(history: History, gangs: Ints, rows: Ints, works: Bools) -> Said:
     nodes = np.array([len(seen.nodes[row]) for row in gangs.tolist()])
     width = _widest(history, rows)
     spread = nodes > np.ceil(history.trace.jobs.gpus[gangs] / width)
-    found = [_spread(history, gangs, nodes, spread, width)]
+    findings = [_spread(history, gangs, nodes, spread, width)]
     measured = works[gangs]
     by_spread = _by_spread(history, gangs[measured], nodes[measured])
     if by_spread or not works[rows].any():
-        return Said((*found, *by_spread))
+        return Said((*findings, *by_spread))
     needs = f"{LEAST_JOBS} measured gangs of one size on each of two numbers of nodes"
-    return Said(tuple(found), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
+    return Said(tuple(findings), (Unsaid(STUDY, "what spreading does to utilisation", needs),))
 
 
-def _widest(history: History, rows: Ints) -> float:
+def _widest(history: JobHistory, rows: Ints) -> float:
     """Most GPUs that one job held on one node, or the widest stated node."""
     if history.cluster is not None:
         return float(history.cluster.node_gpus.max())
@@ -70,7 +70,7 @@ def _widest(history: History, rows: Ints) -> float:
     return max(float(history.trace.jobs.gpus[row]) / len(seen.nodes[row]) for row in rows.tolist())
 
 
-def _spread(history: History, gangs: Ints, nodes: Ints, spread: Bools, width: float) -> Finding:
+def _spread(history: JobHistory, gangs: Ints, nodes: Ints, spread: Bools, width: float) -> Finding:
     share = float(spread.mean())
     held = history.gpu_hours[gangs]
     part = float(held[spread].sum() / held.sum()) if held.sum() else 0.0
@@ -96,7 +96,7 @@ def _spread(history: History, gangs: Ints, nodes: Ints, spread: Bools, width: fl
     )
 
 
-def _by_spread(history: History, gangs: Ints, nodes: Ints) -> list[Finding]:
+def _by_spread(history: JobHistory, gangs: Ints, nodes: Ints) -> list[Finding]:
     """Utilisation of gangs of one size by the number of nodes, for the size with most jobs to compare."""
     best: tuple[int, list[tuple[int, Floats]]] = (0, [])
     sizes = history.trace.jobs.gpus[gangs]
@@ -135,7 +135,7 @@ def _by_spread(history: History, gangs: Ints, nodes: Ints) -> list[Finding]:
     ]
 
 
-def _by_company(history: History, rows: Ints, works: Bools) -> Said:
+def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
     """Utilisation of jobs that had their nodes to themselves, and of those that had company there."""
     measured, company = rows[works], company_share(history, rows)[works]
     alone, beside = measured[company <= 0.1], measured[company >= 0.5]
@@ -175,14 +175,14 @@ def _by_company(history: History, rows: Ints, works: Bools) -> Said:
     )
 
 
-def _kinds(history: History) -> Ints:
+def _kinds(history: JobHistory) -> Ints:
     """Code of each job's user, name and size."""
     jobs = history.trace.jobs
     columns = np.stack((history.user.code, jobs.group, jobs.gpus), 1).astype(np.int64)
     return np.unique(columns, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
 
-def company_share(history: History, rows: Ints) -> Floats:
+def company_share(history: JobHistory, rows: Ints) -> Floats:
     """Part of its run in which each of `rows` had another job on one of its nodes, at most over its nodes."""
     seen = history.trace.observed
     assert seen is not None

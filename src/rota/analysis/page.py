@@ -34,7 +34,7 @@ def render(analysis: Analysis) -> str:
             analysis=analysis,
             title=f"What {Path(analysis.source).name} says",
             lead=_lead(analysis),
-            sections=[(key, title, found) for key, title, found in sections if found],
+            sections=[(key, title, findings) for key, title, findings in sections if findings],
             is_bars=lambda figure: isinstance(figure, Bars),
             anchors={id(one): f"{one.key}-{number}" for number, one in enumerate(analysis.findings)},
             identity=id,

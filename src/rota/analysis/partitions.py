@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.analysis.figures import bars
 from rota.analysis.finding import Finding, Remedy, Said, Unsaid, percent
-from rota.analysis.history import HOUR_S, History
+from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools, integral, when
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Bools, Floats, Ints
@@ -33,7 +33,7 @@ class _Elsewhere:
     """Those that the job's own partition does not have."""
 
 
-def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     """One finding for each user and pair of partitions."""
     labels = sorted({label for cell in pools.cells for label in cell.labels})
     if not history.starts or not labels:
@@ -43,7 +43,7 @@ def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
         return Said()
     waited_s = np.nan_to_num(history.waits_s)
     long = history.ran & (waited_s >= thresholds.wrong_wait_min * 60.0)
-    found: dict[tuple[int, str, str], list[int]] = {}
+    misplaced: dict[tuple[int, str, str], list[int]] = {}
     for kind, (label, _) in enumerate(pools.kinds):
         rows = np.flatnonzero(long & (pools.kind == kind))
         if not len(rows) or not label or "|" in label or label.startswith("!"):
@@ -53,10 +53,10 @@ def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
             wrong = _wrong(history, pools, kind, other, left, thresholds)
             for row in wrong.tolist():
                 key = (int(history.user.code[row]), label, other.label)
-                found.setdefault(key, []).append(row)
+                misplaced.setdefault(key, []).append(row)
             left = np.setdiff1d(left, wrong)
-    findings = _everybodys(history, waited_s, found, thresholds)
-    for (user, label, other_label), own in sorted(found.items(), key=lambda item: -len(item[1])):
+    findings = _everybodys(history, waited_s, misplaced, thresholds)
+    for (user, label, other_label), own in sorted(misplaced.items(), key=lambda item: -len(item[1])):
         total_h = float(waited_s[own].sum()) / HOUR_S
         there = int((_of(history, label) & (history.user.code == user)).sum())
         if len(own) < thresholds.wrong_jobs or total_h < thresholds.wrong_hours:
@@ -78,31 +78,33 @@ def _times(submit_s: Floats, apart_s: float) -> int:
 
 
 def _everybodys(
-    history: History,
+    history: JobHistory,
     waited_s: Floats,
-    found: dict[tuple[int, str, str], list[int]],
+    misplaced: dict[tuple[int, str, str], list[int]],
     thresholds: Thresholds,
 ) -> list[Finding]:
     """Partitions most of whose users waited so: how load lies, no user's mistake; taken from `found`."""
     findings = []
-    for label, other in sorted({key[1:] for key in found}):
+    for label, other in sorted({key[1:] for key in misplaced}):
         inside = _of(history, label)
         users = [
             key
-            for key, rows in found.items()
+            for key, rows in misplaced.items()
             if key[1:] == (label, other)
             and len(rows) < thresholds.wrong_own_part * int((inside & (history.user.code == key[0])).sum())
         ]
         there = len(set(history.user.code[inside].tolist()))
         if len(users) < max(MANY, there / 2):
             continue
-        rows = np.array(sorted(row for key in users for row in found.pop(key)), dtype=np.int64)
+        rows = np.array(sorted(row for key in users for row in misplaced.pop(key)), dtype=np.int64)
         if float(waited_s[rows].sum()) / HOUR_S >= thresholds.wrong_hours_alone:
             findings.append(_crowded(history, waited_s, label, other, rows, len(users)))
     return findings
 
 
-def _crowded(history: History, waited_s: Floats, label: str, other: str, rows: Ints, users: int) -> Finding:
+def _crowded(
+    history: JobHistory, waited_s: Floats, label: str, other: str, rows: Ints, users: int
+) -> Finding:
     total_s = float(waited_s[rows].sum())
     each = format_duration(total_s / len(rows))
     sentence = (
@@ -153,7 +155,7 @@ def _others(pools: Pools, kind: int, label: str, labels: list[str]) -> list[_Els
 
 
 def _wrong(
-    history: History, pools: Pools, kind: int, other: _Elsewhere, rows: Ints, thresholds: Thresholds
+    history: JobHistory, pools: Pools, kind: int, other: _Elsewhere, rows: Ints, thresholds: Thresholds
 ) -> Ints:
     """Those of `rows` that would have had room in `other` while their own partition was full."""
     rows = rows[_fits(history, pools, other, rows) & _may_use(history, other, rows)]
@@ -181,7 +183,7 @@ def _wrong(
     return rows[part >= thresholds.wrong_part]
 
 
-def _fits(history: History, pools: Pools, other: _Elsewhere, rows: Ints) -> Bools:
+def _fits(history: JobHistory, pools: Pools, other: _Elsewhere, rows: Ints) -> Bools:
     """Nodes of the other partition are wide enough, and its jobs may run as long as these asked for."""
     jobs, seen = history.trace.jobs, history.trace.observed
     nodes = seen.nodes if seen is not None else {}
@@ -196,14 +198,14 @@ def _fits(history: History, pools: Pools, other: _Elsewhere, rows: Ints) -> Bool
     return np.asarray(wide_enough & short)
 
 
-def _of(history: History, label: str) -> Bools:
+def _of(history: JobHistory, label: str) -> Bools:
     """Jobs that asked for partition `label`."""
     jobs = history.trace.jobs
     codes = [code for code, name in enumerate(jobs.node_set_names) if label in name.split("|")]
     return np.asarray(np.isin(jobs.node_set, codes))
 
 
-def _may_use(history: History, other: _Elsewhere, rows: Ints) -> Bools:
+def _may_use(history: JobHistory, other: _Elsewhere, rows: Ints) -> Bools:
     """The user's tenant has run there, or several have, or nobody: it is no other tenant's own."""
     there = _of(history, other.label)
     tenants = set(history.tenant.code[there].tolist())
@@ -212,7 +214,7 @@ def _may_use(history: History, other: _Elsewhere, rows: Ints) -> Bools:
     return np.array([int(history.tenant.code[row]) in tenants for row in rows.tolist()], dtype=np.bool_)
 
 
-def _finding(history: History, waited_s: Floats, user: int, label: str, other: str, rows: Ints) -> Finding:
+def _finding(history: JobHistory, waited_s: Floats, user: int, label: str, other: str, rows: Ints) -> Finding:
     name = history.user.names[user]
     total_s = float(waited_s[rows].sum())
     sentence = (

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from rota.analysis.figures import steps_of
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.model.cluster import ANY_TYPE, Cluster
 from rota.model.columns import Array, Bools, Floats, Ints
 from rota.reports.series import Steps
@@ -26,7 +26,7 @@ OVERLAP_S = 60.0
 
 
 @dataclass(frozen=True)
-class Cell:
+class NodePool:
     """Nodes that the same jobs may use."""
 
     labels: frozenset[str]
@@ -43,7 +43,7 @@ class Cell:
 class Pools:
     """All cells, and which of them each kind of job may use."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[NodePool, ...]
     capacity: float
     """GPUs in all."""
     why: str
@@ -56,7 +56,7 @@ class Pools:
     _free: dict[tuple[int, ...], Steps] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: History) -> Pools:
+    def of(cls, history: JobHistory) -> Pools:
         """The cells of the history, by its nodes where it names them."""
         jobs = history.trace.jobs
         pairs = list(zip(jobs.node_set.tolist(), jobs.gpu_types.tolist(), strict=True))
@@ -74,7 +74,7 @@ class Pools:
         capacity = float(stated.gpus) if stated is not None else sum(cell.capacity for cell in cells)
         if stated is not None and len(cells) == 1:
             widest = float(stated.node_gpus.max())
-            cells = (Cell(cells[0].labels, cells[0].gpu_type, capacity, cells[0].used, widest),)
+            cells = (NodePool(cells[0].labels, cells[0].gpu_type, capacity, cells[0].used, widest),)
         return cls(cells, capacity, SEEN if stated is None else STATED, by_node, kind, kinds)
 
     @cached_property
@@ -108,7 +108,7 @@ class Pools:
         return sum(self.cells[i].capacity for i in cells)
 
 
-def _admits(cell: Cell, label: str, types: frozenset[str]) -> bool:
+def _admits(cell: NodePool, label: str, types: frozenset[str]) -> bool:
     wanted = {part for part in label.split("|") if part and not part.startswith("!")}
     there = not cell.labels or not wanted or bool(cell.labels & wanted)
     return there and (not types or not cell.gpu_type or cell.gpu_type in types)
@@ -137,8 +137,8 @@ def when(steps: Steps, true: Bools) -> Steps:
 
 
 def _cells_of_jobs(
-    history: History, kind: Array, kinds: Sequence[tuple[str, frozenset[str]]]
-) -> tuple[Cell, ...]:
+    history: JobHistory, kind: Array, kinds: Sequence[tuple[str, frozenset[str]]]
+) -> tuple[NodePool, ...]:
     """One cell for each partition, or for each type of GPU, or one in all; as large as its busiest moment."""
     jobs, ran = history.trace.jobs, history.ran
     labels = [label for label, _ in kinds]
@@ -158,11 +158,11 @@ def _cells_of_jobs(
         used = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
         own_labels, gpu_type = name_of[name]
         peak = _peak(history, np.flatnonzero(own), history.gpus[own])
-        cells.append(Cell(own_labels, gpu_type, peak, used, float(jobs.gpus[own].max())))
+        cells.append(NodePool(own_labels, gpu_type, peak, used, float(jobs.gpus[own].max())))
     return tuple(cells)
 
 
-def _peak(history: History, rows: Ints, amount: Floats) -> float:
+def _peak(history: JobHistory, rows: Ints, amount: Floats) -> float:
     """Most that `rows` held at once; stamps of a second may overlap where one job follows another."""
     start_s, end_s = history.start_s[rows], history.end_s[rows]
     shorter = np.minimum(OVERLAP_S, 0.5 * (end_s - start_s))
@@ -173,7 +173,7 @@ def _one(types: frozenset[str]) -> str:
     return next(iter(types)) if len(types) == 1 else ""
 
 
-def _cells_of_nodes(history: History) -> tuple[Cell, ...]:
+def _cells_of_nodes(history: JobHistory) -> tuple[NodePool, ...]:
     """Nodes with the same partitions and type; each as large as the most that jobs held on it at once."""
     seen, jobs = history.trace.observed, history.trace.jobs
     assert seen is not None
@@ -229,11 +229,11 @@ def _stated(
 
 
 def _cell(
-    history: History,
+    history: JobHistory,
     labels: frozenset[str],
     gpu_type: str,
     of_nodes: list[tuple[list[tuple[int, float]], float]],
-) -> Cell:
+) -> NodePool:
     """`of_nodes`: the stretches on each node, and how many GPUs it is stated to have."""
     peaks = []
     for of_node, gpus in of_nodes:
@@ -243,4 +243,4 @@ def _cell(
     rows = np.array([row for of_node, _ in of_nodes for row, _ in of_node], dtype=np.int64)
     each = np.array([amount for of_node, _ in of_nodes for _, amount in of_node])
     used = steps_of(history.start_s[rows], history.end_s[rows], each)
-    return Cell(labels, gpu_type, sum(peaks), used, max(peaks))
+    return NodePool(labels, gpu_type, sum(peaks), used, max(peaks))

@@ -13,7 +13,7 @@ import numpy as np
 
 from rota.analysis.figures import bars, distribution, steps_of
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, percent
-from rota.analysis.history import HOUR_S, History
+from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools, integral, when
 from rota.model.columns import Bools, Floats
 from rota.model.units import format_duration
@@ -46,7 +46,7 @@ _QUOTA = Remedy(
 )
 
 
-def study(history: History, pools: Pools) -> Said:
+def study(history: JobHistory, pools: Pools) -> Said:
     """How long jobs waited, and of what that time is made."""
     if not history.starts:
         return Said(unsaid=(Unsaid(STUDY, "how long jobs waited, and why", "the start of each job"),))
@@ -68,7 +68,7 @@ def study(history: History, pools: Pools) -> Said:
     return Said(tuple(findings), tuple(unsaid))
 
 
-def split(history: History, pools: Pools, quotas: Mapping[str, float]) -> dict[str, Floats]:
+def split(history: JobHistory, pools: Pools, quotas: Mapping[str, float]) -> dict[str, Floats]:
     """Seconds that each job waited before its first start, by cause; they add up to its wait."""
     n = len(history.submit_s)
     waited = history.ran & (history.start_s > history.submit_s)
@@ -105,13 +105,13 @@ def _both(room: Steps, above: Steps) -> Steps:
     return Steps(times, room.at(times) * (1.0 - above.at(times)))
 
 
-def _used_by(history: History, tenant: int) -> Steps:
+def _used_by(history: JobHistory, tenant: int) -> Steps:
     own = history.ran & (history.tenant.code == tenant)
     steps = steps_of(history.start_s[own], history.end_s[own], history.gpus[own])
     return Steps(np.concatenate(([-np.inf], steps.time_s)), np.concatenate(([0.0], steps.value)))
 
 
-def _quotas(history: History) -> dict[str, float]:
+def _quotas(history: JobHistory) -> dict[str, float]:
     """Quotas in GPUs of tenants, as far as the stated cluster has them."""
     if history.cluster is None:
         return {}
@@ -119,7 +119,7 @@ def _quotas(history: History) -> dict[str, float]:
     return {path: tenant.quota_gpus for path, tenant in tenants.items() if np.isfinite(tenant.quota_gpus)}
 
 
-def _waits(history: History, started: Bools, wait_s: Floats, parts: Mapping[str, Floats]) -> Finding:
+def _waits(history: JobHistory, started: Bools, wait_s: Floats, parts: Mapping[str, Floats]) -> Finding:
     waits = wait_s[started]
     mean, middle, tail = float(waits.mean()), float(np.median(waits)), float(np.percentile(waits, 90))
     total = float(waits.sum())
@@ -139,7 +139,7 @@ def _waits(history: History, started: Bools, wait_s: Floats, parts: Mapping[str,
 
 
 def _fragmentation(
-    history: History, started: Bools, parts: Mapping[str, Floats], pools: Pools
+    history: JobHistory, started: Bools, parts: Mapping[str, Floats], pools: Pools
 ) -> list[Finding]:
     """The split by size, and what share of the wait passed beside enough free GPUs."""
     named = [name for name in parts if float(parts[name][started].sum()) > 0]

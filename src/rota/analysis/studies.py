@@ -17,7 +17,7 @@ from rota.analysis import (
     workload,
 )
 from rota.analysis.finding import Bars, Finding, Said, Unsaid
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
 from rota.model.cluster import Cluster
@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[str, str]] = {
 def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds | None = None) -> Analysis:
     """All findings of `trace`; `cluster` where somebody states it, else what its jobs show of it."""
     limits_ = thresholds or Thresholds()
-    history = History.of(trace, cluster)
+    history = JobHistory.of(trace, cluster)
     pools = Pools.of(history)
     said = Said.together(
         (
@@ -136,7 +136,7 @@ def study(trace: Trace, cluster: Cluster | None = None, thresholds: Thresholds |
     )
 
 
-def _facts(history: History, pools: Pools) -> tuple[tuple[str, str], ...]:
+def _facts(history: JobHistory, pools: Pools) -> tuple[tuple[str, str], ...]:
     low_s, high_s = history.span_s
     facts = [("Trace", f"{history.trace.source} ({history.trace.format})")]
     facts.append(("Jobs", f"{len(history.trace):,}"))

@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis.figures import bars
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.model.units import format_duration
 from rota.reports.wording import two_digits
 
@@ -23,7 +23,7 @@ _FAIR = Remedy(
 _SHARES = Remedy("gandiva_fair", "systems/gandiva_fair.md", "gives every user a share of the GPU time")
 
 
-def study(history: History) -> Said:
+def study(history: JobHistory) -> Said:
     """How far apart tenants are in the mean and at the tail of their waits."""
     what = "what each tenant's jobs went through"
     if not history.starts:

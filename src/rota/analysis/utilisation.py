@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis.figures import bars, over_time, steps_of
 from rota.analysis.finding import Finding, Remedy, Said, Unsaid, hours, percent
-from rota.analysis.history import HOUR_S, History
+from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.thresholds import Thresholds
 from rota.model.columns import Array, Bools, Floats
@@ -21,14 +21,14 @@ _NEEDS = "TRESUsageInTot with gres/gpuutil, of the steps (sacct without --alloca
 _SHARING = Remedy("gandiva", "systems/gandiva.md", "packs jobs that keep a GPU little busy on one GPU")
 
 
-def study(history: History, pools: Pools, thresholds: Thresholds) -> Said:
+def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
     """Allocation over time, utilisation by size and tenant, idle holders."""
     return Said.together(
         (_held(history, pools), _busy(history, thresholds), _idle_users(history, thresholds))
     )
 
 
-def _held(history: History, pools: Pools) -> Said:
+def _held(history: JobHistory, pools: Pools) -> Said:
     """How much of the cluster was held, or would have been had nothing waited."""
     ran = history.ran
     low_s, high_s = history.span_s
@@ -60,7 +60,7 @@ def _held(history: History, pools: Pools) -> Said:
     )
 
 
-def _demand(history: History, held: Steps) -> Said:
+def _demand(history: JobHistory, held: Steps) -> Said:
     low_s, high_s = history.span_s
     mean = float(history.gpu_hours.sum()) * HOUR_S / (high_s - low_s)
     sentence = (
@@ -75,7 +75,7 @@ def _demand(history: History, held: Steps) -> Said:
     return Said((finding,), (missing,))
 
 
-def _busy(history: History, thresholds: Thresholds) -> Said:
+def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
     """Utilisation of what was held, by size, tenant and over time."""
     known = history.ran & np.isfinite(history.utilisation)
     if not known.any():
@@ -110,7 +110,7 @@ def _busy(history: History, thresholds: Thresholds) -> Said:
     return Said((finding, *_busy_over_time(history, known)))
 
 
-def _busy_over_time(history: History, known: Bools) -> tuple[Finding, ...]:
+def _busy_over_time(history: JobHistory, known: Bools) -> tuple[Finding, ...]:
     if not history.starts:
         return ()
     start_s, end_s, gpus = (of[known] for of in (history.start_s, history.end_s, history.gpus))
@@ -126,7 +126,7 @@ def _busy_over_time(history: History, known: Bools) -> tuple[Finding, ...]:
 
 
 def _by(
-    history: History, known: Bools, busy: Floats, names: object, code: Array
+    history: JobHistory, known: Bools, busy: Floats, names: object, code: Array
 ) -> list[tuple[str, tuple[float], str]]:
     """Mean utilisation of each group that was measured; those with most GPU-hours first."""
     listed = list(names) if isinstance(names, list | tuple) else []
@@ -140,7 +140,7 @@ def _by(
     ]
 
 
-def _idle_users(history: History, thresholds: Thresholds) -> Said:
+def _idle_users(history: JobHistory, thresholds: Thresholds) -> Said:
     """Users who hold GPUs that do nothing, by what the GPUs or, where nobody measured them, the CPUs did."""
     long = history.ran & (history.run_s >= thresholds.idle_run_h * HOUR_S)
     on_gpus = np.isfinite(history.utilisation)
@@ -171,7 +171,7 @@ def _idle_users(history: History, thresholds: Thresholds) -> Said:
 
 
 def _idle_user(
-    history: History, thresholds: Thresholds, user: int, idle: Bools, mine: Floats, wasted: Floats
+    history: JobHistory, thresholds: Thresholds, user: int, idle: Bools, mine: Floats, wasted: Floats
 ) -> Finding:
     name = history.user.names[user]
     own = idle & (history.user.code == user)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rota.analysis.figures import bars, distribution
 from rota.analysis.finding import Finding, Remedy, Replay, Said, Unsaid, hours, percent
-from rota.analysis.history import HOUR_S, History
+from rota.analysis.history import HOUR_S, JobHistory
 from rota.analysis.pools import Pools
 from rota.model.columns import Floats
 from rota.model.units import format_duration
@@ -27,7 +27,7 @@ _FRACTIONS = Remedy("pai", "systems/pai.md", "puts jobs that ask for fractions o
 _TYPES = Remedy("gavel", "systems/gavel.md", "spreads jobs over GPU types by what each gains from them")
 
 
-def study(history: History, pools: Pools) -> Said:
+def study(history: JobHistory, pools: Pools) -> Said:
     """The workload, one subject after the other."""
     return Said.together(
         (
@@ -41,7 +41,7 @@ def study(history: History, pools: Pools) -> Said:
     )
 
 
-def _sizes(history: History) -> Said:
+def _sizes(history: JobHistory) -> Said:
     """Jobs and GPU-hours by size."""
     with_gpus = history.gpus > 0
     if not with_gpus.any():
@@ -77,7 +77,7 @@ def _sizes(history: History) -> Said:
     return Said((Finding("sizes", STUDY, sentence, single, "share", numbers=numbers_all, figure=figure),))
 
 
-def _durations(history: History) -> Said:
+def _durations(history: JobHistory) -> Said:
     """Run times, and how much of the GPU time the longest hold."""
     run_s = history.run_s[history.ran]
     if not len(run_s):
@@ -98,7 +98,7 @@ def _durations(history: History) -> Said:
     return Said((Finding("durations", STUDY, sentence, p50, "s", numbers=numbers, figure=figure),))
 
 
-def _bursts(history: History) -> Said:
+def _bursts(history: JobHistory) -> Said:
     """How unevenly jobs come, all together and tenant by tenant."""
     variation = _variation(history.submit_s)
     if not np.isfinite(variation):
@@ -133,7 +133,7 @@ def _variation(submit_s: Floats) -> float:
     return float(gaps_s.std() / gaps_s.mean()) if len(gaps_s) > 1 and gaps_s.mean() > 0 else float("nan")
 
 
-def _hours(history: History) -> Floats:
+def _hours(history: JobHistory) -> Floats:
     """Share of the submissions in each quarter of the day; empty without a clock."""
     if history.clock is None:
         return np.zeros(0)
@@ -143,7 +143,7 @@ def _hours(history: History) -> Floats:
     return np.bincount(quarter, minlength=4) / len(quarter)
 
 
-def _recurrence(history: History) -> Said:
+def _recurrence(history: JobHistory) -> Said:
     """How many jobs come again under one name of one user, and how alike their run times are."""
     jobs = history.trace.jobs
     if not jobs.group_names or not (jobs.group >= 0).any():
@@ -191,7 +191,7 @@ def _recurrence(history: History) -> Said:
     )
 
 
-def _fractions(history: History) -> Said:
+def _fractions(history: JobHistory) -> Said:
     """Jobs that ask for a part of a GPU."""
     share = history.trace.jobs.gpu_share
     part = (share < 1.0) & (history.gpus > 0)
@@ -218,7 +218,7 @@ def _fractions(history: History) -> Said:
     )
 
 
-def _types(history: History, pools: Pools) -> Said:
+def _types(history: JobHistory, pools: Pools) -> Said:
     """How unevenly GPU types were held."""
     types = sorted({cell.gpu_type for cell in pools.cells if cell.gpu_type})
     low_s, high_s = history.span_s

@@ -33,9 +33,9 @@ from rota.scheduler.policy import Policy, PolicySpec, parse_policy, split_polici
 from rota.traces import read
 from rota.traces.capacity import cluster_from, peak_demand
 from rota.traces.deadlines import DrawnDeadlines, parse_deadlines, with_deadlines
-from rota.traces.elastic import Sizes, make_elastic, parse_sizes
+from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
 from rota.traces.elsewhere import on_cluster
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import autoscale_of
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, parse_faults
@@ -67,9 +67,9 @@ def simulate(
     semantics: str | Semantics = "exact",
     costs: str | Costs | None = None,
     faults: str | Sequence[Fault] = (),
-    elastic: str | Sizes | None = None,
+    elastic: str | ElasticSizes | None = None,
     deadlines: str | DrawnDeadlines | None = None,
-    accept: str | Answers | None = None,
+    accept: str | UserAnswers | None = None,
     failures: bool = True,
     retries: int | str | None = None,
     throughput: str | PathLike[str] | None = None,

@@ -68,7 +68,7 @@ from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.semantics import Work, semantics
 from rota.worlds.simulated.slowdowns import Slowdowns
-from rota.worlds.simulated.speed_tuned import Tuning
+from rota.worlds.simulated.speed_tuned import BatchBounds
 
 
 class _Strict(BaseModel):
@@ -209,7 +209,7 @@ def _replay(case: _Case, path: Path, data: Path) -> list[Record]:
             step_times=step_times,
             epochs=epochs,
             whole_steps=rules.work is Work.WHOLE_STEPS,
-            tuned=None if case.tuned is None else Tuning(case.tuned),
+            tuned=None if case.tuned is None else BatchBounds(case.tuned),
             slower=case.slower,
         )
         setting = Setting(rules, costs, speed, knowledge, providers, seed=seed)

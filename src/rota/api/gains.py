@@ -13,7 +13,7 @@ import numpy as np
 
 from rota.analysis import queueing, tenants
 from rota.analysis.finding import Finding, Gain, Remedy, Replay
-from rota.analysis.history import History
+from rota.analysis.history import JobHistory
 from rota.analysis.pools import Pools
 from rota.analysis.studies import Analysis
 from rota.api.comparing import SITE_POLICY, SITE_POLICY_OF, simulate
@@ -63,9 +63,9 @@ def with_gains(
     own = SITE_POLICY_OF.get(trace.format, SITE_POLICY)
     known: dict[Replay, dict[str, float]] = {}
     remarks: list[str] = []
-    found = [*analysis.findings]
+    findings_so_far = [*analysis.findings]
     if not has_observed(trace):
-        found += replayed(part, cluster, own, knowledge, progress)
+        findings_so_far += replayed(part, cluster, own, knowledge, progress)
 
     def measured(run: Replay) -> dict[str, float]:
         if run not in known:
@@ -85,7 +85,7 @@ def with_gains(
             return remedy
         return replace(remedy, gain=_gain(remedy, against, before, after))
 
-    findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in found]
+    findings = [_with(finding, [gained(one) for one in finding.remedies]) for finding in findings_so_far]
     if known:
         span_s = float(part.jobs.submit_s[-1] - part.jobs.submit_s[0])
         most = "that waited longest" if has_observed(trace) else "that asked for most GPU time"
@@ -113,7 +113,7 @@ def replayed(
         record.jobs["start_s"].fill_null(np.nan).to_numpy(),
         record.jobs["finish_s"].fill_null(np.nan).to_numpy(),
     )
-    history = History.of(replace(part, observed=run), cluster)
+    history = JobHistory.of(replace(part, observed=run), cluster)
     said = (queueing.study(history, Pools.of(history)), tenants.study(history))
     return [
         replace(

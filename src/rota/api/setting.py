@@ -22,7 +22,7 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Can
 from rota.model.trace import Trace
 from rota.worlds.simulated.abilities import parse_can
-from rota.worlds.simulated.answers import Answers, parse_answers
+from rota.worlds.simulated.answers import UserAnswers, parse_answers
 from rota.worlds.simulated.autoscale import Autoscale
 from rota.worlds.simulated.costs import Costs, parse_costs
 from rota.worlds.simulated.retries import Retries, parse_retries
@@ -35,7 +35,7 @@ from rota.worlds.simulated.speed_goodput import GoodputSpeed
 from rota.worlds.simulated.speed_regimes import RegimeSpeed, StepRegimeSpeed
 from rota.worlds.simulated.speed_steps import StepTableSpeed
 from rota.worlds.simulated.speed_table import ScalingSpeed, ThroughputSpeed
-from rota.worlds.simulated.speed_tuned import TunedSpeed, Tuning
+from rota.worlds.simulated.speed_tuned import BatchBounds, TunedSpeed
 
 
 def make_setting(
@@ -49,7 +49,7 @@ def make_setting(
     can: str | Mapping[str, Can] | None = None,
     seed: int = 0,
     service_history: str | PathLike[str] | None = None,
-    accept: str | Answers | None = None,
+    accept: str | UserAnswers | None = None,
     autoscale: Autoscale | None = None,
 ) -> Setting:
     """The setting that these words describe; InputError names the one that is wrong."""
@@ -67,7 +67,7 @@ def make_setting(
         retries=retries if isinstance(retries, Retries) else parse_retries(retries),
         observation_noise=observation_noise,
         can=parse_can(can) if isinstance(can, str) else can or {},
-        answers=parse_answers(accept) if isinstance(accept, str) else accept or Answers(),
+        answers=parse_answers(accept) if isinstance(accept, str) else accept or UserAnswers(),
         autoscale=autoscale,
         seed=seed,
     )
@@ -85,7 +85,7 @@ def make_speed(
     step_times: str | PathLike[str] | None = None,
     epochs: str | PathLike[str] | None = None,
     whole_steps: bool = False,
-    tuned: Tuning | None = None,
+    tuned: BatchBounds | None = None,
     slower: Mapping[str, float] | None = None,
 ) -> SpeedModel | None:
     """How fast jobs work: by a table, curves or profiles, or slowed down; None replays durations.

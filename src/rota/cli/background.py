@@ -99,10 +99,10 @@ class Started:
     def _tell_for_whom_it_waits(self) -> bool:
         """Say that it waits for a predecessor that has not quite gone, if it does."""
         sentences = map(_sentence, self.said().splitlines())
-        found = next((said for said in sentences if WAITS in said), "")
-        if found:
-            print(f"rota: {self.what} {found[found.index(WAITS) :]}", file=sys.stderr, flush=True)
-        return bool(found)
+        sentence = next((said for said in sentences if WAITS in said), "")
+        if sentence:
+            print(f"rota: {self.what} {sentence[sentence.index(WAITS) :]}", file=sys.stderr, flush=True)
+        return bool(sentence)
 
 
 def _sentence(line: str) -> str:

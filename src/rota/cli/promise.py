@@ -14,7 +14,7 @@ from rota.model.one_thread import use_one_thread
 from rota.model.units import format_duration, parse_duration, plural
 
 if TYPE_CHECKING:
-    from rota.forecast.promise import Outlook, Promise
+    from rota.forecast.promise import PromiseForecast, PromiseOutlook
     from rota.scheduler.moments.frozen import Frozen
 
 SHOWN = 10
@@ -93,7 +93,7 @@ def promise(
     moment = _under(load(file), policy)
     now = float(moment.packed["state"]["now"])
     agreements = [ByDeadline(now + ahead_s, full, floor, grace_s, fraction) for ahead_s in due_s]
-    outlooks: dict[int, Outlook] = {}
+    outlooks: dict[int, PromiseOutlook] = {}
     for gpus, run_s in sizes.items():
         request = PromiseRequest(
             asked=_asked(moment, run_s, duration),
@@ -167,11 +167,11 @@ def _asked(moment: Frozen, run_s: float, source: str) -> Any:
 # -- what is answered ------------------------------------------------------------------------------
 
 
-def outlook_facts(outlook: Outlook) -> dict[str, Any]:
+def outlook_facts(outlook: PromiseOutlook) -> dict[str, Any]:
     """The answer as plain values; moments count from the moment."""
     now = outlook.now_s
 
-    def facts(one: Promise) -> dict[str, Any]:
+    def facts(one: PromiseForecast) -> dict[str, Any]:
         return {
             "deadline_s": one.agreement.deadline_s - now,
             "chance": one.chance.share,
@@ -206,7 +206,7 @@ def outlook_facts(outlook: Outlook) -> dict[str, Any]:
 _MOMENTS = ("due_s", "before_s", "after_s")
 
 
-def outlook_text(outlook: Outlook, size: str) -> str:
+def outlook_text(outlook: PromiseOutlook, size: str) -> str:
     """A line for each deadline, the one to choose, and who would be delayed by it."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
@@ -238,7 +238,7 @@ def outlook_text(outlook: Outlook, size: str) -> str:
     return head + table + _choice(outlook) + _others(pick, now)
 
 
-def _choice(outlook: Outlook) -> str:
+def _choice(outlook: PromiseOutlook) -> str:
     pick = outlook.pick
     due, chance = _ahead(pick.agreement.deadline_s, outlook.now_s), pick.chance
     between = f"{chance.share:.0%}, between {chance.low:.0%} and {chance.high:.0%}"
@@ -247,7 +247,7 @@ def _choice(outlook: Outlook) -> str:
     return f"none has a chance of {outlook.target:.0%}; the best: {due} ({between})\n"
 
 
-def _others(pick: Promise, now: float) -> str:
+def _others(pick: PromiseForecast, now: float) -> str:
     """Who ends at another time because of the job."""
     from rota.cli.live.tables import table_text
     from rota.model.words import NONE
@@ -269,7 +269,7 @@ def _others(pick: Promise, now: float) -> str:
     return text + (f"... and {plural(more, 'more job')}; --json names them\n" if more else "")
 
 
-def trade_off_text(outlooks: dict[int, Outlook]) -> str:
+def trade_off_text(outlooks: dict[int, PromiseOutlook]) -> str:
     """The chance of each deadline with each number of GPUs."""
     from rota.cli.live.tables import table_text
 
@@ -293,7 +293,7 @@ def _ahead(moment_s: float, now: float) -> str:
     return sign + format_duration(moment_s - now).replace(" ", "")
 
 
-def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, Outlook]) -> None:
+def _write(folder: Path, facts: dict[str, Any], outlooks: dict[int, PromiseOutlook]) -> None:
     """`promise.json`, and for each size the reward, the ends and the chances as figures."""
     import numpy as np
 

@@ -20,12 +20,12 @@ START, END = 48, 49
 
 def secrets_in(words: Sequence[str]) -> list[str]:
     """Passwords in addresses, and what follows an option that takes a secret."""
-    found = [match[1] for word in words if (match := _PASSWORD.search(word))]
+    secrets = [match[1] for word in words if (match := _PASSWORD.search(word))]
     for option, value in zip(words, (*words[1:], ""), strict=True):
         name, equals, rest = option.partition("=")
         if name in _SECRET_OPTIONS:
-            found.append(rest if equals else value)
-    return [one for one in found if one]
+            secrets.append(rest if equals else value)
+    return [one for one in secrets if one]
 
 
 def hide(words: Sequence[str]) -> None:

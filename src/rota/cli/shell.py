@@ -58,7 +58,7 @@ def console(width: int = WIDTH) -> Console:
 def print_json(value: object) -> None:
     """`value` as JSON on standard output; infinity and NaN become null, and no letter moves a cursor."""
     text = json.dumps(finite(value), indent=2, ensure_ascii=False, default=str)
-    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(_CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
 
 
 def finite(value: Any) -> Any:

@@ -14,7 +14,7 @@ from rota.model.cluster import Cluster
 from rota.model.columns import Floats, Ints, read_only
 from rota.model.grants import Can
 from rota.model.job_columns import CODED, GroupRule
-from rota.model.jobs import JOB_COLUMNS, Job
+from rota.model.jobs import JOB_COLUMNS, PlainJob
 from rota.model.tenants import Tenants
 from rota.model.units import plural
 from rota.scheduler.moments.frozen import Frozen
@@ -46,7 +46,7 @@ _FRESH: dict[str, float] = {"first_start_s": math.nan, "batch": math.nan, "can":
 """Values of a job that has not been submitted yet, where they are not 0."""
 
 
-def with_job(moment: Frozen, job: Job, types: tuple[str, ...] = ()) -> Frozen:
+def with_job(moment: Frozen, job: PlainJob, types: tuple[str, ...] = ()) -> Frozen:
     """The moment just before `job` is submitted, as the row after the last one.
 
     Its row, its type mask and its moment of submission are ignored; `types` are the acceptable GPU types,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.errors import InputError
-from rota.forecast.futures import MOST_EVENTS, Case, ForecastRequest, Run, make_case, play_all
+from rota.forecast.futures import MOST_EVENTS, ForecastCase, ForecastRequest, Run, make_case, play_all
 from rota.model.columns import Floats
 from rota.model.units import format_duration
 from rota.scheduler.decision import Memory
@@ -125,7 +125,7 @@ def policy_in_force(moment: Frozen) -> PolicySpec:
     return parse_policy(moment.policy)
 
 
-def _note(case: Case, forecasts: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
+def _note(case: ForecastCase, forecasts: Sequence[PolicyForecast], asked: ForecastRequest) -> str:
     """How the answer differs from what was asked for."""
     said = []
     if case.estimate.candidates:
@@ -144,7 +144,7 @@ def _note(case: Case, forecasts: Sequence[PolicyForecast], asked: ForecastReques
 
 
 def _under(
-    case: Case, label: str, spec: PolicySpec, memory: Memory | None, budget_s: float
+    case: ForecastCase, label: str, spec: PolicySpec, memory: Memory | None, budget_s: float
 ) -> PolicyForecast:
     runs = play_all(case, spec, memory, budget_s)
     jobs = _jobs(case, runs)
@@ -177,7 +177,7 @@ def _last(finish_s: Floats, now: float) -> float:
 # -- one job ---------------------------------------------------------------------------------------
 
 
-def _jobs(case: Case, runs: Sequence[Run]) -> tuple[JobForecast, ...]:
+def _jobs(case: ForecastCase, runs: Sequence[Run]) -> tuple[JobForecast, ...]:
     starts = ranges(np.array([run.start_s for run in runs]))
     finishes = ranges(np.array([run.finish_s for run in runs]))
     state = case.state
@@ -211,7 +211,7 @@ def _moment(at_s: float) -> float | None:
     return at_s if math.isfinite(at_s) else None
 
 
-def why_endless(case: Case, runs: Sequence[Run], row: int, seen: frozenset[int] = frozenset()) -> str:
+def why_endless(case: ForecastCase, runs: Sequence[Run], row: int, seen: frozenset[int] = frozenset()) -> str:
     """Why `row` does not end (in the last of the runs in which it does not): words to follow its name."""
     place = int(np.searchsorted(case.rows, row))
     run = next(run for run in reversed(runs) if math.isinf(run.finish_s[place]))
@@ -230,7 +230,7 @@ def why_endless(case: Case, runs: Sequence[Run], row: int, seen: frozenset[int] 
     return "finds no place on the cluster as it is"
 
 
-def _why_held(case: Case, runs: Sequence[Run], run: Run, row: int, seen: frozenset[int]) -> str:
+def _why_held(case: ForecastCase, runs: Sequence[Run], run: Run, row: int, seen: frozenset[int]) -> str:
     """What keeps the held `row` from ever being released in `run`; empty if it has come free."""
     wait, ids = case.origin.waits[row], case.state.jobs.ids
     if wait.is_infeasible:

@@ -15,8 +15,8 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.forecast.compare import Range, policy_in_force, ranges, why_endless
-from rota.forecast.futures import JOBS_SAMPLED, Case, ForecastRequest, Run, make_case, play_all
-from rota.forecast.sampling import Arrivals, future_of
+from rota.forecast.futures import JOBS_SAMPLED, ForecastCase, ForecastRequest, Run, make_case, play_all
+from rota.forecast.sampling import SampledArrivals, future_of
 from rota.model.units import plural
 from rota.model.words import BASES
 from rota.scheduler.moments.frozen import Frozen
@@ -67,7 +67,7 @@ def estimate_start(moment: Frozen, row: int, asked: ForecastRequest | None = Non
 
 
 def _runs(
-    moment: Frozen, case: Case, spec: PolicySpec, asked: ForecastRequest, place: int
+    moment: Frozen, case: ForecastCase, spec: PolicySpec, asked: ForecastRequest, place: int
 ) -> tuple[list[Run], bool]:
     """Futures of the moment until the live job at `place` has started, and whether others come in them."""
     begin_s, row = time.monotonic(), int(case.rows[place])
@@ -77,7 +77,7 @@ def _runs(
     if first[0].is_cut and len(case.draws) > 1:  # a long queue: all of the time for what can be had
         return play_all(case, spec, moment.memory, asked.budget_s - part_s, until_start=row), False
     ahead_s = max(run.start_s.item(place) for run in first) - case.state.now
-    arrivals = Arrivals.of(case.state, asked.durations)
+    arrivals = SampledArrivals.of(case.state, asked.durations)
     left_s = asked.budget_s - (time.monotonic() - begin_s)
     if not arrivals.tell(ahead_s):
         rest = replace(case, draws=case.draws[len(first) :])
@@ -100,7 +100,7 @@ def _runs(
     return (runs, True) if runs else (first, False)
 
 
-def _position(case: Case, runs: Sequence[Run], place: int) -> int:
+def _position(case: ForecastCase, runs: Sequence[Run], place: int) -> int:
     """The median over the runs of one more than the live jobs that start before it."""
     waits = case.state.phase[case.rows] != Phase.RUNNING
     earlier = case.rows < case.rows[place]
@@ -112,7 +112,7 @@ def _position(case: Case, runs: Sequence[Run], place: int) -> int:
     return 1 + int(np.quantile(before, 0.5, method="inverted_cdf"))
 
 
-def _basis(case: Case, samples: int, policy: str, come: bool) -> str:
+def _basis(case: ForecastCase, samples: int, policy: str, come: bool) -> str:
     """Whose durations the estimate stands on, and who else was taken to come."""
     counts = case.estimate.counts()
     parts = ", ".join(f"{count} {BASES[basis]}" for basis, count in counts.items())

@@ -77,7 +77,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case:
+class ForecastCase:
     """Everything that all forks of a forecast share."""
 
     origin: Origin
@@ -96,7 +96,7 @@ class Case:
     """Nodes that will be lost."""
 
 
-def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus: int = 0) -> Case:
+def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus: int = 0) -> ForecastCase:
     """What the forks of `moment` under so many policies share; the same for the same seed."""
     packed = with_gpus(moment.packed, extra_gpus)
     durations = asked.durations
@@ -112,7 +112,7 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
     over_s = state.ran_s(np.arange(len(state.jobs)))  # what every job has run; those that live follow
     told_s = over_s.copy()
     told_s[rows] = estimate.told_s
-    return Case(
+    return ForecastCase(
         origin=origin,
         state=state,
         rows=rows,
@@ -126,7 +126,7 @@ def make_case(moment: Frozen, asked: ForecastRequest, policies: int, extra_gpus:
 
 
 def play_all(
-    case: Case,
+    case: ForecastCase,
     spec: PolicySpec,
     memory: Memory | None,
     budget_s: float,
@@ -149,7 +149,7 @@ def play_all(
 
 
 def _play(
-    case: Case,
+    case: ForecastCase,
     spec: PolicySpec,
     memory: Memory | None,
     drawn: Floats,
@@ -197,7 +197,7 @@ def _drive(
     return False
 
 
-def _read(case: Case, loop: Loop, recorder: ForkRecorder, preempted: int, is_cut: bool) -> Run:
+def _read(case: ForecastCase, loop: Loop, recorder: ForkRecorder, preempted: int, is_cut: bool) -> Run:
     """What the fork did to each live job."""
     state, rows = loop.state, case.rows
     start = np.full(len(rows), math.inf)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, Phase, profiles_of
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, Noise, TrainingPhase, profiles_of
 from rota.knowledge.needs import Knowledge, Known, Provenance, Table
 from rota.knowledge.scaling import linear_scaling, rates_on
 from rota.knowledge.throughput import accepted
@@ -28,7 +28,7 @@ from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.sharing import LeftOver
 from rota.worlds.simulated.slowdowns import SLOWING, Efficiency, Slowdowns
 from rota.worlds.simulated.speed import FixedDuration, SpeedModel
-from rota.worlds.simulated.speed_goodput import Goodputs, seconds_for
+from rota.worlds.simulated.speed_goodput import GrantGoodputs, seconds_for
 
 SPEEDS = (
     Knowledge.THROUGHPUT, Knowledge.SCALING, Knowledge.GOODPUT, Knowledge.PAIRS, Knowledge.PLACEMENT,
@@ -113,7 +113,7 @@ class KnownSpeed:
         return len(grant.devices) == self.jobs.gpus.item(grant.job)
 
 
-_UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (Phase(math.inf, Noise(1.0, 0.0)),))
+_UNKNOWN = GoodputProfile(BatchLimits(1, 1, 1, 1), {}, (TrainingPhase(math.inf, Noise(1.0, 0.0)),))
 """Of a job of which nothing is known: it runs nowhere."""
 
 
@@ -130,7 +130,7 @@ class KnownGoodput:
         if goodput.provenance is Provenance.MEASURED:
             profiles = [_on_any_type(profile) for profile in profiles]
         self._profiles = [profiles[number] for number in table.by_row["class"].tolist()]
-        self._goodputs = Goodputs(self._profiles, jobs, cluster)
+        self._goodputs = GrantGoodputs(self._profiles, jobs, cluster)
         self._accepted = accepted(jobs, cluster)
         self._asked: dict[int, list[float]] = {}
         """Goodput of each phase at the request, for those that were looked at."""

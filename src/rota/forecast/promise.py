@@ -22,10 +22,10 @@ from rota.errors import InputError
 from rota.forecast.altered import with_job
 from rota.forecast.compare import policy_in_force
 from rota.forecast.futures import ForecastRequest, Run, make_case, play_all
-from rota.forecast.sampling import Arrivals, Misjudgement, drawn_totals, future_of
+from rota.forecast.sampling import Misjudgement, SampledArrivals, drawn_totals, future_of
 from rota.knowledge.reward import ByDeadline, Reward, by_steps
 from rota.model.columns import Floats, Ints
-from rota.model.jobs import Job, JobTable
+from rota.model.jobs import JobTable, PlainJob
 from rota.scheduler.loop import Loop
 from rota.scheduler.moments.frozen import Frozen
 from rota.scheduler.policy import PolicySpec
@@ -74,7 +74,7 @@ def wilson(hits: int, of: int, z: float = 1.96) -> Interval:
     return Interval(share, (middle - half) / (1.0 + spread), (middle + half) / (1.0 + spread))
 
 
-class Neighbour(NamedTuple):
+class NeighbourForecast(NamedTuple):
     """What the new job means to another one; moments in seconds, infinite if it is not done."""
 
     id: str
@@ -89,7 +89,7 @@ class Neighbour(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Promise:
+class PromiseForecast:
     """One agreement, and what would become of it."""
 
     agreement: ByDeadline
@@ -104,7 +104,7 @@ class Promise:
     """Reward that the other jobs gain by it, or lose (below 0), together, mean."""
     delay_s: float
     """By how much it delays the others, mean over those that are done with it and without it."""
-    others: tuple[Neighbour, ...]
+    others: tuple[NeighbourForecast, ...]
     """Those that end at another time because of it."""
 
     def reached_by(self, share: float) -> float:
@@ -114,12 +114,12 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class PromiseOutlook:
     """The answer: all agreements, in the order in which they were asked about."""
 
     now_s: float
     policy: str
-    promises: tuple[Promise, ...]
+    promises: tuple[PromiseForecast, ...]
     runs: int
     """Futures behind each."""
     arrivals_per_s: float
@@ -127,12 +127,12 @@ class Outlook:
     least: float
 
     @property
-    def accepted(self) -> tuple[Promise, ...]:
+    def accepted(self) -> tuple[PromiseForecast, ...]:
         """Those that can be promised: even the lower end of the chance is at least the target."""
         return tuple(one for one in self.promises if one.chance.low >= self.target)
 
     @property
-    def pick(self) -> Promise:
+    def pick(self) -> PromiseForecast:
         """The earliest deadline whose chance is at least the target; if there is none, the best chance."""
         good = [one for one in self.promises if one.chance.share >= self.target]
         if good:
@@ -144,18 +144,18 @@ class Outlook:
         """False if `pick` is but the best of those that miss the target."""
         return self.pick.chance.share >= self.target
 
-    def offer_s(self, promise: Promise) -> float:
+    def offer_s(self, promise: PromiseForecast) -> float:
         """The deadline to offer instead of one that is better refused: kept in `target` of its samples."""
         return promise.reached_by(self.target)
 
 
 def promise(
     moment: Frozen,
-    job: Job,
+    job: PlainJob,
     agreements: Sequence[ByDeadline],
     request: PromiseRequest | None = None,
     types: tuple[str, ...] = (),
-) -> Outlook:
+) -> PromiseOutlook:
     """What each of `agreements` would come to for `job`, submitted at `moment` under the policy in force.
 
     `types` are the GPU types it accepts, none for any.  Raises InputError without an agreement, or for one
@@ -168,7 +168,7 @@ def promise(
     while len(made) < request.runs and not (made and time.process_time() - began_s > request.cpu_s):
         made.append(futures.play(len(made)))
     without = [one for one, _ in made]
-    return Outlook(
+    return PromiseOutlook(
         now_s=futures.now,
         policy=str(futures.spec),
         promises=tuple(
@@ -216,7 +216,7 @@ class _Futures:
     def __init__(
         self,
         moment: Frozen,
-        job: Job,
+        job: PlainJob,
         agreements: Sequence[ByDeadline],
         request: PromiseRequest,
         types: tuple[str, ...],
@@ -237,7 +237,7 @@ class _Futures:
         ]
         case = make_case(moment, request.asked, 1)
         self.jobs, self.rows = case.state.jobs, case.rows
-        self.arrivals = Arrivals.of(case.state, request.asked.durations) if request.arrivals else None
+        self.arrivals = SampledArrivals.of(case.state, request.asked.durations) if request.arrivals else None
 
     def play(self, number: int) -> tuple[_Future, list[_Future]]:
         """Future `number` without the job, and under each agreement."""
@@ -299,13 +299,13 @@ class _Futures:
 
 def _promise(
     agreement: ByDeadline, made: Sequence[_Future], without: Sequence[_Future], futures: _Futures
-) -> Promise:
+) -> PromiseForecast:
     reached = np.array([one.reached_s for one in made])
     before = np.array([one.finish_s for one in without])
     after = np.array([one.finish_s for one in made])
     both = np.isfinite(before) & np.isfinite(after)
     hits = int((reached <= agreement.deadline_s).sum())
-    return Promise(
+    return PromiseForecast(
         agreement=agreement,
         reached_s=reached,
         chance=wilson(hits, len(made)),
@@ -336,10 +336,10 @@ def _externality(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> f
     return gained
 
 
-def _neighbours(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> tuple[Neighbour, ...]:
+def _neighbours(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> tuple[NeighbourForecast, ...]:
     """Jobs that end at another time in some sample, the most delayed first."""
     moved = np.flatnonzero((before != after).any(axis=0))
-    found = []
+    neighbours = []
     for place in moved.tolist():
         due_s = jobs.deadline_s.item(rows.item(place))
         has_none = math.isnan(due_s)
@@ -347,9 +347,11 @@ def _neighbours(jobs: JobTable, rows: Ints, before: Floats, after: Floats) -> tu
         chances = [
             math.nan if has_none else float((side[:, place] <= due_s).mean()) for side in (before, after)
         ]
-        found.append(Neighbour(jobs.ids[rows.item(place)], due_s, float(ends[0]), float(ends[1]), *chances))
-    return tuple(sorted(found, key=lambda one: (_delay_s(one) * -1.0, one.id)))
+        neighbours.append(
+            NeighbourForecast(jobs.ids[rows.item(place)], due_s, float(ends[0]), float(ends[1]), *chances)
+        )
+    return tuple(sorted(neighbours, key=lambda one: (_delay_s(one) * -1.0, one.id)))
 
 
-def _delay_s(one: Neighbour) -> float:
+def _delay_s(one: NeighbourForecast) -> float:
     return 0.0 if one.before_s == one.after_s else one.after_s - one.before_s

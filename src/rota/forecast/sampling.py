@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from rota.errors import InputError
 from rota.forecast.altered import with_arrivals
-from rota.forecast.futures import Case, ForecastRequest, make_case
+from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, RemainingTimes
 from rota.knowledge.needs import Knowledge, Provenance
 from rota.model.columns import Floats, Ints
@@ -78,7 +78,7 @@ def drawn_totals(
     return totals
 
 
-class Joined(NamedTuple):
+class JoinedMoment(NamedTuple):
     """A moment with jobs to come."""
 
     moment: Frozen
@@ -89,7 +89,7 @@ class Joined(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class SampledArrivals:
     """Jobs to come: those of some stretch of the past once more, from the same hour of the day.
 
     So they keep their bursts and what each asks for (a circular block bootstrap).  Where less than `ENOUGH`
@@ -107,7 +107,7 @@ class Arrivals:
     """From the first until the moment."""
 
     @classmethod
-    def of(cls, state: State, durations: Durations) -> Arrivals:
+    def of(cls, state: State, durations: Durations) -> SampledArrivals:
         """As often as so far, and like all that were submitted; none if less than two were."""
         count = state.submitted
         submit_s = state.jobs.submit_s[:count]
@@ -127,16 +127,16 @@ class Arrivals:
         """True if enough came, over a time long enough, to say who comes within `ahead_s`."""
         return len(self.rows) >= ENOUGH and 0.0 < ahead_s <= self.span_s
 
-    def join(self, moment: Frozen, until_s: float, rng: Generator) -> Joined:
+    def join(self, moment: Frozen, until_s: float, rng: Generator) -> JoinedMoment:
         """The moment with those that come until `until_s`."""
         now = float(moment.packed["state"]["now"])
         ahead_s = until_s - now
         if not (self.per_s > 0.0 and 0.0 < ahead_s < math.inf):
-            return Joined(moment, _NOBODY, _NONE)
+            return JoinedMoment(moment, _NOBODY, _NONE)
         draw = self._again if len(self.rows) >= ENOUGH else self._any
         places, after_s = draw(ahead_s, rng)
         rows = self.rows[places]
-        return Joined(with_arrivals(moment, rows, now + after_s), rows, self.run_s[places])
+        return JoinedMoment(with_arrivals(moment, rows, now + after_s), rows, self.run_s[places])
 
     def _any(self, ahead_s: float, rng: Generator) -> tuple[Ints, Floats]:
         """Places in `rows`, and seconds from the moment on: as often as so far."""
@@ -161,16 +161,16 @@ class Arrivals:
 def future_of(
     moment: Frozen,
     asked: ForecastRequest,
-    arrivals: Arrivals | None,
+    arrivals: SampledArrivals | None,
     until_s: float,
     seed: int,
     number: int,
     breakdowns: Breakdowns | None = None,
-) -> Case:
+) -> ForecastCase:
     """Future `number` of a moment: with those who come and nodes that are lost until `until_s`, and one draw
     of all durations."""
     known = len(moment.packed["jobs"]["ids"])
-    come = Joined(moment, _NOBODY, _NONE)
+    come = JoinedMoment(moment, _NOBODY, _NONE)
     if arrivals is not None:
         come = arrivals.join(moment, until_s, np.random.default_rng([seed, number, 1]))
     given = {**asked.durations.given_s, **dict(enumerate(come.run_s.tolist(), known))}

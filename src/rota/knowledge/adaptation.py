@@ -51,7 +51,7 @@ _NOISE: Mapping[str, _Doublings] = {
 """Epochs at which noise has doubled the batch size once, twice, ..., by model, batch size and GPUs."""
 
 
-class Program(NamedTuple):
+class TrainedProgram(NamedTuple):
     """What a job trains."""
 
     model: str
@@ -59,7 +59,7 @@ class Program(NamedTuple):
     gpus: int
 
 
-def course_of(program: Program, mode: str, steps: float) -> Course:
+def course_of(program: TrainedProgram, mode: str, steps: float) -> Course:
     """The batch sizes of a job of so many steps at its first one; ValueError for a model nobody knows."""
     samples = _SAMPLES.get(program.model)
     if samples is None:
@@ -77,7 +77,7 @@ def course_of(program: Program, mode: str, steps: float) -> Course:
     return Course(samples, epochs, (Regime(0, program.batch),))
 
 
-def _is_critical(program: Program, epoch: int, *, told: bool) -> bool:
+def _is_critical(program: TrainedProgram, epoch: int, *, told: bool) -> bool:
     """True in an epoch in which Accordion trains with the first batch size; `told` for the schedule."""
     if program.model == "ResNet-18":
         return epoch < (20 if program.batch == 256 else 10) or 150 <= epoch < 160 or 250 <= epoch < 260
@@ -89,7 +89,7 @@ def _is_critical(program: Program, epoch: int, *, told: bool) -> bool:
     return epoch < 10
 
 
-def _accordion(program: Program, epochs: int, *, told: bool) -> tuple[Regime, ...]:
+def _accordion(program: TrainedProgram, epochs: int, *, told: bool) -> tuple[Regime, ...]:
     """Regimes of the first or of the largest batch size, up to one epoch beyond the last."""
     most, small = _MOST[program.model], math.ceil(_SMALL_PART * epochs) if told else 0
     regimes: list[Regime] = []
@@ -101,7 +101,7 @@ def _accordion(program: Program, epochs: int, *, told: bool) -> tuple[Regime, ..
     return tuple(regimes)
 
 
-def _noise(program: Program, doublings: tuple[int, ...], late: int) -> tuple[Regime, ...]:
+def _noise(program: TrainedProgram, doublings: tuple[int, ...], late: int) -> tuple[Regime, ...]:
     later = (Regime(first + late, program.batch << times) for times, first in enumerate(doublings, start=1))
     return (Regime(0, program.batch), *later)
 
@@ -130,7 +130,7 @@ def _course(trace: Trace, row: int, mode: str) -> Course:
         )
     steps = trace.truth.iterations.item(row)
     try:
-        return course_of(Program(match[1], int(match[2]), gpus), mode, steps)
+        return course_of(TrainedProgram(match[1], int(match[2]), gpus), mode, steps)
     except ValueError as error:
         raise InputError.at(
             f"job {job}: nobody {error}", file=trace.source, expected=f"one of {', '.join(_SAMPLES)}"

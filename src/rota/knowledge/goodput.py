@@ -3,7 +3,7 @@
 Goodput is throughput × statistical efficiency (Pollux, OSDI 2021; the same formulas serve Sia by GPU type).
 What a policy is told is a table (`goodput_table`), which `profiles_of` reads back as profiles: by row
 `class`; shared `fits` [class, GPU type, 7], NaN on types on which it cannot run, `limits` [class, 5] and
-`noise` [class, phase, 3], NaN after the last phase.
+`noise` [class, phase, 3], NaN after the last phase; `stages` [class, GPU type], if there are pipelines.
 
 Names follow the paper: M0 is the batch size a job was submitted with, m the batch of one GPU in one pass, s
 the passes whose gradients are accumulated before a step.  Progress is counted in *examples at M0*: an example
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,18 +53,18 @@ class StepFit(NamedTuple):
         alpha, beta = (self.alpha_r, self.beta_r) if nodes == 1 else (self.alpha_n, self.beta_n)
         return alpha + beta * max(gpus - 2, 0)
 
-    def step_s(self, nodes: int, gpus: int, batch: Batch) -> float:
+    def step_s(self, nodes: int, gpus: int, batch: BatchSplit) -> float:
         """Seconds from one update of the weights to the next."""
         gradient, sync, gamma = self.gradient_s(batch.local), self.sync_s(nodes, gpus), self.gamma
         last: float = (gradient**gamma + sync**gamma) ** (1.0 / gamma)
         return batch.accumulated * gradient + last
 
-    def throughput(self, nodes: int, gpus: int, batch: Batch) -> float:
+    def throughput(self, nodes: int, gpus: int, batch: BatchSplit) -> float:
         """Examples per second."""
         return batch.total(gpus) / self.step_s(nodes, gpus, batch)
 
 
-class Batch(NamedTuple):
+class BatchSplit(NamedTuple):
     """How a job splits its batch."""
 
     local: int
@@ -110,7 +110,7 @@ class BatchLimits:
     accumulates: bool = False
     """True if gradients may be accumulated over several passes."""
 
-    def split(self, gpus: int, wanted: float) -> Batch:
+    def split(self, gpus: int, wanted: float) -> BatchSplit:
         """The batch of about `wanted` examples on so many GPUs; its true size is `total`."""
         local, passes = wanted / gpus, 0
         if self.accumulates:
@@ -120,9 +120,9 @@ class BatchLimits:
         elif gpus == 1:
             local = float(self.initial)
         each = math.ceil(local / (passes + 1) - CEILING)
-        return Batch(min(max(each, self.local_least), self.local_most), passes)
+        return BatchSplit(min(max(each, self.local_least), self.local_most), passes)
 
-    def choices(self, gpus: int) -> list[Batch]:
+    def choices(self, gpus: int) -> list[BatchSplit]:
         """The batches that a job on so many GPUs compares, smallest first; none if the least is too large."""
         least = max(self.initial, self.local_least * gpus)
         if least > self.most:
@@ -132,7 +132,7 @@ class BatchLimits:
         return [batch for batch in batches if batch.total(gpus) >= self.initial]
 
 
-class Phase(NamedTuple):
+class TrainingPhase(NamedTuple):
     """A part of a job's life in which its gradient's statistics are the same: one epoch, or several."""
 
     until: float
@@ -147,9 +147,12 @@ class GoodputProfile:
     limits: BatchLimits
     fits: Mapping[str, StepFit]
     """Fits by GPU type, in lower case; `*` for all others."""
-    phases: tuple[Phase, ...]
+    phases: tuple[TrainingPhase, ...]
     examples: float = math.nan
     """Progress after which the workload is done; NaN if nobody says."""
+    stages: Mapping[str, int] = field(default_factory=dict)
+    """GPUs of one replica by GPU type, as `fits`: the stages of a pipeline; 1 where nothing is said.  Fits
+    and limits are then those of replicas."""
 
     @cached_property
     def ends(self) -> list[float]:
@@ -160,19 +163,23 @@ class GoodputProfile:
         """Times on one type of GPU; None if it cannot run there."""
         return self.fits.get(gpu_type.casefold(), self.fits.get("*"))
 
-    def goodput(self, fit: StepFit, noise: Noise, nodes: int, gpus: int, batch: Batch) -> float:
+    def stages_on(self, gpu_type: str) -> int:
+        """GPUs of one replica on one type of GPU."""
+        return self.stages.get(gpu_type.casefold(), self.stages.get("*", 1))
+
+    def goodput(self, fit: StepFit, noise: Noise, nodes: int, gpus: int, batch: BatchSplit) -> float:
         """Examples at M0 per second."""
         efficiency = noise.efficiency(batch.total(gpus), self.limits.initial)
         return fit.throughput(nodes, gpus, batch) * efficiency
 
     def best(
         self, fit: StepFit, noise: Noise, nodes: int, gpus: int, least: float = 0.0
-    ) -> tuple[Batch, float] | None:
+    ) -> tuple[BatchSplit, float] | None:
         """The batch of at least `least` examples with the best goodput, and that; the first of equals.
 
         None if no batch will do.
         """
-        best: tuple[Batch, float] | None = None
+        best: tuple[BatchSplit, float] | None = None
         for batch in self.limits.choices(gpus):
             if batch.total(gpus) < least:
                 continue
@@ -207,7 +214,19 @@ def goodput_table(profiles: Sequence[GoodputProfile], of_row: Ints, types: Seque
         for place, (until, (sqr, var)) in enumerate(profile.phases):
             noise[number, place] = until, sqr, var
     limits = np.array([_limits_row(profile.limits) for profile in profiles]).reshape(-1, 5)
-    return Table({"class": of_row}, {"fits": fits, "limits": limits, "noise": noise})
+    shared = {"fits": fits, "limits": limits, "noise": noise}
+    if any(profile.stages for profile in profiles):
+        shared["stages"] = np.array([[one.stages_on(kind) for kind in types] for one in profiles])
+    return Table({"class": of_row}, shared)
+
+
+def stages_of(table: Table, classes: Ints) -> Ints:
+    """GPUs of one replica of `classes` on each type, [job, type]."""
+    stages = table.shared.get("stages")
+    if stages is None:
+        return np.ones((len(classes), table.shared["fits"].shape[1]), dtype=np.int64)
+    told: Ints = stages[classes]
+    return told
 
 
 def _limits_row(limits: BatchLimits) -> list[float]:
@@ -218,14 +237,20 @@ def profiles_of(table: Table, types: Sequence[str]) -> list[GoodputProfile]:
     """The profile of each class of `table`, on GPU types in the order of the cluster's."""
     shared = table.shared
     profiles = []
-    for fits, limits, noise in zip(shared["fits"], shared["limits"], shared["noise"], strict=True):
+    stages = stages_of(table, np.arange(len(shared["fits"]))).tolist()
+    for fits, limits, noise, each in zip(
+        shared["fits"], shared["limits"], shared["noise"], stages, strict=True
+    ):
         initial, most, least, local_most, accumulates = (int(size) for size in limits.tolist())
         known = {
             gpu_type.casefold(): StepFit(*fit.tolist())
             for gpu_type, fit in zip(types, fits, strict=True)
             if not np.isnan(fit).any()
         }
-        phases = [Phase(until, Noise(sqr, var)) for until, sqr, var in noise.tolist() if until == until]
+        phases = [
+            TrainingPhase(until, Noise(sqr, var)) for until, sqr, var in noise.tolist() if until == until
+        ]
         sizes = BatchLimits(initial, most, least, local_most, bool(accumulates))
-        profiles.append(GoodputProfile(sizes, known, tuple(phases)))
+        of_type = {name.casefold(): gpus for name, gpus in zip(types, each, strict=True) if gpus > 1}
+        profiles.append(GoodputProfile(sizes, known, tuple(phases), stages=of_type))
     return profiles

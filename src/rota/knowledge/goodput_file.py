@@ -10,6 +10,8 @@ batch        M0 and the largest batch;  local_batch: the least and the most of i
 accumulate   whether gradients may be accumulated; false if not given
 epochs       progress and statistics of the gradient of each, in examples at M0; the last goes on for ever
 times        how often the last epoch is run before the workload is done; 1 if not given
+pipeline     {"stages": {"a100": 2, "*": 8}, "micro_batches": 48}: one replica takes so many GPUs; `fit` is of
+             one stage with one micro-batch, whose examples are `local_batch`, least and most being equal
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from rota.errors import InputError
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.knowledge.throughput_file import read_text
 
 _FORM = '{"WORKLOAD": {"fit": ..., "batch": ..., "local_batch": ..., "epochs": ...}}'
@@ -53,12 +56,46 @@ class _Reader:
             raise self.wrong("", "is no profile", _FORM)
         fits = self.mapping(stored, "fit", "parameters by GPU type")
         phases, examples = self.phases(stored)
-        return GoodputProfile(
+        profile = GoodputProfile(
             limits=self.limits(stored),
             fits={name.casefold(): self.fit(name, fits[name]) for name in fits},
             phases=phases,
             examples=examples,
         )
+        return profile if "pipeline" not in stored else self.pipeline(stored, profile)
+
+    def pipeline(self, stored: Mapping[str, Any], profile: GoodputProfile) -> GoodputProfile:
+        """The profile of replicas, from that of one stage with one micro-batch (Sia, section 3.4).
+
+        A replica of P stages takes 3 (P - 1 + micro-batches) times as long as a stage going forward.
+        """
+        value = stored["pipeline"]
+        if not isinstance(value, dict) or set(value) != {"stages", "micro_batches"}:
+            raise self.wrong("pipeline", "is no pipeline", "stages by GPU type, and micro_batches")
+        named = self.mapping(value, "stages", "whole numbers by GPU type")
+        stages = {name.casefold(): self.count(named, name, f"pipeline.stages.{name}") for name in named}
+        passes = self.count(value, "micro_batches", "pipeline.micro_batches")
+        limits = profile.limits
+        examples = limits.local_most * passes
+        if limits.local_least != limits.local_most:
+            raise self.wrong("local_batch", "is a range", "one size twice, that of a micro-batch")
+        if not limits.initial <= examples <= limits.most:
+            raise self.wrong("batch", f"leaves out {examples}, what one replica does", "a range around it")
+        fits = {}
+        for name, fit in profile.fits.items():
+            each = stages.get(name, stages.get("*"))
+            if each is None:
+                raise self.wrong("pipeline.stages", f"has none for {name}", "stages for each fit, or *")
+            seconds = 3.0 * (each - 1 + passes) * fit.gradient_s(limits.local_most)
+            fits[name] = fit._replace(alpha_c=seconds, beta_c=0.0)
+        replica = replace(limits, local_least=examples, local_most=examples, accumulates=False)
+        return replace(profile, limits=replica, fits=fits, stages=stages)
+
+    def count(self, stored: Mapping[str, Any], name: str, where: str) -> int:
+        value = stored.get(name)
+        if type(value) is not int or value < 1:
+            raise self.wrong(where, f"is {value!r}", "a whole number, 1 or more")
+        return value
 
     def fit(self, gpu_type: str, stored: Any) -> StepFit:
         where = f"fit.{gpu_type}"
@@ -78,7 +115,7 @@ class _Reader:
             raise self.wrong("accumulate", f"is {accumulates!r}", "true or false")
         return BatchLimits(least, most, local_least, local_most, accumulates)
 
-    def phases(self, stored: Mapping[str, Any]) -> tuple[tuple[Phase, ...], float]:
+    def phases(self, stored: Mapping[str, Any]) -> tuple[tuple[TrainingPhase, ...], float]:
         """The phases, and the progress after the last."""
         epochs = stored.get("epochs")
         if not isinstance(epochs, list) or not epochs or not all(isinstance(one, dict) for one in epochs):
@@ -94,7 +131,7 @@ class _Reader:
         untils = [*ends[:-1], math.inf]
         if any(sum(noise) <= 0.0 for noise in noises):
             raise self.wrong("epochs", "has an epoch without a gradient", "sqr or var above 0")
-        return tuple(Phase(until, noise) for until, noise in zip(untils, noises, strict=True)), whole
+        return tuple(TrainingPhase(until, noise) for until, noise in zip(untils, noises, strict=True)), whole
 
     # -- values ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from rota.knowledge.given import Provides
 from rota.knowledge.needs import Knowledge, Observation, Provenance, Provider, Table
 from rota.knowledge.registry import Setup, provides
 from rota.knowledge.seen import NEWS, is_alone
-from rota.knowledge.step_fit import PARAMETERS, Sample
+from rota.knowledge.step_fit import PARAMETERS, StepSample
 from rota.knowledge.step_times import StepTimes
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
@@ -82,7 +82,7 @@ class SeenGoodput(Provides):
         local = batch / (len(devices) * (passes + 1))
         self._bears(one, local)
         nodes = len(set(self.cluster.device_node[devices].tolist()))
-        self.times.add((row, kind), Sample(nodes, len(devices), local, passes, step_s, one.gradient_s))
+        self.times.add((row, kind), StepSample(nodes, len(devices), local, passes, step_s, one.gradient_s))
         if step_s > 0.0 and len(devices) > self._profiled[row, kind]:
             self._profiled[row, kind] = len(devices)
             self._table = None

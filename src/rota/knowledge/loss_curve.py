@@ -28,7 +28,7 @@ _GRID, _ROUNDS = 17, 9
 _ABOVE, _BELOW, _AROUND = 1.5, 0.5, 2
 
 
-class Rule(StrEnum):
+class ConvergenceRule(StrEnum):
     """When a job has converged."""
 
     WINDOW = "window"  # the loss falls by no more than the threshold over `patience` epochs
@@ -115,7 +115,10 @@ def _given_b2(at: Floats, losses: Floats, counts: Bools, b2: Floats) -> tuple[Fl
 
 
 def converged_at(
-    fits: Floats, patience: int = PATIENCE, threshold: float = THRESHOLD, rule: Rule = Rule.WINDOW
+    fits: Floats,
+    patience: int = PATIENCE,
+    threshold: float = THRESHOLD,
+    rule: ConvergenceRule = ConvergenceRule.WINDOW,
 ) -> Floats:
     """The first epoch at which each job has converged on its curve, [job]; NaN without a curve.
 
@@ -123,12 +126,12 @@ def converged_at(
     than `threshold`.
     """
     b0, b1 = fits[:, 0], fits[:, 1]
-    apart = 1 if rule is Rule.STEP else patience - 1
+    apart = 1 if rule is ConvergenceRule.STEP else patience - 1
     # 1 / (x - d) - 1 / x <= threshold, where x = b0 k + b1 and d = b0 apart.
     d = b0 * apart
     x = (d + np.sqrt(d * d + 4.0 * d / threshold)) / 2.0
     k = np.divide(x - b1, b0, out=np.where(np.isnan(b0), math.nan, 0.0), where=b0 > 0.0)
-    later = patience - 1 if rule is Rule.STEP else 0
+    later = patience - 1 if rule is ConvergenceRule.STEP else 0
     end: Floats = np.where(np.isnan(k), math.nan, np.maximum(np.ceil(k - 1e-9) + later, patience))
     return end
 

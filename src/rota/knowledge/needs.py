@@ -43,7 +43,8 @@ FORMS: Mapping[Knowledge, str] = {
     "shared `rates` [class, GPUs], work per second",
     Knowledge.GOODPUT: "table: by row `class`; shared `fits` [class, GPU type, 7] (seconds of a step), "
     "`limits` [class, 5] (batch sizes), `noise` [class, phase, 3] (until which progress, squared norm, "
-    "variance); `rota.knowledge.goodput.profiles_of` reads it",
+    "variance), of pipelines `stages` [class, GPU type] (GPUs of a replica, whose fits they are); "
+    "`rota.knowledge.goodput.profiles_of` reads it",
     Knowledge.CONVERGENCE: "table: by row `left_s` (seconds at the requested allocation until the job has "
     "converged), `steps` (left after the epoch it is in, at least 1), NaN where nobody knows, and `points` "
     "(losses heard so far, infinite for who knows without)",

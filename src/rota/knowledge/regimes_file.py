@@ -76,14 +76,14 @@ def stated_regimes(path: str | PathLike[str]) -> Mapping[str, _Stated]:
 def _course(path: str | PathLike[str], trace: Trace, row: int, stated: Mapping[str, _Stated]) -> Course:
     job, workload = trace.jobs.ids[row], trace.jobs.name_of("workload", row)
     asked, iterations = trace.jobs.batch_size.item(row), trace.truth.iterations.item(row)
-    found = stated.get(with_batch(workload, asked)) or stated.get(workload)
-    if found is None:
+    course = stated.get(with_batch(workload, asked)) or stated.get(workload)
+    if course is None:
         raise InputError.at(
             f"job {job} runs {workload or 'no workload'!r}, of which it says nothing",
             file=path,
             expected=f"a row for it; there is {', '.join(list(stated)[:3])}",
         )
-    samples, regimes = found
+    samples, regimes = course
     if math.isnan(iterations):
         raise InputError.at(
             f"job {job} states no iterations, by which its epochs are counted",

@@ -42,8 +42,8 @@ class Reward:
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.where(span_s > 0.0, (at_s - moments[left]) / span_s, 1.0)
             between = values[left] + (values[right] - values[left]) * part
-        found = np.where(after == 0, values[0], np.where(after == len(moments), values[-1], between))
-        return found if found.ndim else float(found)
+        value = np.where(after == 0, values[0], np.where(after == len(moments), values[-1], between))
+        return value if value.ndim else float(value)
 
     @cached_property
     def _moments(self) -> Floats:

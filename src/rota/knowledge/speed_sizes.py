@@ -15,7 +15,7 @@ import numpy as np
 
 from rota.knowledge.needs import Provenance
 from rota.knowledge.seen import Shape, Speeds
-from rota.knowledge.step_fit import Sample, fit_steps, pad, predict
+from rota.knowledge.step_fit import StepSample, fit_steps, pad, predict
 
 _BATCHES = 50
 """Sizes that are compared."""
@@ -54,14 +54,14 @@ def speeds_by_size(
     `node_gpus` are the GPUs of the largest node of each type.
     """
     kinds = dict.fromkeys(shape.gpu_type for shape in speeds)
-    found = [
+    by_size = [
         SizeSpeed(shape, speed, speed * asked.worth(shape.batch_size or math.nan), Provenance.MEASURED)
         for shape, speed in speeds.items()
     ]
     for kind in kinds:
         own = {shape: speed for shape, speed in speeds.items() if shape.gpu_type == kind and shape.nodes}
-        found += _predicted(own, counts, node_gpus.get(kind, 1), asked)
-    return sorted(found, key=lambda one: (one.shape[:3], one.shape.batch_size))
+        by_size += _predicted(own, counts, node_gpus.get(kind, 1), asked)
+    return sorted(by_size, key=lambda one: (one.shape[:3], one.shape.batch_size))
 
 
 def _predicted(own: Speeds, counts: Sequence[int], node_gpus: int, asked: BatchesAsked) -> list[SizeSpeed]:
@@ -74,7 +74,7 @@ def _predicted(own: Speeds, counts: Sequence[int], node_gpus: int, asked: Batche
         initial = min(shape.batch_size or 1.0 for shape in own)
     samples = [_sample(shape, speed) for shape, speed in own.items()]
     fit, seen = fit_steps(pad([samples]))[0], {(shape.nodes, shape.gpus) for shape in own}
-    found = []
+    predicted = []
     for gpus in [count for count in counts if count > 0]:
         nodes = -(-gpus // max(node_gpus, 1))
         if (nodes, gpus) not in seen:
@@ -83,13 +83,13 @@ def _predicted(own: Speeds, counts: Sequence[int], node_gpus: int, asked: Batche
             best = int(np.argmax(speeds * asked.worth(batches))) if asked.noise >= 0.0 else 0
             batch, speed = float(np.round(batches[best])), speeds.item(best)
             shape = Shape(kind, nodes, gpus, batch if has_batch else 0.0)
-            found.append(SizeSpeed(shape, speed, speed * asked.worth(batch), Provenance.PREDICTED))
-    return found
+            predicted.append(SizeSpeed(shape, speed, speed * asked.worth(batch), Provenance.PREDICTED))
+    return predicted
 
 
-def _sample(shape: Shape, speed: float) -> Sample:
+def _sample(shape: Shape, speed: float) -> StepSample:
     batch = shape.batch_size or 1.0
-    return Sample(shape.nodes, shape.gpus, batch / shape.gpus, 0, batch / speed)
+    return StepSample(shape.nodes, shape.gpus, batch / shape.gpus, 0, batch / speed)
 
 
 def _most(asked: BatchesAsked, initial: float) -> float:

@@ -40,7 +40,7 @@ _GAIN = 3e-6
 Sizes = Ints | Floats | int | float
 
 
-class Sample(NamedTuple):
+class StepSample(NamedTuple):
     """One configuration that was run, and how long its steps took."""
 
     nodes: int
@@ -67,10 +67,10 @@ class Samples(NamedTuple):
     """On one GPU without accumulation the step itself, unless it was measured."""
 
 
-def pad(samples: Sequence[Sequence[Sample]]) -> Samples:
+def pad(samples: Sequence[Sequence[StepSample]]) -> Samples:
     """Arrays over `samples` of each job, as long as the longest."""
     most = max(1, max(map(len, samples), default=1))
-    rows = np.ones((len(samples), most, len(Sample._fields)))
+    rows = np.ones((len(samples), most, len(StepSample._fields)))
     rows[:, :, 4:] = math.nan
     for number, own in enumerate(samples):
         if own:
@@ -236,7 +236,7 @@ class _Problem:
 
     def minimise(self, z: Floats) -> Floats:
         """Levenberg-Marquardt; a job that no longer gains leaves the arrays."""
-        found = z.copy()
+        least = z.copy()
         rows = np.flatnonzero(self.free.any(axis=1))
         part, z, damping, still = self.take(rows), z[rows], np.full(len(rows), 1e-2), np.zeros(len(rows), int)
         for step in range(_STEPS):
@@ -247,12 +247,12 @@ class _Problem:
             still = np.where((gain > _GAIN) | (smooth > _SMOOTH[1]), 0, still + 1)
             done = still >= 3
             if done.any():
-                found[rows[done]] = z[done]
+                least[rows[done]] = z[done]
                 keep = np.flatnonzero(~done)
                 part, rows, z = part.take(keep), rows[keep], z[keep]
                 damping, still = damping[keep], still[keep]
-        found[rows] = z
-        return found
+        least[rows] = z
+        return least
 
     def improve(self, z: Floats, damping: Floats, smooth: float) -> tuple[Floats, Floats, Floats]:
         """One step: the new point, the new damping, and what the objective has gained."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rota.knowledge.goodput import Batch, Noise
+from rota.knowledge.goodput import BatchSplit, Noise
 from rota.model.columns import Floats
 
 MOST_NODES = 16
@@ -31,7 +31,7 @@ class StepSeconds(NamedTuple):
     step_s: float
     sync_s: float
 
-    def of(self, batch: Batch) -> float:
+    def of(self, batch: BatchSplit) -> float:
         """Seconds of a step with all its passes: only the last one synchronises."""
         return self.step_s + (self.step_s - self.sync_s) * batch.accumulated
 
@@ -214,7 +214,7 @@ class MeasuredWorkload:
         """Largest batch of one GPU in one pass."""
         return times.local_most if self.local_most is None else self.local_most
 
-    def split(self, times: StepTable, gpus: int, wanted: float) -> Batch:
+    def split(self, times: StepTable, gpus: int, wanted: float) -> BatchSplit:
         """The batch of about `wanted` examples on so many GPUs.
 
         One GPU takes two passes for more than M0, since the noise of a gradient shows only between batches.
@@ -224,13 +224,13 @@ class MeasuredWorkload:
         if gpus == 1 and wanted > self.epochs.initial:
             more = max(more, 1)
         each = math.ceil(local / (more + 1) - _CEILING)
-        return Batch(min(each, int(self.epochs.most / (gpus * (more + 1)))), more)
+        return BatchSplit(min(each, int(self.epochs.most / (gpus * (more + 1)))), more)
 
     def usual(self, times: StepTable, gpus: int) -> float:
         """The batch size of a job that neither asks for one nor knows its speed."""
         return max(self.epochs.initial, times.local_least * gpus)
 
-    def goodput(self, seconds: StepSeconds, gpus: int, batch: Batch, epoch: int) -> float:
+    def goodput(self, seconds: StepSeconds, gpus: int, batch: BatchSplit, epoch: int) -> float:
         """Examples at M0 per second in an epoch; NaN where nobody measured."""
         total = batch.total(gpus)
         gain = self.epochs.noise(total, epoch).gain(total, self.epochs.initial)

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from rota.knowledge.seen import FRESH, NEWS
-from rota.knowledge.step_fit import PARAMETERS, Sample, fit_steps, pad, predict
+from rota.knowledge.step_fit import PARAMETERS, StepSample, fit_steps, pad, predict
 from rota.model.columns import Floats
 
 MOST_SAMPLES = 48
@@ -30,13 +30,13 @@ class StepTimes(Generic[Key]):
     def __init__(self, news: float = NEWS) -> None:
         """`news` is the relative error from which on a fit is made anew; 0 is at every new sample."""
         self.news = news
-        self._samples: dict[Key, dict[_Where, Sample]] = {}
+        self._samples: dict[Key, dict[_Where, StepSample]] = {}
         self._fits: dict[Key, Floats] = {}
-        self._fitted: dict[Key, dict[_Where, Sample]] = {}
+        self._fitted: dict[Key, dict[_Where, StepSample]] = {}
         """Samples of which the fits were made, or that they explain."""
         self._dirty: dict[Key, None] = {}
 
-    def add(self, key: Key, sample: Sample) -> bool:
+    def add(self, key: Key, sample: StepSample) -> bool:
         """True if this is news: the fit of `key` will be another."""
         if not (sample.step_s > 0.0 and sample.local > 0.0 and sample.gpus > 0):
             return False
@@ -50,7 +50,7 @@ class StepTimes(Generic[Key]):
             self._dirty[key] = None
         return key in self._dirty
 
-    def _is_news(self, key: Key, where: _Where, sample: Sample) -> bool:
+    def _is_news(self, key: Key, where: _Where, sample: StepSample) -> bool:
         fit = self._fits.get(key)
         if fit is None:
             return True
@@ -83,14 +83,14 @@ class StepTimes(Generic[Key]):
     def fits(self, keys: Iterable[Key]) -> Floats:
         """The same for several, [key, 7]; NaN where nothing was seen."""
         unknown = np.full(PARAMETERS, np.nan)
-        found = [self.fit(key) for key in keys]
-        return np.array([unknown if fit is None else fit for fit in found]).reshape(-1, PARAMETERS)
+        fits = [self.fit(key) for key in keys]
+        return np.array([unknown if fit is None else fit for fit in fits]).reshape(-1, PARAMETERS)
 
     def most_gpus(self, key: Key) -> int:
         """The most GPUs it was seen on; 0 if on none."""
         return max((gpus for _, gpus, _, _ in self._samples.get(key, ())), default=0)
 
-    def samples(self, key: Key) -> list[Sample]:
+    def samples(self, key: Key) -> list[StepSample]:
         return list(self._samples.get(key, {}).values())
 
     def forget(self, key: Key) -> None:
@@ -99,7 +99,7 @@ class StepTimes(Generic[Key]):
             kept.pop(key, None)
 
 
-def _merged(old: Sample, new: Sample) -> Sample:
+def _merged(old: StepSample, new: StepSample) -> StepSample:
     """The newest counts for some of it, what was seen before for the rest."""
     step_s = old.step_s + FRESH * (new.step_s - old.step_s)
     gradient_s = old.gradient_s + FRESH * (new.gradient_s - old.gradient_s)

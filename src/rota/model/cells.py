@@ -19,7 +19,7 @@ import numpy as np
 from rota.errors import InputError
 from rota.model.cluster import DEVICE, NODE, Cluster
 from rota.model.columns import Array
-from rota.model.tenants import Cell
+from rota.model.tenants import CellQuota
 from rota.model.units import number, plural
 
 ByLevel = list[int]
@@ -27,7 +27,7 @@ ByLevel = list[int]
 
 
 @dataclass(frozen=True)
-class Kind:
+class CellKind:
     """One shape of cells (the paper's chain): `names` and `fanouts` by level, level 1 at place 0."""
 
     name: str
@@ -53,7 +53,7 @@ class Kind:
         return count
 
 
-Kinds = Mapping[Kind, Sequence[tuple[int, ...]]]
+Kinds = Mapping[CellKind, Sequence[tuple[int, ...]]]
 """By kind: the nodes of each cell of its top level, in the order in which they are split."""
 
 
@@ -61,7 +61,7 @@ class Owned(NamedTuple):
     """Cells of a tenant, with the kind that they are of."""
 
     tenant: str
-    kind: Kind
+    kind: CellKind
     level: int
     cells: int
     at: str
@@ -91,7 +91,7 @@ def _units_below(cluster: Cluster, node: int) -> tuple[int, ...]:
 
 def _kind(
     cluster: Cluster, gpu_type: str, sizes: tuple[int, ...], nodes: list[int]
-) -> tuple[Kind, list[tuple[int, ...]]]:
+) -> tuple[CellKind, list[tuple[int, ...]]]:
     """The kind of equal nodes, and the nodes of each of its top cells."""
     below = [DEVICE, *reversed(list(cluster.device_levels)), NODE]
     steps = [1, *reversed(sizes)]
@@ -105,7 +105,7 @@ def _kind(
             names.append(name)
             parts = joined
     described = f"{gpu_type} nodes of {plural(sizes[0], 'GPU')}"
-    return Kind(described, gpu_type, tuple(names), tuple(fanouts), len(below)), parts
+    return CellKind(described, gpu_type, tuple(names), tuple(fanouts), len(below)), parts
 
 
 def _joined(parts: Sequence[tuple[int, ...]], codes: Array) -> list[tuple[int, ...]] | None:
@@ -133,7 +133,7 @@ def owned_cells(cluster: Cluster, kinds: Kinds) -> list[Owned]:
     ]
 
 
-def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
+def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: CellQuota) -> Owned:
     whose = f"a cell of tenant {tenant}"
     levels = (*cluster.levels, NODE, *cluster.device_levels, DEVICE)
     _known(cell.level, levels, f"{whose} has the level")
@@ -142,27 +142,27 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
     typed = [kind for kind in kinds if cell.gpu_type in ("", kind.gpu_type)]
     if not typed:
         raise InputError(f"{whose} is of {cell.gpu_type or 'GPUs'}, of which the cluster has no nodes now")
-    found = [kind for kind in typed if cell.level in kind.names]
-    if not found:
+    kinds_with = [kind for kind in typed if cell.level in kind.names]
+    if not kinds_with:
         raise InputError(
             f"{whose} has the level {cell.level}, whose units hold unequal numbers of nodes; "
             "expected a level whose units are alike"
         )
     if cell.gpus:
-        fit = [kind for kind in found if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
+        fit = [kind for kind in kinds_with if kind.gpus(kind.names.index(cell.level) + 1) == cell.gpus]
         if not fit:
-            sizes = " or ".join(str(kind.gpus(kind.names.index(cell.level) + 1)) for kind in found)
+            sizes = " or ".join(str(kind.gpus(kind.names.index(cell.level) + 1)) for kind in kinds_with)
             raise InputError(
                 f"{whose} is a {cell.level} of {plural(cell.gpus, 'GPU')}; the cluster has some of {sizes}"
             )
-        found = fit
+        kinds_with = fit
     if cell.at:
         nodes = _nodes_at(cluster, cell, whose)
-        found = [kind for kind in found if any(nodes[0] in top for top in kinds[kind])]
-        if not found:
+        kinds_with = [kind for kind in kinds_with if any(nodes[0] in top for top in kinds[kind])]
+        if not kinds_with:
             raise InputError(f"{whose} is at {cell.at}, which is not part of the cluster now")
-    if len(found) != 1:
-        names = ", ".join(kind.name for kind in found)
+    if len(kinds_with) != 1:
+        names = ", ".join(kind.name for kind in kinds_with)
         raise InputError(
             f"{whose} may be of several kinds ({names}); name its type, and gpus: its number of GPUs"
         )
@@ -170,7 +170,7 @@ def _owned(cluster: Cluster, kinds: Kinds, tenant: str, cell: Cell) -> Owned:
         raise InputError(
             f"{whose} is at {cell.at} and has the count {cell.count}; a fixed cell is one: expected 1"
         )
-    return Owned(tenant, found[0], found[0].names.index(cell.level) + 1, cell.count, cell.at)
+    return Owned(tenant, kinds_with[0], kinds_with[0].names.index(cell.level) + 1, cell.count, cell.at)
 
 
 def _known(name: str, names: Sequence[str], problem: str) -> None:
@@ -180,7 +180,7 @@ def _known(name: str, names: Sequence[str], problem: str) -> None:
         raise InputError(f"{problem} {name}, which the cluster has not; {hint}")
 
 
-def _nodes_at(cluster: Cluster, cell: Cell, whose: str) -> list[int]:
+def _nodes_at(cluster: Cluster, cell: CellQuota, whose: str) -> list[int]:
     """Nodes of the unit that a fixed cell is at; the first of them has its GPUs."""
     name = cell.at.partition("/")[0]
     if cell.level in cluster.levels:
@@ -199,7 +199,7 @@ def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
     nodes = [node for top in kinds[cell.kind] for node in top]
     kind, level = cell.kind, cell.level
     name, slash, inner = cell.at.partition("/")
-    where = Cell(kind.names[level - 1], 1, at=cell.at)
+    where = CellQuota(kind.names[level - 1], 1, at=cell.at)
     first = next(
         node for node in _nodes_at(cluster, where, f"a cell of tenant {cell.tenant}") if node in nodes
     )
@@ -218,7 +218,7 @@ def place_of(cluster: Cluster, kinds: Kinds, cell: Owned) -> int:
 # -- whether all can be had --------------------------------------------------------------------------
 
 
-def spare_cells(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:
+def spare_cells(kind: CellKind, free: Sequence[int], owed: Sequence[int]) -> ByLevel:
     """Cells of each level beyond those `owed`, of it and of higher levels; negative where they are too few.
 
     A spare cell is split, so that fanout x spare of the level above counts for the level below (the paper's
@@ -250,7 +250,7 @@ def check_cells(cluster: Cluster) -> None:
         _check_kind(kind, _free_beside(kind, len(tops), fixed), owed)
 
 
-def _check_kind(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> None:
+def _check_kind(kind: CellKind, free: Sequence[int], owed: Sequence[int]) -> None:
     for level, spare in reversed(list(enumerate(spare_cells(kind, free, owed)))):
         if spare < 0:
             name = kind.names[level - 1]
@@ -260,7 +260,7 @@ def _check_kind(kind: Kind, free: Sequence[int], owed: Sequence[int]) -> None:
             )
 
 
-def _refuse_overlaps(kind: Kind, own: Sequence[Owned], fixed: Sequence[tuple[int, int]]) -> None:
+def _refuse_overlaps(kind: CellKind, own: Sequence[Owned], fixed: Sequence[tuple[int, int]]) -> None:
     names = [cell.at for cell in own if cell.at]
     spans = sorted(
         (place * kind.gpus(level), (place + 1) * kind.gpus(level), name)
@@ -271,7 +271,7 @@ def _refuse_overlaps(kind: Kind, own: Sequence[Owned], fixed: Sequence[tuple[int
             raise InputError(f"two fixed cells of tenants, at {name} and at {other}, have GPUs in common")
 
 
-def _free_beside(kind: Kind, tops: int, fixed: Sequence[tuple[int, int]]) -> ByLevel:
+def _free_beside(kind: CellKind, tops: int, fixed: Sequence[tuple[int, int]]) -> ByLevel:
     """Free cells of each level once the fixed ones, by level and place, are out: those around are split."""
     free = [0] * (kind.top + 1)
     present = list(range(tops))

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rota.errors import InputError
 from rota.model.cells import check_cells
 from rota.model.cluster import ANY_TYPE, Cluster, NodeShape
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.model.units import parse_memory_gib
 
 Location = tuple[int | str, ...]
@@ -88,8 +88,8 @@ class _Cell(_Strict):
     gpus: int = Field(default=0, ge=0)
     at: str = ""
 
-    def cell(self) -> Cell:
-        return Cell(self.level, self.count, self.type, self.gpus, self.at)
+    def cell(self) -> CellQuota:
+        return CellQuota(self.level, self.count, self.type, self.gpus, self.at)
 
 
 class _Tenant(_Strict):
@@ -198,7 +198,7 @@ def _explain(error: ValidationError) -> tuple[Location, str]:
 
     A misspelt name leaves its field missing; the name is then what matters.
     """
-    first: Any = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first: Any = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     where: Location = first["loc"]
     name = _name(where)
     if first["type"] == "extra_forbidden":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import IntEnum, IntFlag, StrEnum
 from typing import NamedTuple
 
@@ -123,6 +124,11 @@ def is_adjustment(old: Grant, new: Grant) -> bool:
 def is_same_claim(old: Grant, new: Grant) -> bool:
     """True if `new` claims as much of the same devices in the same role as `old`."""
     return old[:5] == new[:5]
+
+
+def are_idle(grants: Mapping[int, Grant]) -> bool:
+    """True if none of `grants`, by row, holds a device."""
+    return not any(grant.devices for grant in grants.values())
 
 
 class Reservation(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from rota.errors import RotaError
 from rota.model.columns import Array, read_only
 from rota.model.job_columns import CODED, EVEN, Deadline
-from rota.model.jobs import JOB_COLUMNS, Job, JobTable
+from rota.model.jobs import JOB_COLUMNS, JobTable, PlainJob
 
 
 class TableFullError(RotaError):
@@ -47,7 +47,7 @@ class GrowingTable:
             **columns,
         )
 
-    def append(self, job: Job, types: tuple[str, ...] = ()) -> int:
+    def append(self, job: PlainJob, types: tuple[str, ...] = ()) -> int:
         """Fill the next row with `job` (whose `row` and `gpu_types` are ignored); returns the row.
 
         `types` are the acceptable GPU types, none for any.  Raises TableFullError if there is no room.

@@ -2,7 +2,7 @@
 
 `rota.model.jobs`, the table that grows, stored moments, the store, the `plain` trace format, the options of
 `rota submit`, job files and the tables of docs/jobs.md and docs/traces.md follow from this list.  Where a
-type checker has to see an attribute (`JobTable`, `Job`, `JobSpec`, `JobAsked`, `Jobs` of a snapshot) it is
+type checker has to see an attribute (`JobTable`, `PlainJob`, `JobSpec`, `JobAsked`, `SnapshotJobs`) it is
 written down there too, and a test holds it to the list.
 """
 

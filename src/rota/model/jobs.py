@@ -152,12 +152,12 @@ class JobTable:
         """Names of the GPU types whose bits `mask` has, as `gpu_types` of a row; empty if any will do."""
         return {name for bit, name in enumerate(self.type_names) if mask >> bit & 1}
 
-    def job(self, row: int) -> Job:
+    def job(self, row: int) -> PlainJob:
         """Row `row` as an object, for messages and displays."""
         values = {name: getattr(self, name)[row].item() for name in JOB_COLUMNS}
         for column in CODED:
             values[column] = self.name_of(column, row)
-        return Job(id=self.ids[row], row=row, deadlines=self.deadlines.get(row, ()), **values)
+        return PlainJob(id=self.ids[row], row=row, deadlines=self.deadlines.get(row, ()), **values)
 
 
 def _new_rows(rows: Ints) -> dict[int, int]:
@@ -180,7 +180,7 @@ def filled_columns(n: int, given: Mapping[str, Any]) -> dict[str, Array]:
 
 
 @dataclass(frozen=True)
-class Job:
+class PlainJob:
     """One row of a `JobTable`, with names in place of codes."""
 
     id: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellQuota:
     """So many units of one level that a tenant is entitled to (HiveD's guarantee)."""
 
     level: str
@@ -36,7 +36,7 @@ class Tenant:
     quota_by_type: Mapping[str, float] = field(default_factory=dict)
     """Quota per GPU type; types not named are bounded by `quota_gpus` alone."""
 
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[CellQuota, ...] = ()
 
     @property
     def parent(self) -> str:

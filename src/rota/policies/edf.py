@@ -31,7 +31,7 @@ from rota.scheduler.stages.buddy import carry_out_whole
 from rota.scheduler.stages.place import Placement
 from rota.scheduler.stages.priority import ByPriority, Drift
 from rota.scheduler.stages.sizes import Sizes, sizes_now
-from rota.solvers.future import Levels
+from rota.solvers.future import SpeedLevels
 
 _LATER = Constraint(Code.POLICY, detail="jobs that are due earlier can use all GPUs")
 
@@ -106,7 +106,7 @@ class Edf:
         """The largest of `sizes` that is free, or of those that make the job faster; 0 if none is."""
         if self.parameters.size is Gpus.MOST:
             return int(sizes[sizes <= free].max(initial=0))
-        levels = Levels.of(sizes, curve[sizes])
+        levels = SpeedLevels.of(sizes, curve[sizes])
         return int(levels.gpus[levels.within(np.array([free]))[0]])
 
 

@@ -11,7 +11,7 @@ from rota.model.units import format_duration
 
 
 @dataclass(frozen=True)
-class Clock:
+class WallClock:
     """The wall clock of a trace.  `epoch` is in UTC only so that no zone's rules are applied to it again."""
 
     epoch: datetime
@@ -26,21 +26,21 @@ class Clock:
         return f"{moment.day} {moment:%b %Y}"
 
 
-def clock_of(record: Record) -> Clock | None:
+def clock_of(record: Record) -> WallClock | None:
     """None where the trace counts its seconds from nowhere in particular."""
     return clock_named(record.provenance)
 
 
-def clock_named(calendar: Mapping[str, object]) -> Clock | None:
+def clock_named(calendar: Mapping[str, object]) -> WallClock | None:
     """The clock of a trace's `calendar`; None if that says nothing."""
     stamp = calendar.get("epoch")
     if not isinstance(stamp, str):
         return None
     epoch = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return Clock(epoch, str(calendar.get("time_zone", "")))
+    return WallClock(epoch, str(calendar.get("time_zone", "")))
 
 
-def time_label(clock: Clock | None, start_s: float, end_s: float) -> str:
+def time_label(clock: WallClock | None, start_s: float, end_s: float) -> str:
     """What stands below an axis of time."""
     if clock is None:
         return f"time since the first submission, {format_duration(end_s - start_s)} in all"

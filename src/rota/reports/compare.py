@@ -14,7 +14,7 @@ from rota.reports.wording import factor_words, words
 
 
 @dataclass(frozen=True)
-class Cell:
+class MetricCell:
     """One metric of one policy: mean over seeds, ratio to the baseline (None where it means nothing)."""
 
     metric: Metric
@@ -49,7 +49,7 @@ class ComparisonRow:
     runs: int
     partial: bool
     """Finished fewer jobs than another policy: its means leave out what the others count."""
-    cells: dict[str, Cell]
+    cells: dict[str, MetricCell]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def compare(
             runs=len(group),
             partial=name in rivals and name not in whole,
             cells={
-                key: Cell(metric, of, _ratio(metric, of, spreads[chosen][key]), name in best[key])
+                key: MetricCell(metric, of, _ratio(metric, of, spreads[chosen][key]), name in best[key])
                 for (key, metric), of in zip(METRICS.items(), spreads[name].values(), strict=True)
             },
         )

@@ -23,7 +23,7 @@ _HEAT_BINS_MAX = 2700
 
 
 @dataclass(frozen=True)
-class Rows:
+class GanttRows:
     """Nodes as a picture shows them: grouped by GPU type, several in a row where there are too many."""
 
     order: Ints
@@ -54,7 +54,7 @@ class Gantt:
     image: str = ""
 
 
-def rows_of(record: Record) -> Rows:
+def rows_of(record: Record) -> GanttRows:
     """The rows of `record`'s cluster; a type's nodes stand together, in the order in which types occur."""
     types, names = node_types(record), node_names(record)
     known = list(dict.fromkeys(types))
@@ -68,7 +68,7 @@ def rows_of(record: Record) -> Rows:
     ]
     row_of_node = np.zeros(len(order), dtype=np.int64)
     row_of_node[order] = np.searchsorted(first, np.arange(len(order)), side="right") - 1
-    return Rows(
+    return GanttRows(
         order,
         row_of_node,
         tuple(first),
@@ -100,7 +100,7 @@ def gantt(record: Record, span: Span, shown: float = 1.0) -> Gantt:
     return Gantt(record.policy, text, caption, len(rows), height_px, labels, data_uri(shares, _HEAT))
 
 
-def _row_words(rows: Rows, nodes: int) -> str:
+def _row_words(rows: GanttRows, nodes: int) -> str:
     return "a node" if len(rows) == nodes else f"up to {-(-nodes // ROWS_MAX)} nodes"
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rota.reports.compare import Calibration, Cell, Comparison, ComparisonRow
+from rota.reports.compare import Calibration, Comparison, ComparisonRow, MetricCell
 from rota.reports.wording import change_words
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -119,7 +119,7 @@ def cell_text(line: ComparisonRow, key: str, comparison: Comparison) -> str:
     return text
 
 
-def _finished(line: ComparisonRow, cell: Cell) -> str:
+def _finished(line: ComparisonRow, cell: MetricCell) -> str:
     return f"{cell.text}/{line.cells['jobs'].text}"
 
 
@@ -156,7 +156,7 @@ def _not_finished(line: ComparisonRow) -> Sequence[str]:
     return [f"{cell.text} {key}" for cell, key in counted if cell.value]
 
 
-def _promises(cells: Mapping[str, Cell]) -> str:
+def _promises(cells: Mapping[str, MetricCell]) -> str:
     """What became of promised deadlines, and what they cost the others; empty if none was promised."""
     if not cells["promises"].value:
         return ""

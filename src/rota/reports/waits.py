@@ -24,7 +24,7 @@ _HOUR_S, _DAY_S = 3600.0, 86400.0
 
 
 @dataclass(frozen=True)
-class Bar:
+class WaitBar:
     """One policy: parts of its mean waiting, each with its length as a share of the longest bar."""
 
     policy: str
@@ -54,14 +54,14 @@ def split(sample: Sample) -> dict[str, float]:
     }
 
 
-def split_bars(records: Sequence[Record], window: Window | None = None) -> list[Bar]:
+def split_bars(records: Sequence[Record], window: Window | None = None) -> list[WaitBar]:
     """The split of every policy, to one scale; empty if nobody waits."""
     splits = [split(Sample.of(record, window)) for record in records]
     longest_s = max((sum(parts.values()) for parts in splits), default=0.0)
     if longest_s <= 0:
         return []
     return [
-        Bar(
+        WaitBar(
             record.policy,
             number,
             format_duration(sum(parts.values())) if parts else "–",
@@ -71,13 +71,13 @@ def split_bars(records: Sequence[Record], window: Window | None = None) -> list[
     ]
 
 
-def parts_named(bars: Sequence[Bar]) -> list[str]:
+def parts_named(bars: Sequence[WaitBar]) -> list[str]:
     """The parts that any of `bars` has."""
     seen = {name for bar in bars for name, _, share in bar.parts if share > 0}
     return [name for name in (HELD, FIRST, AGAIN, OVERTAKEN, OTHERWISE) if name in seen]
 
 
-def promise_bars(records: Sequence[Record], window: Window | None = None) -> list[Bar]:
+def promise_bars(records: Sequence[Record], window: Window | None = None) -> list[WaitBar]:
     """Where deadlines were promised, the mean waiting of the other jobs: overtaken by promises, or not."""
     made = []
     for number, record in enumerate(records):
@@ -90,7 +90,7 @@ def promise_bars(records: Sequence[Record], window: Window | None = None) -> lis
     if longest_s <= 0:
         return []
     return [
-        Bar(
+        WaitBar(
             policy,
             number,
             format_duration(waits_s),
@@ -128,7 +128,7 @@ def _cause_shares(sample: Sample) -> dict[str, float]:
     }
 
 
-def size_bars(comparison: Comparison) -> list[tuple[str, str, list[Bar]]]:
+def size_bars(comparison: Comparison) -> list[tuple[str, str, list[WaitBar]]]:
     """Mean waiting by size class: name, jobs, and a bar for each policy, all to one scale."""
     first = {line.policy: number for number, line in enumerate(comparison.lines)}
     means: dict[str, list[tuple[str, float | None]]] = {}
@@ -150,9 +150,9 @@ def size_bars(comparison: Comparison) -> list[tuple[str, str, list[Bar]]]:
     ]
 
 
-def _bar(policy: str, colour: int, value_s: float | None, longest_s: float) -> Bar:
+def _bar(policy: str, colour: int, value_s: float | None, longest_s: float) -> WaitBar:
     text = "–" if value_s is None else format_duration(value_s)
-    return Bar(policy, colour, text, (("waiting", text, (value_s or 0.0) / longest_s),))
+    return WaitBar(policy, colour, text, (("waiting", text, (value_s or 0.0) / longest_s),))
 
 
 def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rota.errors import GuardError, PolicyError
 from rota.knowledge.needs import Knowledge, Known, Provider
-from rota.model.grants import Grant, Purpose, is_adjustment, is_same_claim, with_one_nan
+from rota.model.grants import Grant, Purpose, are_idle, is_adjustment, is_same_claim, with_one_nan
 from rota.model.promises import Offer, Promise
 from rota.model.reasons import Code, Constraint
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -19,14 +19,14 @@ from rota.scheduler.guard.levers import check_levers
 from rota.scheduler.guard.partial import sound_part
 from rota.scheduler.policy import Lever, Policy
 from rota.scheduler.snapshot import Snapshot
-from rota.scheduler.snapshot_jobs import Jobs
+from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.scheduler.world import Batch, Change, Ended, How, LoopCounts, Lost, Refusal, World
 from rota.table.state import Phase, State
 
 # Looking a member up on its class costs more than the comparison it is for.
 _PENDING, _FAILED, _PREEMPTED = Phase.PENDING, How.FAILED, How.PREEMPTED
 _PROFILED, _NOT_A_RUN = int(Event.PROFILE), Purpose.PROFILE
-_END = int(Event.END)
+_END, _IDLE = int(Event.END), int(Event.IDLE)
 _HASTE = 50.0
 """After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
 
@@ -91,7 +91,7 @@ class Loop:
         self._may_exchange = type(self.state) is State
         """False where each verb is noted by itself."""
         self._is_plain = False
-        """True if by the present decision some jobs begin, others are preempted, and nothing else happens."""
+        """True if by the present decision jobs begin, are preempted or moved, and nothing else happens."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
@@ -106,7 +106,7 @@ class Loop:
         self._known: dict[Knowledge, Known] | None = None
         self._learning = any(provider.learns for provider in self.providers.values())
         self._listeners = [provider for provider in self.providers.values() if provider.listens]
-        self._jobs = Jobs(self.state)
+        self._jobs = SnapshotJobs(self.state)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
         """Of the jobs that the present decision adjusts where they are: what they held, since when, and what
         that cost."""
@@ -147,7 +147,8 @@ class Loop:
         wake = self.wake
         if not cause or (wake.if_waiting and not self.state.waiting.n):
             return False  # a batch without a cause brings the state up to date, nothing more
-        return bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        is_called = bool(cause & self._wake_on) or self.state.now >= wake.at_s
+        return is_called or bool(self._wake_on & _IDLE and are_idle(self.state.grants))
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ class Loop:
         if self._known is None or self._learning:
             self._known = {k: Known(p.known(), p.provenance) for k, p in self.providers.items()}
         if self._jobs.table is not self.state.jobs:
-            self._jobs = Jobs(self.state)
+            self._jobs = SnapshotJobs(self.state)
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:
@@ -313,7 +314,8 @@ class Loop:
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
             return self._check(self.state, decision)
-        if decision.preempt or self.rules is not None:
+        moves = any(grant.job in self.state.grants for grant in decision.grants)
+        if moves or decision.preempt or self.rules is not None:
             return self._check_further(self.state, decision)
         return ()
 
@@ -432,7 +434,6 @@ class Loop:
             else:
                 self.state.take_back(row, has_run=old is not None)
         self.wake = self._soon(self.wake)
-        self._wake_on = int(self.wake.on)
 
     def _remove(self, row: int, phase: Phase, why: str, changes: list[Change]) -> None:
         if row in self.state.running:
@@ -452,7 +453,7 @@ class Loop:
         """True if nothing happens but that jobs leave whole devices, and others begin on whole ones."""
         if not (decision.preempt and self._is_plain and self._may_exchange):
             return False
-        return all(grant.share == 1.0 for grant in decision.grants)
+        return all(grant.share == 1.0 and grant.job not in self.state.grants for grant in decision.grants)
 
     def _exchange(self, grants: Sequence[Grant], changes: list[Change]) -> None:
         """All `grants` are starts; of the devices of those who stopped, those that they take change hands."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from rota.knowledge.needs import Knowledge
-from rota.model.grants import Grant
+from rota.model.grants import Grant, are_idle
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, Policy, levers_of
 from rota.scheduler.snapshot import Snapshot
@@ -116,14 +116,21 @@ def is_due(wake: Wake, snapshot: Snapshot) -> bool:
     """True if a policy with this wake is to be asked at the moment that `snapshot` shows it."""
     if wake.if_waiting and not snapshot.waiting_count:
         return False
-    return bool(int(snapshot.cause) & int(wake.on)) or snapshot.now >= wake.at_s
+    if int(snapshot.cause) & int(wake.on) or snapshot.now >= wake.at_s:
+        return True
+    return bool(snapshot.cause and wake.on & Event.IDLE) and are_idle(snapshot.grants)
 
 
 def joined(wakes: Iterable[Wake]) -> Wake:
-    """When any of several policies wants to be asked."""
+    """When any of several policies wants to be asked.
+
+    What one of them sees may be idle while the whole is not: who waits for that is looked at on any news.
+    """
     wakes = list(wakes)
     on = Event.NONE
     for wake in wakes:
         on |= wake.on
+    if on & Event.IDLE:
+        on |= Event.ANY
     at_s = min((wake.at_s for wake in wakes), default=math.inf)
     return Wake(at_s, on, all(wake.if_waiting for wake in wakes))

@@ -10,7 +10,7 @@ from rota.knowledge.needs import Knowledge, Known, Provenance
 from rota.model.cluster import Cluster
 from rota.model.columns import Ints
 from rota.model.grants import Grant, Reservation
-from rota.scheduler.snapshot_jobs import Jobs
+from rota.scheduler.snapshot_jobs import SnapshotJobs
 from rota.table.occupancy import Occupancy
 from rota.table.state import State
 from rota.table.view import View
@@ -58,7 +58,7 @@ class Snapshot:
         known: Mapping[Knowledge, Known] | None = None,
         needs: frozenset[Knowledge] = frozenset(),
         seed: int = 0,
-        jobs: Jobs | None = None,
+        jobs: SnapshotJobs | None = None,
     ) -> None:
         self._state = state
         self._log: list[int] = state.log
@@ -67,7 +67,7 @@ class Snapshot:
         """`Event` flags of what happened since the last moment."""
         self.seed = seed
         self.cluster: Cluster = state.cluster
-        self.jobs = Jobs(state) if jobs is None else jobs
+        self.jobs = SnapshotJobs(state) if jobs is None else jobs
         self.by_row = self.jobs.live
         """What the loop notes about each job, for single rows in hot paths; `jobs` has it as columns."""
         self.gpus_of: Sequence[int] = state.gpus_of
@@ -91,7 +91,7 @@ class Snapshot:
 
     def seen_as(self, view: View) -> Snapshot:
         """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
-        jobs = Jobs(view) if view.idle else Jobs(view, self.by_row)
+        jobs = SnapshotJobs(view) if view.idle else SnapshotJobs(view, self.by_row)
         return Snapshot(view, self.cause, self._known, self._needs, self.seed, jobs)
 
     # -- who waits, who runs -----------------------------------------------------------------------

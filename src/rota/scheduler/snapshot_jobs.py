@@ -62,7 +62,7 @@ class _Static:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, jobs: Jobs, owner: type) -> Array:
+    def __get__(self, jobs: SnapshotJobs, owner: type) -> Array:
         column: Array = getattr(jobs.table, self.name)
         return column[: len(jobs)]
 
@@ -73,12 +73,12 @@ class _Live:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, jobs: Jobs, owner: type) -> Array:
+    def __get__(self, jobs: SnapshotJobs, owner: type) -> Array:
         column: Array = getattr(jobs.live, self.name)
         return column[: len(jobs)]
 
 
-class Jobs:
+class SnapshotJobs:
     """The submitted jobs as columns; `rows` below are row numbers, one or an array."""
 
     __slots__ = ("_state", "live", "table")

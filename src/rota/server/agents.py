@@ -31,7 +31,7 @@ SILENT_S = 1.0
 class Agents:
     """What agents say goes to the scheduler's inbox, what they are to do comes from its directives.
 
-    Implements `rota.server.api.services.Agents`.
+    Implements `rota.server.api.services.AgentsService`.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from rota.server.answering.moving import losses
 from rota.server.answering.policy import policy_view
 from rota.server.answering.reasons import Words
 from rota.server.answering.several import reasons_of
-from rota.server.answering.starts import Outlook
+from rota.server.answering.starts import StartOutlook
 from rota.server.answering.trial import try_policy
 from rota.server.answering.whatif import whatif
 from rota.server.answering.why import Asking
@@ -46,7 +46,7 @@ class Answers:
     def __init__(self, scheduler: Scheduler, store: Store, log: Path | None = None) -> None:
         self._scheduler, self._store = scheduler, store
         self._starts, self._futures, self._trials, self._all = (Estimator(log) for _ in range(4))
-        self.outlook = Outlook(scheduler, self._all)
+        self.outlook = StartOutlook(scheduler, self._all)
 
     def policy(self) -> PolicyView:
         """The policy in force, and its shadow."""

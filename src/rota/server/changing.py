@@ -41,7 +41,7 @@ from rota.worlds.live.resizing import changed
 
 
 @dataclass(frozen=True)
-class Change:
+class CommandChange:
     """What a command does."""
 
     step: Step
@@ -65,40 +65,40 @@ class ChangeContext:
     """With the tenants that count until now."""
 
 
-def change_of(asked: CommandAsked, context: ChangeContext) -> Change:
+def change_of(asked: CommandAsked, context: ChangeContext) -> CommandChange:
     """What is to be stored and done for `asked`."""
     try:
         change = _CHANGES[asked.kind](context, asked)
     except RotaError as error:
-        change = Change(Step(), {"error": str(error)}, rebuilds=False)
+        change = CommandChange(Step(), {"error": str(error)}, rebuilds=False)
     if asked.seq == OF_ITSELF:
         return change
     done = CommandDone(asked.seq, context.clock(), dict(change.outcome))
     return replace(change, step=replace(change.step, done=[*change.step.done, done]))
 
 
-def _set_policy(context: ChangeContext, asked: CommandAsked) -> Change:
+def _set_policy(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     """Another policy takes over with an empty memory; its first decision preempts nobody."""
     spec = check_policy(str(asked.args["policy"]), kinds(Where.LIVE))
     now = context.clock()
     row = PolicyRow(REAL, str(spec), now, asked.user)
     event = EventRow(now, asked.user, "policy", text=f"{spec} in place of {context.policy}")
-    return Change(Step(policies=[row], events=[event]))
+    return CommandChange(Step(policies=[row], events=[event]))
 
 
-def _set_shadow(context: ChangeContext, asked: CommandAsked) -> Change:
+def _set_shadow(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     """A policy that only says what it would do; none if the text is empty."""
     text, now = str(asked.args.get("policy") or ""), context.clock()
     if not text:
         event = EventRow(now, asked.user, "shadow", text="ended")
-        return Change(Step(without=[SHADOW], events=[event]), rebuilds=False, ends_shadow=True)
+        return CommandChange(Step(without=[SHADOW], events=[event]), rebuilds=False, ends_shadow=True)
     spec = check_policy(text, kinds(Where.LIVE))
     row = PolicyRow(SHADOW, str(spec), now, asked.user)
     event = EventRow(now, asked.user, "shadow", text=str(spec))
-    return Change(Step(policies=[row], events=[event]))
+    return CommandChange(Step(policies=[row], events=[event]))
 
 
-def _update(context: ChangeContext, asked: CommandAsked) -> Change:
+def _update(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     """What a job asks for is another thing from now on."""
     assert asked.row is not None
     old = context.store.spec(asked.row)
@@ -115,10 +115,10 @@ def _update(context: ChangeContext, asked: CommandAsked) -> Change:
     jobs = {}
     if "begin_s" in asked.args and row.now.phase in (Phase.PENDING, Phase.HELD):
         jobs[asked.row] = _begin_anew(row.now, new, context.clock)
-    return Change(Step(specs={asked.row: new}, jobs=jobs, events=[event]))
+    return CommandChange(Step(specs={asked.row: new}, jobs=jobs, events=[event]))
 
 
-def _accept(context: ChangeContext, asked: CommandAsked) -> Change:
+def _accept(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     """A job is to be done by the later moment that it was offered, and waits for its policy again."""
     assert asked.row is not None
     row, old = context.store.job(asked.row), context.store.spec(asked.row)
@@ -131,10 +131,12 @@ def _accept(context: ChangeContext, asked: CommandAsked) -> Change:
     new = old.model_copy(update={"deadline_s": deadline_s, "deadlines": []})
     holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold if plain["kind"] != OFFERED}
     event = EventRow(context.clock(), asked.user, "accept", row.id, f"deadline {utc(deadline_s)}")
-    return Change(Step(specs={asked.row: new}, jobs={asked.row: _held(row.now, holds)}, events=[event]))
+    return CommandChange(
+        Step(specs={asked.row: new}, jobs={asked.row: _held(row.now, holds)}, events=[event])
+    )
 
 
-def _move_tenants(context: ChangeContext, asked: CommandAsked) -> Change:
+def _move_tenants(context: ChangeContext, asked: CommandAsked) -> CommandChange:
     """Other quotas, weights and cells; who waits and could never run within them is held."""
     old = on_record(context.store.facts())
     configured = old.configured if old else Tenants.none()
@@ -142,7 +144,7 @@ def _move_tenants(context: ChangeContext, asked: CommandAsked) -> Change:
         configured = context.cluster.tenants
     tenants, now = parse_tenants(asked.args["tenants"]), context.clock()
     step = moved(TenantsInForce(tenants, configured, now, asked.user), old, asked.user)
-    return Change(replace(step, jobs=_impossible_now(context, tenants)))
+    return CommandChange(replace(step, jobs=_impossible_now(context, tenants)))
 
 
 def _impossible_now(context: ChangeContext, tenants: Tenants) -> dict[int, JobState]:
@@ -155,13 +157,13 @@ def _impossible_now(context: ChangeContext, tenants: Tenants) -> dict[int, JobSt
         for row in context.store.jobs(JobQuery(states=("PENDING",)))
         if row.now.phase in (Phase.PENDING, Phase.HELD)
     ]
-    specs, found = context.store.specs([row.row for row in waiting]), {}
+    specs, states = context.store.specs([row.row for row in waiting]), {}
     for row in waiting:
         holds = {plain["kind"]: Hold(**plain) for plain in row.now.hold}
         never = impossible(cluster, specs[row.row], row.asked.tenant) if row.row in specs else None
         if never is not None and INFEASIBLE not in holds:
-            found[row.row] = _held(row.now, {**holds, INFEASIBLE: never})
-    return found
+            states[row.row] = _held(row.now, {**holds, INFEASIBLE: never})
+    return states
 
 
 def _in_words(name: str, value: Any) -> str:
@@ -191,7 +193,7 @@ def _held(now: JobState, holds: Mapping[str, Hold]) -> JobState:
     return replace(now, hold=[hold.plain() for hold in holds.values()], reason=reason)
 
 
-_CHANGES: dict[str, Callable[[ChangeContext, CommandAsked], Change]] = {
+_CHANGES: dict[str, Callable[[ChangeContext, CommandAsked], CommandChange]] = {
     "policy": _set_policy,
     "shadow": _set_shadow,
     "update": _update,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class History:
-    """Implements `rota.server.api.services.History`."""
+    """Implements `rota.server.api.services.HistoryService`."""
 
     def __init__(
         self,

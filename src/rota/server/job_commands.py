@@ -19,7 +19,7 @@ from rota.wire.views import ArrayDone, JobView, RefusedJob, Updated
 
 
 class JobCommands:
-    """Implements `rota.server.api.services.JobCommands`."""
+    """Implements `rota.server.api.services.JobCommandsService`."""
 
     def __init__(
         self,

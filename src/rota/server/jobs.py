@@ -32,7 +32,7 @@ MOST_INTERVALS, MOST_EVENTS = 1000, 1000
 
 
 class Jobs:
-    """Implements `rota.server.api.services.Jobs`."""
+    """Implements `rota.server.api.services.JobsService`."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Jobs:
 
     def some(self, rows: Sequence[int]) -> list[JobView]:
         """The jobs with these rows, in this order."""
-        found = {row.row: row for row in self._store.jobs(JobQuery(rows=rows))}
-        return self._records.views(found[row] for row in rows if row in found)
+        by_row = {row.row: row for row in self._store.jobs(JobQuery(rows=rows))}
+        return self._records.views(by_row[row] for row in rows if row in by_row)
 
     def order(self) -> Precedence:
         """How jobs stand with the policy."""

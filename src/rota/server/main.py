@@ -56,7 +56,7 @@ from rota.server.overview import Overview
 from rota.server.policies import Policies
 from rota.server.policy.host import PolicyHost
 from rota.server.policy.messages import check_policy
-from rota.server.policy.remote import Limits
+from rota.server.policy.remote import Timeouts
 from rota.server.records import JobRecords
 from rota.server.roster import StoredRoster
 from rota.server.scheduler import MakeHost, Scheduler, SchedulerSettings
@@ -174,10 +174,10 @@ def start(home: Path, config: Config) -> Running:
 
 def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
     """What notices say of jobs: what people see in lists."""
-    found = {row: store.job(row) for row in set(rows)}
+    jobs = {row: store.job(row) for row in set(rows)}
     return {
         row: job_view(job, None, clock.epoch_unix_s, clock()).model_dump(mode="json")
-        for row, job in found.items()
+        for row, job in jobs.items()
         if job is not None
     }
 
@@ -270,7 +270,7 @@ def host_maker(home: Path, config: Config) -> MakeHost:
     def make(
         state: TracedState, table: GrowingTable, spec: str, memory: bytes | None, seed: int
     ) -> PolicyHost:
-        limits = Limits(deadline_s=config.deadline)
+        limits = Timeouts(deadline_s=config.deadline)
         return PolicyHost(
             state, table, spec, memory=memory, seed=seed, limits=limits, log_folder=home / "logs"
         )

@@ -17,7 +17,7 @@ from rota.wire.views import NodeView
 
 
 class Nodes:
-    """Implements `rota.server.api.services.Nodes`."""
+    """Implements `rota.server.api.services.NodesService`."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED", "COMPLETING")
 
 
 class Overview:
-    """Implements `rota.server.api.services.Cluster`; changes nothing."""
+    """Implements `rota.server.api.services.ClusterService`; changes nothing."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from rota.wire.views import DecisionView, PolicyView, WhatIf
 
 
 class Policies:
-    """Implements `rota.server.api.services.Policies`."""
+    """Implements `rota.server.api.services.PoliciesService`."""
 
     def __init__(self, commands: Commands, answers: Answers) -> None:
         self._commands, self._answers = commands, answers

@@ -18,7 +18,7 @@ from rota.model.columns import Array
 from rota.model.grants import Can, Reservation
 from rota.model.growing import GrowingTable
 from rota.model.job_columns import STORED_NAMES, SUBMITTED
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.model.promises import Promise
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Event, Wake
@@ -236,13 +236,13 @@ def _promise(stored: Sequence[float | None] | None) -> Promise | None:
     return Promise(stored[0], math.inf if stored[1] is None else stored[1])
 
 
-def asked_job(row: JobRow, spec: JobSpec) -> Job:
+def asked_job(row: JobRow, spec: JobSpec) -> PlainJob:
     """The request as the scheduler's table takes it; on trial, a job asks for one device."""
     values: dict[str, Any] = {column.name: getattr(row.asked, column.name) for column in SUBMITTED}
     values = {name: math.nan if value is None else value for name, value in values.items()}
     if spec.trial and spec.gpus > 1:
         values |= _ON_TRIAL
-    return Job(id=row.id, row=row.row, submit_s=row.submit_s, gang=True, **{**values, "gpu_types": 0})
+    return PlainJob(id=row.id, row=row.row, submit_s=row.submit_s, gang=True, **{**values, "gpu_types": 0})
 
 
 def live_attempt(row: AttemptRow) -> Attempt:

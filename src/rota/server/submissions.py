@@ -22,7 +22,7 @@ from rota.worlds.live.inbox import Arrived, Inbox
 
 
 class Submissions:
-    """Implements `rota.server.api.services.Submissions`."""
+    """Implements `rota.server.api.services.SubmissionsService`."""
 
     def __init__(
         self, store: Store, inbox: Inbox, clock: Clock, answers: Answers, caps: Caps | None = None

@@ -82,7 +82,7 @@ class Session:
 
 
 class Terminals:
-    """Implements `rota.server.api.services.Terminals`."""
+    """Implements `rota.server.api.services.TerminalsService`."""
 
     def __init__(self, store: Store, records: JobRecords, notifier: Notifier) -> None:
         self._store, self._records, self._notifier = store, records, notifier

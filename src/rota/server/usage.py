@@ -70,7 +70,7 @@ def device_types(nodes: Iterable[NodeRow]) -> Mapping[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class HeldStretch:
     """Devices of one type that a job held for a time."""
 
     row: int
@@ -86,7 +86,7 @@ class Stretch:
     """Between which of the moments at which all are cut it lies."""
 
 
-def _cut(one: Stretch, cuts: Sequence[float]) -> Iterator[Stretch]:
+def _cut(one: HeldStretch, cuts: Sequence[float]) -> Iterator[HeldStretch]:
     """Its parts between the moments; what lies before the first and after the last is left out."""
     last = len(cuts) - 2
     for place, (low_s, high_s) in enumerate(pairwise(cuts)):
@@ -102,7 +102,7 @@ def _cut(one: Stretch, cuts: Sequence[float]) -> Iterator[Stretch]:
             )
 
 
-def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[Stretch]:
+def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[HeldStretch]:
     """What was held and is held no more."""
     came_to_nothing = {(one.row, one.attempt) for one in window.intervals if one.how in FAILED}
     for one in window.intervals:
@@ -111,14 +111,16 @@ def _past(window: HistoryWindow, types: Mapping[int, str]) -> Iterator[Stretch]:
             yield _stretch(one, kind, part, failed)
 
 
-def _stretch(one: IntervalRow, kind: str, part: float, failed: bool) -> Stretch:
+def _stretch(one: IntervalRow, kind: str, part: float, failed: bool) -> HeldStretch:
     gpus = part * len(one.devices) * one.share
-    return Stretch(one.row, one.attempt, one.start_s, one.end_s, gpus, kind, failed, part * one.lost_work_s)
+    return HeldStretch(
+        one.row, one.attempt, one.start_s, one.end_s, gpus, kind, failed, part * one.lost_work_s
+    )
 
 
 def _running(
     jobs: Sequence[JobRow], holding: Mapping[int, AttemptRow], types: Mapping[int, str], now: float
-) -> Iterator[Stretch]:
+) -> Iterator[HeldStretch]:
     """What is held now, since it was last given or adjusted."""
     for job in jobs:
         attempt = holding.get(job.row)
@@ -127,7 +129,7 @@ def _running(
         devices, share = attempt.grant[1], float(attempt.grant[2])
         since_s = min(max(job.now.since_s, job.now.adjusted_s), now)
         for kind, part in _by_type(devices, types):
-            yield Stretch(job.row, attempt.number, since_s, now, part * len(devices) * share, kind)
+            yield HeldStretch(job.row, attempt.number, since_s, now, part * len(devices) * share, kind)
 
 
 def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[tuple[str, float]]:
@@ -140,7 +142,7 @@ def _by_type(devices: Sequence[int], types: Mapping[int, str]) -> list[tuple[str
 
 def held_of(
     jobs: Sequence[JobRow],
-    stretches: Sequence[Stretch],
+    stretches: Sequence[HeldStretch],
     busy: Mapping[tuple[int, int], float],
     epoch: datetime,
 ) -> Held:

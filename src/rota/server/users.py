@@ -12,7 +12,7 @@ from rota.wire.views import UserView
 
 
 class Users:
-    """Implements `rota.server.api.services.Users`."""
+    """Implements `rota.server.api.services.UsersService`."""
 
     def __init__(self, roster: StoredRoster) -> None:
         self._roster = roster

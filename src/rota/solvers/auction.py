@@ -39,7 +39,7 @@ class Bid:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuctionOutcome:
     """What an auction decides, bidder by bidder."""
 
     fair: list[Bundle]
@@ -50,7 +50,7 @@ class Outcome:
     """How many things that is."""
 
 
-def auction(bids: Sequence[Bid], supply: Bundle) -> Outcome:
+def auction(bids: Sequence[Bid], supply: Bundle) -> AuctionOutcome:
     """Who gets how much of `supply`, exactly: time grows with the number of bundles of all bids.
 
     Of equal products the one with the fewest things handed out, then the one that gives most to the first.
@@ -63,7 +63,7 @@ def auction(bids: Sequence[Bid], supply: Bundle) -> Outcome:
         _, without = _best(values[:i] + values[i + 1 :], supply)
         fractions.append(min(1.0, math.exp(sum(logs[:i] + logs[i + 1 :]) - without)))
     kept = [kept_of(sum(bundle), c, bid.groups) for bundle, c, bid in zip(fair, fractions, bids, strict=True)]
-    return Outcome(fair, fractions, kept)
+    return AuctionOutcome(fair, fractions, kept)
 
 
 def kept_of(number: int, fraction: float, groups: Sequence[int] = ()) -> int:
@@ -109,7 +109,7 @@ def _best(values: Sequence[dict[Bundle, float]], supply: Bundle) -> tuple[list[B
 # -- one group after another -------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
+class AuctionStep(NamedTuple):
     """The next group that a bidder could use."""
 
     gain: float
@@ -127,7 +127,7 @@ class Market(Protocol):
         """GPUs that nobody has."""
         ...
 
-    def step(self, bidder: int) -> Step | None:
+    def step(self, bidder: int) -> AuctionStep | None:
         """Its next group; None if it wants no more."""
         ...
 

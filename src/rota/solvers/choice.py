@@ -21,7 +21,7 @@ _TIE = 1e-6
 """Of equal values the option is taken that uses less: so much is the whole of all capacities worth."""
 
 
-class Kind(NamedTuple):
+class ItemKind(NamedTuple):
     """Items that are alike."""
 
     items: int
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
     """True if the search ended at its limit."""
 
 
-def choose(kinds: Sequence[Kind], capacities: Floats, max_nodes: int) -> Choice:
+def choose(kinds: Sequence[ItemKind], capacities: Floats, max_nodes: int) -> Choice:
     """The best choice, or the best that is found with `max_nodes` nodes of the search tree.
 
     Infinite capacities bind nobody.  Option 0 of every kind has to be possible for all items together, as it
@@ -63,20 +63,20 @@ def choose(kinds: Sequence[Kind], capacities: Floats, max_nodes: int) -> Choice:
     rows = [LinearConstraint(each, counts, counts)]
     if limited.any():
         rows.append(LinearConstraint(used.T, -np.inf, 1.0 + 1e-9))
-    found = milp(
+    solution = milp(
         -(values - _TIE * used.sum(axis=1)),
         constraints=rows,
         bounds=Bounds(0.0, counts[kind_of]),
         integrality=np.ones(len(values)),
         options={"node_limit": max_nodes, "mip_rel_gap": 0.0},
     )
-    if found.status not in (0, 1):
-        raise PolicyError(f"no choice of options fits the capacities: HiGHS says {found.message!r}")
-    is_cut = found.status == 1
-    chosen = _first_options(sizes, counts) if found.x is None else np.rint(found.x).astype(np.int64)
+    if solution.status not in (0, 1):
+        raise PolicyError(f"no choice of options fits the capacities: HiGHS says {solution.message!r}")
+    is_cut = solution.status == 1
+    chosen = _first_options(sizes, counts) if solution.x is None else np.rint(solution.x).astype(np.int64)
     bound = (
-        -float(found.mip_dual_bound)
-        if is_cut and found.mip_dual_bound is not None
+        -float(solution.mip_dual_bound)
+        if is_cut and solution.mip_dual_bound is not None
         else float(values @ chosen)
     )
     return Choice(np.split(chosen, np.cumsum(sizes)[:-1]), float(values @ chosen), bound, is_cut)

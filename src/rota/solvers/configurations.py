@@ -30,7 +30,7 @@ _MOST_MENDS = 10_000
 _FIXED: dict[str, Any] = {"output_flag": False, "threads": 1, "random_seed": 0, "parallel": "off"}
 
 
-class Options(NamedTuple):
+class ConfigurationOptions(NamedTuple):
     """Configurations, one a place; jobs and capacities are numbered from 0."""
 
     job: Ints
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     """What it costs, where nothing costs 0."""
 
 
-class Limits(NamedTuple):
+class SearchLimits(NamedTuple):
     """How far the search goes."""
 
     gap: float = 0.0
@@ -69,12 +69,14 @@ class Assignment(NamedTuple):
     """True if the search ended at a limit, so that the cost may be more than the gap above the bound."""
 
 
-def assign(options: Options, jobs: int, capacities: Floats, limits: Limits | None = None) -> Assignment:
+def assign(
+    options: ConfigurationOptions, jobs: int, capacities: Floats, limits: SearchLimits | None = None
+) -> Assignment:
     """The cheapest assignment for so many `jobs`, as far as the limits let the search go.
 
     Of equal costs the answer is whichever the search meets first; let costs break ties.
     """
-    limits = limits or Limits()
+    limits = limits or SearchLimits()
     useful = np.flatnonzero((options.cost < 0.0) & (options.units <= capacities[options.kind] + _EPSILON))
     if not len(useful):
         return Assignment(np.full(jobs, NOTHING), 0.0, 0.0, False)
@@ -87,26 +89,28 @@ def assign(options: Options, jobs: int, capacities: Floats, limits: Limits | Non
         if len(kept) > limits.max_columns:
             is_cut = True
         else:
-            found, bound, is_cut = _branch_and_bound(_take(few, kept), jobs, capacities, limits, cost, bound)
-            better = np.where(found >= 0, kept[found], NOTHING)
+            chosen_options, bound, is_cut = _branch_and_bound(
+                _take(few, kept), jobs, capacities, limits, cost, bound
+            )
+            better = np.where(chosen_options >= 0, kept[chosen_options], NOTHING)
             if _cost(few, better) < cost:
                 chosen, cost = better, _cost(few, better)
     return Assignment(np.where(chosen >= 0, useful[chosen], NOTHING), cost, min(bound, cost), is_cut)
 
 
-def _take(options: Options, places: Ints) -> Options:
+def _take(options: ConfigurationOptions, places: Ints) -> ConfigurationOptions:
     job, kind, units, cost = options
-    return Options(job[places], kind[places], units[places], cost[places])
+    return ConfigurationOptions(job[places], kind[places], units[places], cost[places])
 
 
-def _cost(options: Options, chosen: Ints) -> float:
+def _cost(options: ConfigurationOptions, chosen: Ints) -> float:
     return float(options.cost[chosen[chosen >= 0]].sum())
 
 
 # -- the program -----------------------------------------------------------------------------------
 
 
-def _program(options: Options, jobs: int, capacities: Floats, *, whole: bool) -> Any:
+def _program(options: ConfigurationOptions, jobs: int, capacities: Floats, *, whole: bool) -> Any:
     """The program in HiGHS, its columns in the order of the options."""
     columns = len(options.job)
     program = highspy.HighsLp()
@@ -129,7 +133,7 @@ def _program(options: Options, jobs: int, capacities: Floats, *, whole: bool) ->
     return highs
 
 
-def _relaxation(options: Options, jobs: int, capacities: Floats) -> tuple[Floats, Floats, float]:
+def _relaxation(options: ConfigurationOptions, jobs: int, capacities: Floats) -> tuple[Floats, Floats, float]:
     """Which part of each option the linear relaxation takes, reduced costs, and its value."""
     highs = _program(options, jobs, capacities, whole=False)
     highs.setOptionValue("solver", "simplex")
@@ -145,7 +149,12 @@ def _relaxation(options: Options, jobs: int, capacities: Floats) -> tuple[Floats
 
 
 def _branch_and_bound(
-    options: Options, jobs: int, capacities: Floats, limits: Limits, worst: float, bound: float
+    options: ConfigurationOptions,
+    jobs: int,
+    capacities: Floats,
+    limits: SearchLimits,
+    worst: float,
+    bound: float,
 ) -> tuple[Ints, float, bool]:
     """The best that is found, with a bound, and whether it ended at a limit."""
     highs = _program(options, jobs, capacities, whole=True)
@@ -167,7 +176,7 @@ def _branch_and_bound(
     return chosen, max(bound, float(highs.getInfo().mip_dual_bound)), is_cut
 
 
-def _fits(options: Options, chosen: Ints, capacities: Floats) -> bool:
+def _fits(options: ConfigurationOptions, chosen: Ints, capacities: Floats) -> bool:
     taken = chosen[chosen >= 0]
     used = np.bincount(options.kind[taken], options.units[taken], len(capacities))
     return bool((used <= capacities + 1e-6).all())
@@ -176,7 +185,7 @@ def _fits(options: Options, chosen: Ints, capacities: Floats) -> bool:
 # -- rounding --------------------------------------------------------------------------------------
 
 
-def _rounded(options: Options, jobs: int, capacities: Floats, part: Floats) -> Ints:
+def _rounded(options: ConfigurationOptions, jobs: int, capacities: Floats, part: Floats) -> Ints:
     """What the relaxation takes as a whole, and the best that fits of the rest."""
     chosen = np.full(jobs, NOTHING)
     taken = np.flatnonzero(part > 1.0 - 1e-6)
@@ -195,7 +204,7 @@ def _rounded(options: Options, jobs: int, capacities: Floats, part: Floats) -> I
     return chosen
 
 
-def _best_gain(options: Options, chosen: Ints, left: Floats) -> int:
+def _best_gain(options: ConfigurationOptions, chosen: Ints, left: Floats) -> int:
     """The option that costs least instead of what its job has, of those that fit; -1 if none costs less."""
     held = chosen[options.job]
     has = held >= 0

@@ -20,7 +20,7 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.solvers.interior import inner_optimum
-from rota.solvers.interior_system import InnerProgram, Rows, with_column
+from rota.solvers.interior_system import InnerProgram, SparseRows, with_column
 from rota.solvers.lp import INFINITY, LinearProgram, Solution, SolveStatus
 
 SLACK = 1e-6
@@ -80,14 +80,14 @@ class Division:
         return self.rates
 
     @cached_property
-    def held(self) -> Rows:
+    def held(self) -> SparseRows:
         """GPUs in use, [type, fraction]."""
         types, entries = len(self.capacity), len(self.members)
         columns = np.arange(self.size).reshape(entries, types).T.ravel()
-        return Rows(np.arange(types + 1) * entries, columns, np.tile(self.gpus, types))
+        return SparseRows(np.arange(types + 1) * entries, columns, np.tile(self.gpus, types))
 
     @cached_property
-    def time(self) -> Rows:
+    def time(self) -> SparseRows:
         """Time spent, [job, fraction]."""
         return self.by_job(np.ones_like(self.rates))
 
@@ -113,7 +113,7 @@ class Division:
         same: Bools = self.members[:, 0] == self.members[:, 1]
         return same
 
-    def by_job(self, values: Floats, jobs: Ints | None = None) -> Rows:
+    def by_job(self, values: Floats, jobs: Ints | None = None) -> SparseRows:
         """A row for each job, or for each of `jobs`: `values` [entry, 2, type] of its memberships."""
         entry, place, starts, columns = self._places
         if self._twice.any():
@@ -121,11 +121,11 @@ class Division:
             values[self._twice, 0] += values[self._twice, 1]
         data = values[entry, place].ravel()
         if jobs is None:
-            return Rows(starts, columns, data)
+            return SparseRows(starts, columns, data)
         lengths = starts[jobs + 1] - starts[jobs]
         first = np.concatenate(([0], np.cumsum(lengths)))
         picked = np.arange(first[-1]) + np.repeat(starts[jobs] - first[:-1], lengths)
-        return Rows(first, columns[picked], data[picked])
+        return SparseRows(first, columns[picked], data[picked])
 
     def fractions(self, columns: Floats) -> Floats:
         """The first columns of a solution as [entry, type], cut at 0 and at all its time against rounding."""
@@ -142,7 +142,7 @@ def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
     return Division(alone(jobs), gpus, both, capacity, np.ones(jobs))
 
 
-class Demands(NamedTuple):
+class DemandRows(NamedTuple):
     """Rows to hold beside the constraints, one for each job: gains >= least, or >= least + slope × t with a
     column t."""
 
@@ -174,7 +174,7 @@ class Answer(NamedTuple):
     """... and by how much the objective falls for a little more of it."""
 
 
-def best(division: Division, objective: Objective, demands: Demands | None, tie: Tie) -> Answer:
+def best(division: Division, objective: Objective, demands: DemandRows | None, tie: Tie) -> Answer:
     """The fractions that maximise `objective`.
 
     Ties of t go to the largest sum of the gains that are demanded with `Tie.SUM`.
@@ -188,7 +188,7 @@ def best(division: Division, objective: Objective, demands: Demands | None, tie:
     return Answer(*(_largest_sum(made, division, demands, solution) if tie is Tie.SUM else solution))
 
 
-def _program(division: Division, objective: Objective, demands: Demands | None) -> LinearProgram:
+def _program(division: Division, objective: Objective, demands: DemandRows | None) -> LinearProgram:
     """For the simplex method."""
     made = LinearProgram()
     upper = np.where(division.able.ravel(), INFINITY, 0.0)
@@ -204,7 +204,7 @@ def _program(division: Division, objective: Objective, demands: Demands | None) 
     return made
 
 
-def _largest_sum(made: LinearProgram, division: Division, demands: Demands, first: Solution) -> Solution:
+def _largest_sum(made: LinearProgram, division: Division, demands: DemandRows, first: Solution) -> Solution:
     """Among the optima of `made`, the one with the largest sum of gains."""
     t = first.columns[division.size]
     made.set_column_bounds(
@@ -221,14 +221,14 @@ def sum_of(gains: Floats) -> Floats:
     return total
 
 
-def _add_rows(made: LinearProgram, rows: Rows, low: Floats, high: Floats) -> None:
+def _add_rows(made: LinearProgram, rows: SparseRows, low: Floats, high: Floats) -> None:
     made.add_rows(low, high, rows.starts[:-1], rows.columns, rows.values)
 
 
 # -- from the inside -------------------------------------------------------------------------------
 
 
-def _inside(division: Division, objective: Objective, demands: Demands | None) -> Answer:
+def _inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
     """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides.
 
     Jobs that are alike end alike, so each kind stands in the program once.
@@ -273,8 +273,8 @@ def kinds_of(features: Floats) -> tuple[Ints, Ints]:
 
 
 def _one_of_each(
-    division: Division, objective: Objective, demands: Demands | None, kinds: Ints, first: Ints
-) -> tuple[Division, Objective, Demands | None, Floats]:
+    division: Division, objective: Objective, demands: DemandRows | None, kinds: Ints, first: Ints
+) -> tuple[Division, Objective, DemandRows | None, Floats]:
     """The program with one job of each kind, and how many there are of it."""
     copies = np.bincount(kinds).astype(np.float64)
     small = single(division.gpus[first], division.rates[first, 0], division.capacity)
@@ -285,12 +285,14 @@ def _one_of_each(
         if jobs is not None:
             has = np.isin(first, jobs)
             place, jobs = np.searchsorted(jobs, first[has]), np.flatnonzero(has)
-        demands = Demands(demands.gains[first], least[place], None if slope is None else slope[place], jobs)
+        demands = DemandRows(
+            demands.gains[first], least[place], None if slope is None else slope[place], jobs
+        )
     return small, Objective(of_first, objective.of_t), demands, copies
 
 
 def _solved_inside(
-    division: Division, objective: Objective, demands: Demands | None, copies: Floats | None
+    division: Division, objective: Objective, demands: DemandRows | None, copies: Floats | None
 ) -> tuple[Answer, bool]:
     """Where the method ends, and whether there is a t; `copies` says how many jobs each stands for."""
     parts, limits = [division.held, division.time], [division.capacity, division.counts]
@@ -306,7 +308,7 @@ def _solved_inside(
         if of_rows is not None and copies is not None:
             of_rows.append(copies[jobs])
     starts = np.cumsum([0] + [len(part.columns) for part in parts])
-    rows = Rows(
+    rows = SparseRows(
         np.concatenate([[0], *(part.starts[1:] + at for part, at in zip(parts, starts, strict=False))]),
         np.concatenate([part.columns for part in parts]),
         np.concatenate([part.values for part in parts]),
@@ -322,8 +324,8 @@ def _solved_inside(
             None if of_rows is None else np.concatenate(of_rows),
         )
     )
-    found = Answer(solution.status, solution.value, solution.columns)
+    answer = Answer(solution.status, solution.value, solution.columns)
     if demands is not None and demands.jobs is None and solution.status is SolveStatus.OPTIMAL:
         first = len(division.capacity) + len(division.counts)
-        found = found._replace(slack=solution.slack[first:], prices=solution.prices[first:])
-    return found, free is not None
+        answer = answer._replace(slack=solution.slack[first:], prices=solution.prices[first:])
+    return answer, free is not None

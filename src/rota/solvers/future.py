@@ -94,7 +94,7 @@ class FreeCurve:
 
 
 @dataclass(frozen=True)
-class Levels:
+class SpeedLevels:
     """Numbers of GPUs on which one job gets faster, and how fast it is."""
 
     gpus: Ints
@@ -103,7 +103,7 @@ class Levels:
     """Work in a slot on as many; rising strictly, the first is 0."""
 
     @classmethod
-    def of(cls, counts: Ints, rates: Floats) -> Levels:
+    def of(cls, counts: Ints, rates: Floats) -> SpeedLevels:
         """Of the feasible `counts` (ascending) those before `rates` stops rising; the least in any case."""
         rises = np.append(True, np.diff(rates) > 0.0)
         top = len(rises) if rises.all() else int(np.argmin(rises))
@@ -121,7 +121,7 @@ class Levels:
 
 def least_share(
     curve: FreeCurve,
-    levels: Levels,
+    levels: SpeedLevels,
     work: float,
     due: float,
     *,
@@ -140,7 +140,7 @@ def least_share(
 
 
 def soonest(
-    curve: FreeCurve, levels: Levels, work: float, *, now: float = 0.0, pause: float = 0.0, held: int = 0
+    curve: FreeCurve, levels: SpeedLevels, work: float, *, now: float = 0.0, pause: float = 0.0, held: int = 0
 ) -> Plan:
     """The plan that has all it can use from now on; its `end` is infinite if nothing ever comes free."""
     top = range(len(levels.gpus) - 1, len(levels.gpus))
@@ -150,7 +150,7 @@ def soonest(
 
 def _lowest(
     curve: FreeCurve,
-    levels: Levels,
+    levels: SpeedLevels,
     work: float,
     due: float,
     limits: range,

@@ -25,7 +25,7 @@ _DENSE_ENTRIES = 30_000
 """Entries, zeros included, up to which rows are dense."""
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A sparse matrix row by row: row i has the entries starts[i] up to starts[i + 1]."""
 
     starts: Ints
@@ -38,7 +38,7 @@ class InnerProgram:
     """maximise costs · x + of_free × t with rows x + free × t <= limits, x >= 0."""
 
     costs: Floats
-    rows: Rows
+    rows: SparseRows
     limits: Floats
     free: Floats | None = None
     """Entries of the free column t, one a row; None if there is none."""
@@ -159,12 +159,14 @@ def scaled_program(program: InnerProgram) -> Scaled:
     )
 
 
-def with_column(rows: Rows, column: int, values: Floats) -> Rows:
+def with_column(rows: SparseRows, column: int, values: Floats) -> SparseRows:
     """`rows` with one more column behind all others, which has `values` [row]."""
     has = np.flatnonzero(values)
     starts = rows.starts + np.concatenate(([0], np.cumsum(values != 0.0)))
     ends = rows.starts[1:][has]
-    return Rows(starts, np.insert(rows.columns, ends, column), np.insert(rows.values, ends, values[has]))
+    return SparseRows(
+        starts, np.insert(rows.columns, ends, column), np.insert(rows.values, ends, values[has])
+    )
 
 
 def _root(largest: Floats) -> Floats:

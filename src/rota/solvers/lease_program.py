@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
     """The job runs at present."""
 
 
-class Limits(NamedTuple):
+class LeaseLimits(NamedTuple):
     """How far the search goes."""
 
     nodes: int = 50
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     """Seconds: a safety net, and nothing that another run would repeat."""
 
 
-class Leases(NamedTuple):
+class LeasePlan(NamedTuple):
     """A plan for all jobs."""
 
     chosen: Ints
@@ -63,21 +63,21 @@ class Leases(NamedTuple):
 
 
 def plan_leases(
-    candidates: Sequence[Candidate], capacity: Ints, towards: int, limits: Limits | None = None
-) -> Leases | None:
+    candidates: Sequence[Candidate], capacity: Ints, towards: int, limits: LeaseLimits | None = None
+) -> LeasePlan | None:
     """The best plan that is found within `limits`; None if there is none, or none was found.
 
     `towards` is 1 to have as many GPUs as possible in use in lease 0, and -1 to have as few.  Of equal plans
     the one is preferred in which those run now who run already.
     """
     if not candidates:
-        return Leases(np.zeros(0, dtype=np.int64), [], 0.0, False)
+        return LeasePlan(np.zeros(0, dtype=np.int64), [], 0.0, False)
     plain = _at_its_bound(candidates, capacity, towards)
     if plain is not None:
         return plain
     program = _Program(candidates, capacity, towards)
     highs = program.highs()
-    highs.setOptionValue("mip_max_nodes", (limits or Limits()).nodes)
+    highs.setOptionValue("mip_max_nodes", (limits or LeaseLimits()).nodes)
     if limits is not None and limits.wall_s < math.inf:
         highs.setOptionValue("time_limit", limits.wall_s)
     highs.run()
@@ -88,7 +88,7 @@ def plan_leases(
     return program.read(values > 0.5, is_cut)
 
 
-def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int) -> Leases | None:
+def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int) -> LeasePlan | None:
     """The plan of jobs with one deadline each, if laying them out gives one that nothing can better.
 
     No fewer GPUs can be in use now than by those who have not a lease to spare, and no more than by all.
@@ -114,7 +114,7 @@ def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int)
         for demand, own in zip(demands, laid, strict=True)
     ]
     value = sum(one.value for one in candidates) + towards * now / max(float(capacity.max()), 1.0)
-    return Leases(np.arange(len(candidates)), leases, value, False)
+    return LeasePlan(np.arange(len(candidates)), leases, value, False)
 
 
 class _Program:
@@ -172,7 +172,7 @@ class _Program:
         costs[now] = (self.towards * self.gpus[self.last > 0] + _TIE * runs) / self._largest
         return costs
 
-    def read(self, taken: Any, is_cut: bool) -> Leases:
+    def read(self, taken: Any, is_cut: bool) -> LeasePlan:
         """The plan that a solution stands for."""
         places = np.flatnonzero(taken[int(self.first[-1]) :])
         chosen = np.zeros(self.jobs, dtype=np.int64)
@@ -180,4 +180,4 @@ class _Program:
         leases = [np.flatnonzero(taken[self.first[r] : self.first[r + 1]]) for r in chosen.tolist()]
         now = sum(self.gpus[r] for r, own in zip(chosen.tolist(), leases, strict=True) if 0 in own[:1])
         value = float(self.value[chosen].sum() + self.towards * now / self._largest)
-        return Leases(chosen, leases, value, is_cut)
+        return LeasePlan(chosen, leases, value, is_cut)

@@ -56,8 +56,8 @@ def lay_out(free: Ints, demands: Sequence[Demand]) -> list[Ints | None]:
 def all_fit(free: Ints, demands: Sequence[Demand]) -> list[Ints] | None:
     """Leases of all of `demands`, or None if somebody finds too few; `free` stays as it is."""
     laid = lay_out(free.copy(), demands)
-    found = [leases for leases in laid if leases is not None]
-    return found if len(found) == len(laid) else None
+    fitting = [leases for leases in laid if leases is not None]
+    return fitting if len(fitting) == len(laid) else None
 
 
 def soonest_last(free: Ints, others: Sequence[Demand], demand: Demand) -> int | None:

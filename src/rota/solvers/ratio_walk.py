@@ -27,7 +27,7 @@ _LEAST_CENTRING = 1e-4
 _SCALINGS = 3
 
 
-class Program(NamedTuple):
+class ConeProgram(NamedTuple):
     """minimise c v with h - A v in the cones: entries at least 0, then second-order cones of three."""
 
     c: Floats
@@ -77,7 +77,7 @@ def walked(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: f
     return np.clip(fractions, 0.0, 1.0)
 
 
-def _program(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: float) -> Program:
+def _program(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: float) -> ConeProgram:
     """Columns are x, u and t; rows are ratios, x >= 0, x <= 1, the capacity, then the cones; scaled."""
     k = len(fixed)
     each, linear = np.arange(k), 3 * k + 1
@@ -99,13 +99,13 @@ def _program(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity:
         columns, rows = columns * of_columns, rows * of_rows
     c = np.zeros(2 * k + 1)
     c[2 * k] = 1.0 / columns[2 * k]
-    return Program(c, a, h / rows, linear, columns)
+    return ConeProgram(c, a, h / rows, linear, columns)
 
 
 # -- second-order cones ----------------------------------------------------------------------------
 
 
-def _split(p: Program, v: Floats) -> tuple[Floats, Floats]:
+def _split(p: ConeProgram, v: Floats) -> tuple[Floats, Floats]:
     """The entries of the first kind, and the cones, [cone, 3]."""
     return v[: p.linear], v[p.linear :].reshape(-1, 3)
 
@@ -114,7 +114,7 @@ def _joined(first: Floats, cones: Floats) -> Floats:
     return np.concatenate((first, cones.ravel()))
 
 
-def _one(p: Program) -> Floats:
+def _one(p: ConeProgram) -> Floats:
     """The middle of all cones."""
     cones = np.zeros(((len(p.h) - p.linear) // 3, 3))
     cones[:, 0] = 1.0
@@ -127,21 +127,21 @@ def _square(cones: Floats) -> Floats:
     return inside
 
 
-def _inside(p: Program, r: Floats) -> Floats:
+def _inside(p: ConeProgram, r: Floats) -> Floats:
     """`r` if it is inside all cones, else moved along their middle until the worst is 1."""
     first, cones = _split(p, r)
     room = np.concatenate((first, cones[:, 0] - np.hypot(cones[:, 1], cones[:, 2])))
     return r.copy() if room.min() > 0.0 else r + (1.0 - room.min()) * _one(p)
 
 
-def _product(p: Program, u: Floats, v: Floats) -> Floats:
+def _product(p: ConeProgram, u: Floats, v: Floats) -> Floats:
     (first, cones), (other, others) = _split(p, u), _split(p, v)
     product = cones[:, :1] * others + others[:, :1] * cones
     product[:, 0] = (cones * others).sum(axis=1)
     return _joined(first * other, product)
 
 
-def _quotient(p: Program, scaled: Floats, v: Floats) -> Floats:
+def _quotient(p: ConeProgram, scaled: Floats, v: Floats) -> Floats:
     """What times `scaled` is `v`."""
     (first, by), (other, cones) = _split(p, scaled), _split(p, v)
     inside, along = _square(by), (by[:, 1:] * cones[:, 1:]).sum(axis=1)
@@ -155,7 +155,7 @@ def _quotient(p: Program, scaled: Floats, v: Floats) -> Floats:
 class _Scaling:
     """The point at which s and z look alike: W z = W^-1 s."""
 
-    def __init__(self, p: Program, at: _Point) -> None:
+    def __init__(self, p: ConeProgram, at: _Point) -> None:
         (s, cones_s), (z, cones_z) = _split(p, at.s), _split(p, at.z)
         of_s, of_z = _square(cones_s), _square(cones_z)
         if min(of_s.min(), of_z.min(), s.min(), z.min()) <= 0.0:
@@ -197,7 +197,7 @@ class _Scaling:
 class _Equations:
     """Solves  A' z = b,  A x - W² z = d  for x and z."""
 
-    def __init__(self, p: Program, scaling: _Scaling | None) -> None:
+    def __init__(self, p: ConeProgram, scaling: _Scaling | None) -> None:
         self._scaling = scaling
         self._rows = p.a if scaling is None else scaling.of_rows(p.a)
         self._factor: Any = cho_factor(self._rows.T @ self._rows)
@@ -209,7 +209,7 @@ class _Equations:
         return x, z if self._scaling is None else self._scaling.undone(z)
 
 
-def _start(p: Program) -> _Point:
+def _start(p: ConeProgram) -> _Point:
     """The points that miss the equations least, moved inside."""
     equations = _Equations(p, None)
     x, r = equations.solve(np.zeros(len(p.c)), p.h)
@@ -217,13 +217,13 @@ def _start(p: Program) -> _Point:
     return _Point(x, _inside(p, -r), _inside(p, z), 1.0, 1.0)
 
 
-def _residuals(p: Program, at: _Point) -> tuple[Floats, Floats, float]:
+def _residuals(p: ConeProgram, at: _Point) -> tuple[Floats, Floats, float]:
     """By how much a point misses dual and primal equations, and the gap."""
     of_x, of_z = -(p.a.T @ at.z) - at.tau * p.c, at.s + p.a @ at.x - at.tau * p.h
     return of_x, of_z, float(at.kappa + p.c @ at.x + p.h @ at.z)
 
 
-def _missed(p: Program, at: _Point) -> float:
+def _missed(p: ConeProgram, at: _Point) -> float:
     """By how much it misses equations or the optimum."""
     of_x, of_z, _ = _residuals(p, at)
     norm = np.linalg.norm
@@ -234,7 +234,7 @@ def _missed(p: Program, at: _Point) -> float:
     return max(primal, dual, min(gap, relative))
 
 
-def _step(p: Program, at: _Point) -> _Point:
+def _step(p: ConeProgram, at: _Point) -> _Point:
     """Where Newton's method would go, then a corrected step that keeps away from the walls."""
     of_x, of_z, gap = _residuals(p, at)
     scaling = _Scaling(p, at)
@@ -268,7 +268,7 @@ def _step(p: Program, at: _Point) -> _Point:
     )
 
 
-def _length(p: Program, at: _Point, scaled: Floats, by: _Direction) -> float:
+def _length(p: ConeProgram, at: _Point, scaled: Floats, by: _Direction) -> float:
     """How far one may go until something is at a wall."""
     first, cones = _split(p, scaled)
     root = np.sqrt(_square(cones))

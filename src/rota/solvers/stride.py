@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 
-class Gang(NamedTuple):
+class StrideGang(NamedTuple):
     """Somebody who takes turns."""
 
     passed: float
@@ -26,22 +26,24 @@ class Gang(NamedTuple):
 class BigGang(NamedTuple):
     """A gang on several servers."""
 
-    gang: Gang
+    gang: StrideGang
     on: Mapping[int, float]
     """GPUs it takes of each server."""
 
 
-def in_turn(gangs: Sequence[Gang]) -> list[Gang]:
+def in_turn(gangs: Sequence[StrideGang]) -> list[StrideGang]:
     """Who comes before whom: least advanced first, then the larger, then the lower number."""
     return sorted(gangs, key=lambda gang: (gang.passed, -gang.gpus, gang.key))
 
 
-def turn(gangs: Sequence[Gang], fits: Callable[[int], bool]) -> list[int]:
+def turn(gangs: Sequence[StrideGang], fits: Callable[[int], bool]) -> list[int]:
     """Keys of those who run in the next quantum, in order; `fits` takes the room of whom it admits."""
     return [gang.key for gang in in_turn(gangs) if fits(gang.key)]
 
 
-def split_turn(bigs: Sequence[BigGang], servers: Sequence[Gang], room: Mapping[int, float]) -> list[int]:
+def split_turn(
+    bigs: Sequence[BigGang], servers: Sequence[StrideGang], room: Mapping[int, float]
+) -> list[int]:
     """Keys of the big gangs that run in the next quantum, in order.
 
     `servers` are the entries of the small jobs of each server, with the server as their key and, as their

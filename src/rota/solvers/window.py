@@ -40,7 +40,7 @@ def log_utility(progress: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Window:
+class PlanningWindow:
     """What is divided among whom; columns run over jobs."""
 
     sizes: Ints
@@ -110,21 +110,21 @@ class Counts(NamedTuple):
     """True if `nodes` was reached; the gap between `bound` and `value` is what may be missing."""
 
 
-def solve_window(window: Window, nodes: int = NODES) -> Counts | None:
+def solve_window(window: PlanningWindow, nodes: int = NODES) -> Counts | None:
     """The best numbers of rounds; None if `least` demands more than there is."""
     if (window.least > window.rounds).any() or not window.has_room(window.least):
         return None
     if not window.makespan_weight or not len(window.sizes):
-        found = window.knapsack.solve(window.least)
-        assert found is not None  # there is room for the least
-        return Counts(found.counts, window.value(found.counts), window.base + found.bound, False)
+        packed = window.knapsack.solve(window.least)
+        assert packed is not None  # there is room for the least
+        return Counts(packed.counts, window.value(packed.counts), window.base + packed.bound, False)
     return _Search(window).run(nodes)
 
 
 class _Search:
     """Branches on the worst time left: intervals of its possible values, the most promising first."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: PlanningWindow) -> None:
         self.window = window
         left, floor = window.left_s, float(window.left_s[:, -1].max())
         # Jobs whose whole time left is below the floor never decide.
@@ -187,10 +187,10 @@ class _Search:
 
     def _solve(self, at: int) -> None:
         """The best numbers of rounds if nobody may have more time left than the value `at`."""
-        found = self.window.knapsack.solve(self._least(at))
-        assert found is not None  # values from `first` on are feasible
-        value = self.window.value(found.counts)
-        bound = self.window.base + found.bound - self.window.makespan_weight * float(self.values[at])
+        packed = self.window.knapsack.solve(self._least(at))
+        assert packed is not None  # values from `first` on are feasible
+        value = self.window.value(packed.counts)
+        bound = self.window.base + packed.bound - self.window.makespan_weight * float(self.values[at])
         self.proved = max(self.proved, bound)
         if self.best is None or value > self.best.value:
-            self.best = Counts(found.counts, value, bound, False)
+            self.best = Counts(packed.counts, value, bound, False)

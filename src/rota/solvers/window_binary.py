@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from rota.model.columns import Bools, Floats
-from rota.solvers.window import Window
+from rota.solvers.window import PlanningWindow
 
 
 class Binaries(NamedTuple):
@@ -28,7 +28,7 @@ class Binaries(NamedTuple):
     """True if it ended at the limit of nodes."""
 
 
-def solve_binary(window: Window, gap: float = 1e-3, nodes: int = 10_000) -> Binaries | None:
+def solve_binary(window: PlanningWindow, gap: float = 1e-3, nodes: int = 10_000) -> Binaries | None:
     """The best rounds to within `gap`; None if the program is infeasible or nothing was found.
 
     Columns: x[job, round] row by row, the utility of each job, the worst time left.
@@ -52,15 +52,15 @@ def solve_binary(window: Window, gap: float = 1e-3, nodes: int = 10_000) -> Bina
     high = np.concatenate((np.ones(binaries), np.full(jobs + 1, np.inf)))
     whole = np.concatenate((np.ones(binaries), np.zeros(jobs + 1)))
     options = {"mip_rel_gap": gap, "node_limit": nodes}
-    found = milp(costs, constraints=rows, bounds=Bounds(low, high), integrality=whole, options=options)
-    if found.x is None:
+    solution = milp(costs, constraints=rows, bounds=Bounds(low, high), integrality=whole, options=options)
+    if solution.x is None:
         return None
-    runs = found.x[:binaries].reshape(jobs, rounds) > 0.5
-    return Binaries(runs, window.value(runs.sum(axis=1)), found.status == 1)
+    runs = solution.x[:binaries].reshape(jobs, rounds) > 0.5
+    return Binaries(runs, window.value(runs.sum(axis=1)), solution.status == 1)
 
 
 def _lines(
-    window: Window, of_job: sparse.csr_matrix, values: Floats, *, utility: bool
+    window: PlanningWindow, of_job: sparse.csr_matrix, values: Floats, *, utility: bool
 ) -> list[LinearConstraint]:
     """The utility below, or the worst time left above, the line through each pair of neighbouring values."""
     jobs, constraints = len(window.sizes), []

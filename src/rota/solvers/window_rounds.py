@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
-from rota.solvers.window import Window
+from rota.solvers.window import PlanningWindow
 
 PASSES = 4
 """How often each round is filled anew, at most."""
@@ -31,7 +31,7 @@ SMALL = 500
 """Cells of job and round up to which a window is mended in several ways."""
 
 
-class Layout(NamedTuple):
+class RoundLayout(NamedTuple):
     """Who runs in which round."""
 
     runs: Bools
@@ -45,22 +45,22 @@ class Layout(NamedTuple):
         return counts
 
 
-def lay_out(window: Window, counts: Ints) -> Layout:
+def lay_out(window: PlanningWindow, counts: Ints) -> RoundLayout:
     """Rounds for `counts` of each job, urgent ones early; if they find no room, the best that was found."""
     first = _by_urgency(window, counts)
     if (first.sum(axis=1) == counts).all():
-        return Layout(first, is_mended=False)
+        return RoundLayout(first, is_mended=False)
     even = _evenly(window, counts)
     if (even.sum(axis=1) == counts).all():
-        return Layout(_urgent_first(window, even), is_mended=False)
-    found = [first, even, *_mended(window, counts, [first, even])]
-    best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+        return RoundLayout(_urgent_first(window, even), is_mended=False)
+    layouts = [first, even, *_mended(window, counts, [first, even])]
+    best = min(layouts, key=lambda runs: _rank(window, runs.sum(axis=1)))
     again = _by_urgency(window, best.sum(axis=1))
     is_whole = bool((again.sum(axis=1) == best.sum(axis=1)).all())
-    return Layout(again if is_whole else _urgent_first(window, best), is_mended=True)
+    return RoundLayout(again if is_whole else _urgent_first(window, best), is_mended=True)
 
 
-def _rank(window: Window, counts: Ints) -> tuple[int, float]:
+def _rank(window: PlanningWindow, counts: Ints) -> tuple[int, float]:
     """Lowest for the best layout: rounds short of what is demanded, then what it is worth."""
     return int(np.maximum(window.least - counts, 0).sum()), -window.value(counts)
 
@@ -74,7 +74,7 @@ def mean_index(runs: Bools, weights: Floats) -> float:
 # -- urgent ones early -----------------------------------------------------------------------------
 
 
-def _by_urgency(window: Window, counts: Ints) -> Bools:
+def _by_urgency(window: PlanningWindow, counts: Ints) -> Bools:
     """Round by round: who has no round to spare, the largest first, then in order of urgency."""
     sizes, rounds = window.sizes, window.rounds
     left, runs = counts.copy(), np.zeros((len(counts), rounds), dtype=bool)
@@ -105,7 +105,7 @@ def _fill(order: Ints, sizes: Ints, room: int) -> list[int]:
     return chosen
 
 
-def _urgent_first(window: Window, runs: Bools) -> Bools:
+def _urgent_first(window: PlanningWindow, runs: Bools) -> Bools:
     """The same numbers of rounds, urgent jobs early: whole rounds in order, then jobs of equal size change
     places between two of them, and move to earlier ones that have room, until nothing changes."""
     counts, sizes = runs.sum(axis=1), window.sizes
@@ -139,7 +139,7 @@ def _change_places(runs: Bools, early: int, late: int, alike: Bools, urgency: Fl
     runs[moved, late] ^= True
 
 
-def _move(window: Window, runs: Bools, early: int, late: int, urgency: Floats) -> None:
+def _move(window: PlanningWindow, runs: Bools, early: int, late: int, urgency: Floats) -> None:
     """Those in `late` alone into what room `early` has, the most urgent first."""
     room = window.capacity - int(window.sizes @ runs[:, early])
     if room <= 0:
@@ -152,7 +152,7 @@ def _move(window: Window, runs: Bools, early: int, late: int, urgency: Floats) -
 # -- when numbers of rounds find no room -------------------------------------------------------------
 
 
-def _evenly(window: Window, counts: Ints) -> Bools:
+def _evenly(window: PlanningWindow, counts: Ints) -> Bools:
     """The largest jobs first, each into the rounds with most room."""
     runs = np.zeros((len(counts), window.rounds), dtype=bool)
     room = np.full(window.rounds, window.capacity)
@@ -165,7 +165,7 @@ def _evenly(window: Window, counts: Ints) -> Bools:
     return runs
 
 
-def _mended(window: Window, counts: Ints, laid: list[Bools]) -> list[Bools]:
+def _mended(window: PlanningWindow, counts: Ints, laid: list[Bools]) -> list[Bools]:
     """Layouts that begin with one of `laid`, with nothing and with what is demanded, each mended.
 
     What a round is worth for the worst time left depends on how far that can be brought down: as far as
@@ -179,23 +179,23 @@ def _mended(window: Window, counts: Ints, laid: list[Bools]) -> list[Bools]:
     if not passes:
         return []
     gains = _gains(window, _worst_s(window, counts))
-    found = [_refill(window, start, gains, passes) for start in starts]
+    layouts = [_refill(window, start, gains, passes) for start in starts]
     if window.makespan_weight and len(counts) * window.rounds <= SMALL:
-        best = min(found, key=lambda runs: _rank(window, runs.sum(axis=1)))
+        best = min(layouts, key=lambda runs: _rank(window, runs.sum(axis=1)))
         got = best.sum(axis=1)
         one_more = np.minimum(got + 1, window.rounds)
         for worst_s in (_worst_s(window, got), _worst_s(window, one_more), np.inf):
             gains = _gains(window, worst_s)
-            found += [_refill(window, start, gains, passes) for start in (*starts, best)]
-    return found
+            layouts += [_refill(window, start, gains, passes) for start in (*starts, best)]
+    return layouts
 
 
-def _worst_s(window: Window, counts: Ints) -> float:
+def _worst_s(window: PlanningWindow, counts: Ints) -> float:
     """The longest time left at these numbers of rounds."""
     return float(window.left_s[np.arange(len(counts)), counts].max(initial=0.0))
 
 
-def _gains(window: Window, worst_s: float) -> Floats:
+def _gains(window: PlanningWindow, worst_s: float) -> Floats:
     """What one round more is worth, [job, rounds it has]; none beyond the window.
 
     With less time left above `worst_s` as the objective counts it; a round that is demanded is worth more
@@ -208,7 +208,7 @@ def _gains(window: Window, worst_s: float) -> Floats:
     return padded
 
 
-def _refill(window: Window, start: Bools, gains: Floats, passes: int) -> Bools:
+def _refill(window: PlanningWindow, start: Bools, gains: Floats, passes: int) -> Bools:
     """Each round in turn with the jobs worth most in it, given how many others each has."""
     runs, jobs = start.copy(), np.arange(len(start))
     counts = runs.sum(axis=1)

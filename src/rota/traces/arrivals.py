@@ -25,7 +25,7 @@ _WORK = np.concatenate(([0.0], np.cumsum(_RATES))) * _HOUR_S  # expected submiss
 
 
 @dataclass(frozen=True)
-class Submissions:
+class GeneratedArrivals:
     """Submissions of one virtual cluster, one row per job in order of its batches."""
 
     batch: Ints
@@ -36,7 +36,7 @@ class Submissions:
     """Seconds from the batch's first job to this one."""
 
 
-def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched: float) -> Submissions:
+def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched: float) -> GeneratedArrivals:
     """Submissions whose gaps have about the given CV, a share `batched` of them inside a batch."""
     first = rng.random(jobs) >= batched
     first[0] = True
@@ -49,7 +49,7 @@ def draw_submissions(rng: np.random.Generator, jobs: int, gap_cv: float, batched
     head = np.sort((np.cumsum(gaps) / gaps.sum() + rng.random()) % 1.0)
     low, high = np.log(BATCH_GAP_S)
     since = np.cumsum(np.where(first, 0.0, np.exp(rng.uniform(low, high, jobs))))
-    return Submissions(batch, head[batch], since - since[first][batch])
+    return GeneratedArrivals(batch, head[batch], since - since[first][batch])
 
 
 def _lognormal(rng: np.random.Generator, count: int, cv: float) -> Floats:

@@ -14,7 +14,7 @@ from rota.errors import InputError
 from rota.model.columns import Array, Bools, Floats, read_only
 from rota.model.jobs import JobTable, Outcome, RecordedRun, Truth
 from rota.model.trace import OddRows, Trace
-from rota.traces.table import Table, encode
+from rota.traces.table import TextTable, encode
 
 _EXAMPLES = 5
 
@@ -23,7 +23,7 @@ _EXAMPLES = 5
 class Oddities:
     """Collects what is odd about the rows of one file, and which of them are left out."""
 
-    table: Table
+    table: TextTable
     ids: Sequence[str]
     """Job id of each row; where one comes again, `~2`, `~3` ... is appended, and that is noted."""
     noted: list[OddRows] = field(default_factory=list)
@@ -53,12 +53,12 @@ class Oddities:
         self.dropped |= rows
 
 
-def numbered(table: Table) -> list[str]:
+def numbered(table: TextTable) -> list[str]:
     """Ids for a format that has none: the place in the file from 0, as most simulators number them."""
     return [str(i) for i in range(len(table))]
 
 
-def ids_of(table: Table, column: str) -> list[str]:
+def ids_of(table: TextTable, column: str) -> list[str]:
     """The job ids in `column`; empty ones are an error."""
     cells = table.text(column).str.strip_chars()
     table.reject((cells == "").to_numpy(), column, "the cell is empty", "a job id")
@@ -146,7 +146,7 @@ def held_since(odd: Oddities, eligible_s: Floats, submit_s: Floats) -> Floats:
     return np.maximum(eligible_s - submit_s, 0.0)
 
 
-def tenant_paths(table: Table, *columns: str) -> dict[str, Any]:
+def tenant_paths(table: TextTable, *columns: str) -> dict[str, Any]:
     """The `JobTable` arguments for a tenant whose path is the names in `columns`, widest first."""
     cells = [table.text(column).str.strip_chars() for column in columns]
     for column, names in zip(columns, cells, strict=True):

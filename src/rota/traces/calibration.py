@@ -41,7 +41,7 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """One published figure and what a trace has instead."""
 
     topic: str
@@ -55,7 +55,7 @@ class Figure:
         return (self.generated - self.published) / (self.published or 1.0)
 
 
-def compare(trace: Trace) -> list[Figure]:
+def compare(trace: Trace) -> list[PublishedFigure]:
     """Every calibrated figure of a generated trace."""
     return [
         *_runtimes(trace),
@@ -66,7 +66,7 @@ def compare(trace: Trace) -> list[Figure]:
     ]
 
 
-def _runtimes(trace: Trace) -> Iterator[Figure]:
+def _runtimes(trace: Trace) -> Iterator[PublishedFigure]:
     """Minutes of running, all attempts, by bucket."""
     minutes, bucket = trace.truth.run_s() / 60, bucket_of(trace.jobs.gpus)
     for code, name in enumerate(BUCKETS):
@@ -74,17 +74,17 @@ def _runtimes(trace: Trace) -> Iterator[Figure]:
         rows = minutes[bucket == code]
         for percent in (10, 50, 90, 95, 99):
             value = float(np.percentile(rows, percent)) if len(rows) else float("nan")
-            yield Figure("runtime, min", f"{name}, p{percent}", published[percent], value)
+            yield PublishedFigure("runtime, min", f"{name}, p{percent}", published[percent], value)
 
 
-def _reweighted(trace: Trace) -> Iterator[Figure]:
+def _reweighted(trace: Trace) -> Iterator[PublishedFigure]:
     """Runtimes of all sizes, weighted by the sizes of the public list: a check, not a calibration."""
     seconds, bucket = trace.truth.run_s(), bucket_of(trace.jobs.gpus)
     weight = (np.array(LIST_BUCKET_SHARES) / np.maximum(np.bincount(bucket, minlength=4), 1))[bucket]
     for percent, published in ALL_RUNTIMES_S.items():
         if percent in (10, 50, 90, 95, 99):
             value = _weighted_percentile(seconds, weight, percent)
-            yield Figure("runtime of all sizes, s (not fitted)", f"p{percent}", published, value)
+            yield PublishedFigure("runtime of all sizes, s (not fitted)", f"p{percent}", published, value)
 
 
 def _weighted_percentile(values: Floats, weight: Floats, percent: float) -> float:
@@ -93,7 +93,7 @@ def _weighted_percentile(values: Floats, weight: Floats, percent: float) -> floa
     return float(values[order][np.searchsorted(upto, upto[-1] * percent / 100)])
 
 
-def _virtual_clusters(trace: Trace) -> Iterator[Figure]:
+def _virtual_clusters(trace: Trace) -> Iterator[PublishedFigure]:
     """GPU mix and bursts of each virtual cluster."""
     vc_of_tenant = np.array([name.partition("/")[0] for name in trace.jobs.tenant_names])
     vc_of_job = vc_of_tenant[trace.jobs.tenant]
@@ -103,38 +103,40 @@ def _virtual_clusters(trace: Trace) -> Iterator[Figure]:
         for size, percent in zip(SIZES, vc.mix, strict=True):
             if percent >= 5:
                 published = 100 * percent / sum(vc.mix)
-                yield Figure(f"{vc.name}, % of jobs", f"{size} GPU", published, _percent(gpus == size))
+                yield PublishedFigure(
+                    f"{vc.name}, % of jobs", f"{size} GPU", published, _percent(gpus == size)
+                )
         cv = gap_figures(trace.jobs.submit_s[rows])[1]
-        yield Figure("CV of gaps", vc.name, vc.gap_cv, float("nan") if cv is None else cv)
+        yield PublishedFigure("CV of gaps", vc.name, vc.gap_cv, float("nan") if cv is None else cv)
 
 
-def _outcomes(trace: Trace) -> Iterator[Figure]:
+def _outcomes(trace: Trace) -> Iterator[PublishedFigure]:
     gpu_s = trace.truth.run_s() * trace.jobs.gpus
     for name, code in _OUTCOMES.items():
         ended = trace.truth.outcome == code
-        yield Figure("% of jobs", name, 100 * OUTCOME_JOB_SHARES[name], _percent(ended))
+        yield PublishedFigure("% of jobs", name, 100 * OUTCOME_JOB_SHARES[name], _percent(ended))
         share = float(100 * gpu_s[ended].sum() / gpu_s.sum())
-        yield Figure("% of GPU time", name, 100 * OUTCOME_TIME_SHARES[name], share)
+        yield PublishedFigure("% of GPU time", name, 100 * OUTCOME_TIME_SHARES[name], share)
     failed = max(int((trace.truth.outcome == Outcome.FAILED).sum()), 1)
     attempts = 1 + sum(len(runs) for runs in trace.truth.failures.values()) / failed
-    yield Figure("attempts", "mean of a failing job", ATTEMPTS_MEAN, attempts)
+    yield PublishedFigure("attempts", "mean of a failing job", ATTEMPTS_MEAN, attempts)
 
 
-def _failures(trace: Trace) -> Iterator[Figure]:
+def _failures(trace: Trace) -> Iterator[PublishedFigure]:
     """Signatures of failing jobs, those that are at least a hundredth of them as published."""
     names = [names[-1] for names in trace.truth.signatures.values()]
     jobs = sum(failure.jobs for failure in FAILURES)
     for failure in FAILURES:
         if 100 * failure.jobs >= jobs:
             share = 100 * names.count(failure.signature) / max(len(names), 1)
-            yield Figure("% of failing jobs", failure.signature, 100 * failure.jobs / jobs, share)
+            yield PublishedFigure("% of failing jobs", failure.signature, 100 * failure.jobs / jobs, share)
 
 
 def _percent(which: Array) -> float:
     return float(100 * which.mean()) if len(which) else float("nan")
 
 
-def markdown(figures: list[Figure]) -> str:
+def markdown(figures: list[PublishedFigure]) -> str:
     """The comparison as a Markdown table."""
     head = ["| what | figure | published | generated |", "|---|---|---:|---:|"]
     rows = [f"| {f.topic} | {f.name} | {_number(f.published)} | {_number(f.generated)} |" for f in figures]

@@ -23,7 +23,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 MINUTE_S = 60.0
 KINDS = {kind: kind for kind in ("strict", "soft", "best")}
@@ -63,7 +63,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _steps(table: Table, submit_s: Floats) -> list[tuple[Deadline, ...]]:
+def _steps(table: TextTable, submit_s: Floats) -> list[tuple[Deadline, ...]]:
     """Per job the deadlines of its two lists."""
     times = [_numbers(cell) for cell in table.text("expect_time_list")]
     values = [_numbers(cell) for cell in table.text("expect_value_list")]

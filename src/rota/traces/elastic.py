@@ -20,13 +20,13 @@ from rota.model.trace import Trace
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ElasticSizes:
     """The GPUs that jobs shall be able to run on."""
 
     least: int
     most: int
     counts: AllowedCounts = AllowedCounts.ANY
-    apart: tuple[tuple[str, Sizes], ...] = ()
+    apart: tuple[tuple[str, ElasticSizes], ...] = ()
     """Other sizes for some workloads."""
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Sizes:
         return ",".join([own, *(f"{workload}={sizes}" for workload, sizes in self.apart)])
 
 
-def parse_sizes(text: str) -> Sizes:
+def parse_sizes(text: str) -> ElasticSizes:
     """`1:64` or `1:64:pow2`, and other sizes for some workloads: `1:64,ncf=1:1`."""
     first, *others = text.split(",")
     pairs = (part.partition("=") for part in others)
@@ -42,17 +42,17 @@ def parse_sizes(text: str) -> Sizes:
     return replace(_parse_range(first), apart=apart)
 
 
-def _parse_range(text: str) -> Sizes:
+def _parse_range(text: str) -> ElasticSizes:
     match = re.fullmatch(r"(\d+):(\d+)(:pow2)?", text.strip())
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError.at(
             f"{text!r} is no range of GPUs", field="--elastic", expected="FEWEST:MOST[:pow2], such as 1:64"
         )
     counts = AllowedCounts.POWERS_OF_TWO if match[3] else AllowedCounts.ANY
-    return Sizes(int(match[1]), int(match[2]), counts)
+    return ElasticSizes(int(match[1]), int(match[2]), counts)
 
 
-def make_elastic(trace: Trace, sizes: Sizes) -> Trace:
+def make_elastic(trace: Trace, sizes: ElasticSizes) -> Trace:
     """`trace` with these sizes for its jobs of one size; its source says so."""
     jobs, rigid = trace.jobs, _rigid(trace)
     workloads = np.array([jobs.name_of("workload", row) for row in range(len(jobs))], dtype=object)
@@ -72,7 +72,7 @@ def _rigid(trace: Trace) -> Bools:
     return rigid
 
 
-def _with(trace: Trace, sizes: Sizes, rigid: Bools) -> Trace:
+def _with(trace: Trace, sizes: ElasticSizes, rigid: Bools) -> Trace:
     """The same with `sizes` for those that are `rigid`."""
     jobs = trace.jobs
     changed = replace(

@@ -21,7 +21,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 
 def _matches(source: TraceSource) -> bool:
@@ -64,7 +64,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _deadlines(table: Table) -> Floats:
+def _deadlines(table: TextTable) -> Floats:
     """Absolute deadlines; NaN for best-effort jobs."""
     deadline_s = table.floats(table.first_of("deadline", "ddl"))
     if table.has("best_effort"):

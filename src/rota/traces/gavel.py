@@ -30,7 +30,7 @@ from rota.model.units import plural
 from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 CURRENT = (
     "job_type",
@@ -93,7 +93,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _table(source: TraceSource) -> Table:
+def _table(source: TraceSource) -> TextTable:
     fields = tabs_of(source)
     if fields == 0:
         table = read_table(source)
@@ -108,7 +108,7 @@ def _table(source: TraceSource) -> Table:
     return read_table(source, names, separator="\t", quoted=False)
 
 
-def slo_factors(table: Table) -> Floats:
+def slo_factors(table: TextTable) -> Floats:
     """Deadline as a multiple of the duration; NaN where the trace says -1 or nothing."""
     if not table.has("SLO"):
         return np.full(len(table), np.nan)
@@ -116,7 +116,7 @@ def slo_factors(table: Table) -> Floats:
     return np.where(factors < 0, np.nan, factors)
 
 
-def weights(table: Table) -> Floats:
+def weights(table: TextTable) -> Floats:
     """Priority weights; 1 where the trace says nothing."""
     if not table.has("priority_weight"):
         return np.ones(len(table))

@@ -27,7 +27,7 @@ from rota.traces.build import Oddities, finish, ids_of, tenant_paths
 from rota.traces.helios import STATES
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource, load
-from rota.traces.table import Table, encode, read_table
+from rota.traces.table import TextTable, encode, read_table
 
 COLUMNS = ("job_id", "user", "vc", "jobname", "gpu_num", "cpu_num", "state", "submit_time", "duration")
 PROFILE = ("model", "dataset", "batchsize", "amp")
@@ -68,7 +68,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _profile(table: Table) -> dict[str, Any]:
+def _profile(table: TextTable) -> dict[str, Any]:
     """The `JobTable` arguments that the profile columns give; none without them."""
     if not all(table.has(name) for name in PROFILE):
         return {}

@@ -27,7 +27,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource, load
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 MILLI = 1000.0
@@ -81,7 +81,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _shares(table: Table, gpus: Ints) -> Floats:
+def _shares(table: TextTable, gpus: Ints) -> Floats:
     """Share of each GPU; 1 for pods with none."""
     milli = table.floats("gpu_milli")
     table.reject(milli > MILLI, "gpu_milli", "{!r} is more than a whole GPU", "0 to 1000")
@@ -89,7 +89,7 @@ def _shares(table: Table, gpus: Ints) -> Floats:
     return np.where(gpus > 0, milli / MILLI, 1.0)
 
 
-def _times(table: Table, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:
+def _times(table: TextTable, odd: Oddities) -> tuple[Floats, RecordedRun, Truth]:
     """Submission, what was observed, and how long each pod ran."""
     submit_s, end_s = table.floats("creation_time"), table.floats("deletion_time", blank=np.nan)
     start_s = table.floats("scheduled_time", blank=np.nan)

@@ -33,7 +33,7 @@ from rota.traces.build import Oddities, finish
 from rota.traces.pbs_resources import cpus_of, gpus_of, memory_gib, nodes_of, seconds
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, encode
+from rota.traces.table import TextTable, encode
 
 NAN = float("nan")
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]+);(.*)")
@@ -299,4 +299,4 @@ def _oddities(source: TraceSource, jobs: list[list[_Job]]) -> Oddities:
         raise InputError.at("there is no job in it", file=source.file, expected="records of type E")
     ids = [attempts[-1].id for attempts in jobs]
     rows = np.array([attempts[-1].row for attempts in jobs], dtype=np.int64)
-    return Oddities(Table(source.file, pl.DataFrame({"id": ids}), rows), ids)
+    return Oddities(TextTable(source.file, pl.DataFrame({"id": ids}), rows), ids)

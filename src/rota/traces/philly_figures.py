@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class VirtualCluster:
+class PublishedVirtualCluster:
     """One team's part of the cluster."""
 
     name: str
@@ -35,17 +35,17 @@ SIZES = (1, 2, 4, 8, 16, 32)
 """GPU counts that the mixes distinguish."""
 
 VIRTUAL_CLUSTERS = (
-    VirtualCluster("0e4a51", 1435, (37, 19, 38, 6, 0, 0), 6.8, 0.919),
-    VirtualCluster("103959", 1934, (51, 4, 45, 0, 0, 0), 2.9, 0.270),
-    VirtualCluster("11cb48", 16091, (78, 4, 13, 1, 3.5, 0.4), 12.1, 0.410),
-    VirtualCluster("2869ce", 422, (12, 1, 2, 71, 0.4, 13), 2.8, 0.318),
-    VirtualCluster("6214e9", 41226, (96, 1, 2, 1, 0, 0), 9.4, 0.813),
-    VirtualCluster("6c71a0", 9953, (90, 0, 2, 7.5, 0.2, 0.1), 5.5, 0.750),
-    VirtualCluster("7f04ca", 723, (41, 0, 24, 32, 2.5, 0.7), 3.2, 0.435),
-    VirtualCluster("b436b2", 7423, (82, 1, 7, 9, 2, 0), 5.9, 0.873),
-    VirtualCluster("e13805", 374, (38, 1, 19, 39, 2, 0), 2.9, 0.045),
-    VirtualCluster("ed69ec", 1137, (100, 0, 0, 0, 0, 0), 8.7, 0.712),
-    VirtualCluster("ee9e8c", 1511, (49, 2, 16, 27, 5, 0.2), 4.5, 0.278),
+    PublishedVirtualCluster("0e4a51", 1435, (37, 19, 38, 6, 0, 0), 6.8, 0.919),
+    PublishedVirtualCluster("103959", 1934, (51, 4, 45, 0, 0, 0), 2.9, 0.270),
+    PublishedVirtualCluster("11cb48", 16091, (78, 4, 13, 1, 3.5, 0.4), 12.1, 0.410),
+    PublishedVirtualCluster("2869ce", 422, (12, 1, 2, 71, 0.4, 13), 2.8, 0.318),
+    PublishedVirtualCluster("6214e9", 41226, (96, 1, 2, 1, 0, 0), 9.4, 0.813),
+    PublishedVirtualCluster("6c71a0", 9953, (90, 0, 2, 7.5, 0.2, 0.1), 5.5, 0.750),
+    PublishedVirtualCluster("7f04ca", 723, (41, 0, 24, 32, 2.5, 0.7), 3.2, 0.435),
+    PublishedVirtualCluster("b436b2", 7423, (82, 1, 7, 9, 2, 0), 5.9, 0.873),
+    PublishedVirtualCluster("e13805", 374, (38, 1, 19, 39, 2, 0), 2.9, 0.045),
+    PublishedVirtualCluster("ed69ec", 1137, (100, 0, 0, 0, 0, 0), 8.7, 0.712),
+    PublishedVirtualCluster("ee9e8c", 1511, (49, 2, 16, 27, 5, 0.2), 4.5, 0.278),
 )
 
 BUCKETS = ("1 GPU", "2-4 GPUs", "5-8 GPUs", ">8 GPUs")

@@ -32,7 +32,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, tenant_paths
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import BLANKS, Table
+from rota.traces.table import BLANKS, TextTable
 
 STATUSES = {"Pass": Outcome.COMPLETED, "Killed": Outcome.CANCELLED, "Failed": Outcome.FAILED}
 _EPOCH = datetime(1970, 1, 1)
@@ -133,11 +133,11 @@ def _marks(rows: Iterable[bool]) -> Bools:
     return np.fromiter(rows, dtype=np.bool_)
 
 
-def _as_table(source: TraceSource, jobs: list[_Job]) -> Table:
+def _as_table(source: TraceSource, jobs: list[_Job]) -> TextTable:
     """What tells jobs apart as a table, whose `row` is the place in the list from 1."""
     rows = [(job.id, job.vc, job.user, str(job.submitted), repr(job.attempts)) for job in jobs]
     frame = pl.DataFrame(rows, schema=["jobid", "vc", "user", "submitted", "attempts"], orient="row")
-    return Table(source.file, frame, np.arange(1, len(jobs) + 1))
+    return TextTable(source.file, frame, np.arange(1, len(jobs) + 1))
 
 
 def _entries(source: TraceSource) -> list[Any]:

@@ -43,7 +43,7 @@ from rota.model.trace import OddRows, Trace
 from rota.traces.build import Oddities, finish, ids_of, numbered, type_masks
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, encode, read_table
+from rota.traces.table import TextTable, encode, read_table
 
 REQUIRED = ("submit_s", "gpus", "duration_s")
 OTHERS = (
@@ -127,7 +127,7 @@ class _Head:
     """True if the file beside was written for other rows, and so was left out."""
 
 
-def _csv(source: TraceSource) -> tuple[Table, _Head]:
+def _csv(source: TraceSource) -> tuple[TextTable, _Head]:
     if _has_head(source):
         first = source.data.split(b"\n", 1)[0].decode()
         return read_table(source, skip=1), _head(source.file, first.removeprefix(_HEAD), row=1)
@@ -149,7 +149,7 @@ def _described(source: TraceSource) -> _Head:
     return _head(str(file), text) if is_of_these else _Head(is_of_others=True)
 
 
-def _parquet(source: TraceSource) -> tuple[Table, _Head]:
+def _parquet(source: TraceSource) -> tuple[TextTable, _Head]:
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
         head = pl.read_parquet_metadata(io.BytesIO(source.data)).get("rota", "{}")
@@ -159,7 +159,7 @@ def _parquet(source: TraceSource) -> tuple[Table, _Head]:
         raise InputError.at(problem, file=source.file, expected="a table of numbers and texts") from None
     if not frame.height:
         raise InputError.at("there is no job in it", file=source.file, expected="one row per job")
-    return Table(source.file, cells, np.arange(1, frame.height + 1)), _head(source.file, head)
+    return TextTable(source.file, cells, np.arange(1, frame.height + 1)), _head(source.file, head)
 
 
 def _head(file: str, text: str, row: int | None = None) -> _Head:
@@ -180,7 +180,7 @@ def _head(file: str, text: str, row: int | None = None) -> _Head:
         ) from None
 
 
-def _check_columns(table: Table) -> None:
+def _check_columns(table: TextTable) -> None:
     table.require(*REQUIRED)
     known = (*COLUMN, *OTHERS)
     unknown = next((name for name in table.frame.columns if name not in known and name not in REQUIRED), None)
@@ -193,7 +193,7 @@ def _check_columns(table: Table) -> None:
         )
 
 
-def _numbers(table: Table) -> dict[str, Array]:
+def _numbers(table: TextTable) -> dict[str, Array]:
     """The columns of numbers, members and yes/no that the file has, checked one by one and together."""
     columns = {
         column.name: _column(table, column)
@@ -204,7 +204,7 @@ def _numbers(table: Table) -> dict[str, Array]:
     return columns
 
 
-def _column(table: Table, column: JobColumn) -> Array:
+def _column(table: TextTable, column: JobColumn) -> Array:
     """One column of numbers or words; an empty cell is the default, where there is one."""
     name, default = column.name, column.default
     if column.words:
@@ -220,12 +220,12 @@ def _column(table: Table, column: JobColumn) -> Array:
     return table.whole(name, low=int(column.least), blank=default)
 
 
-def _members(table: Table, name: str, kind: type[IntEnum]) -> Array:
+def _members(table: TextTable, name: str, kind: type[IntEnum]) -> Array:
     """A column of members by name; an empty cell is the first."""
     return np.array(table.one_of(name, {**{member.name: int(member) for member in kind}, "": 0}))
 
 
-def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
+def _check_sizes(table: TextTable, columns: dict[str, Array]) -> None:
     """Raise where the GPU columns of one row contradict each other."""
     gpus, ones = columns["gpus"], np.ones(len(table))
     share = columns.get("gpu_share", ones)
@@ -241,7 +241,7 @@ def _check_sizes(table: Table, columns: dict[str, Array]) -> None:
         table.reject(crossed, "batch_min", "{!r} is more than batch_max", "at most batch_max")
 
 
-def _named(table: Table, known: dict[str, list[str]]) -> dict[str, Any]:
+def _named(table: TextTable, known: dict[str, list[str]]) -> dict[str, Any]:
     """Codes and names of tenants, groups, workloads and GPU types; the head gives names not in use."""
     columns: dict[str, Any] = {}
     for name in CODED:
@@ -255,7 +255,7 @@ def _named(table: Table, known: dict[str, list[str]]) -> dict[str, Any]:
     return columns | type_masks(cells, known.get("type", []))
 
 
-def _truth(table: Table) -> Truth:
+def _truth(table: TextTable) -> Truth:
     outcome = _members(table, "outcome", Outcome) if table.has("outcome") else Outcome.COMPLETED
     runs = table.text("failures_s").to_list() if table.has("failures_s") else []
     failures = {row: _run_times(cell) for row, cell in enumerate(runs) if cell}
@@ -283,7 +283,7 @@ def _run_times(cell: str) -> tuple[float, ...]:
     return times if all(0 <= time < np.inf for time in times) else ()
 
 
-def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
+def _observed(table: TextTable, odd: Oddities) -> RecordedRun | None:
     if not any(table.has(name) for name in ("start_s", "end_s", "ran_on", "ran_type", "array", "exit")):
         return None
 
@@ -300,12 +300,12 @@ def _observed(table: Table, odd: Oddities) -> RecordedRun | None:
     return RecordedRun(began_s, ended_s, nodes, types, arrays, exits)
 
 
-def _filled(table: Table, name: str) -> list[tuple[int, str]]:
+def _filled(table: TextTable, name: str) -> list[tuple[int, str]]:
     """Row and text of the cells of a column that say something; none if there is no such column."""
     return [(row, cell) for row, cell in enumerate(table.text(name)) if cell] if table.has(name) else []
 
 
-def _deadlines(table: Table) -> dict[int, tuple[Deadline, ...]]:
+def _deadlines(table: TextTable) -> dict[int, tuple[Deadline, ...]]:
     """Moments and values of the rows that have them."""
     if not table.has("deadlines"):
         return {}
@@ -327,7 +327,7 @@ def _deadline_list(cell: str) -> tuple[Deadline, ...]:
     return several if are_finite and all(a.at_s <= b.at_s for a, b in pairwise(several)) else ()
 
 
-def _after(table: Table, ids: Any) -> dict[int, tuple[int, ...]]:
+def _after(table: TextTable, ids: Any) -> dict[int, tuple[int, ...]]:
     """Rows that each row waits for."""
     if not table.has("after"):
         return {}
@@ -351,7 +351,7 @@ def _never_ready(after: Mapping[int, Sequence[int]]) -> list[int]:
     return []
 
 
-def _parts(table: Table) -> dict[int, tuple[JobPart, ...]]:
+def _parts(table: TextTable) -> dict[int, tuple[JobPart, ...]]:
     """Uneven tasks of the rows that have them."""
     if not table.has("parts"):
         return {}

@@ -19,7 +19,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import has_header, trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 
@@ -51,7 +51,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _check_single(table: Table) -> None:
+def _check_single(table: TextTable) -> None:
     """Raise if the table holds more than one workload, whose jobs would be mixed."""
     for column in ("workload", "load", "family"):
         if table.has(column) and table.text(column).n_unique() > 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rota.model.columns import Floats, Ints
-from rota.traces.arrivals import Submissions, draw_submissions
+from rota.traces.arrivals import GeneratedArrivals, draw_submissions
 from rota.traces.philly_figures import SIZES, VIRTUAL_CLUSTERS
 
 # Choices of ours: the published figures do not settle them.
@@ -42,7 +42,7 @@ def draw_population(rng: np.random.Generator, jobs: int, gpus_in_all: int | None
     """Submissions of every virtual cluster with their series, numbered through."""
     counts = apportion(jobs, np.array([vc.jobs for vc in VIRTUAL_CLUSTERS], dtype=np.float64))
     users = _users_per_vc()
-    drawn: list[Submissions] = []
+    drawn: list[GeneratedArrivals] = []
     series: list[Ints] = []
     sizes: list[Ints] = []
     tenants: list[Ints] = []

@@ -39,12 +39,12 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of, type_masks
 from rota.traces.node_list import nodes_in
 from rota.traces.registry import trace_format
-from rota.traces.sacct_attempts import Attempts
+from rota.traces.sacct_attempts import SacctAttempts
 from rota.traces.sacct_ends import arrays_of, exits_of
 from rota.traces.sacct_priority import levels_of
 from rota.traces.sacct_rows import COMMAND, ID, jobs_of, read_rows
 from rota.traces.source import TraceSource
-from rota.traces.table import MOST, Table, encode, is_blank
+from rota.traces.table import MOST, TextTable, encode, is_blank
 from rota.traces.tres import cpus_in, gpu_types_in, gpus_in, memory_gib_in
 
 MINUTE_S = 60.0
@@ -116,7 +116,7 @@ def read(source: TraceSource) -> Trace:
     states = np.array(words.one_of("State", STATES))
     submit_s, start_s, end_s = (table.stamps(name, blank=name != "Submit") for name in _STAMPS)
     table.reject(end_s < start_s, "End", "{!r} is before Start", "a later time")
-    attempts = Attempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
+    attempts = SacctAttempts.of(table, submit_s, start_s, end_s, _elapsed(table, start_s, end_s))
     jobs, ran = table.take(attempts.is_last), table.rows(attempts.ran)
     odd = Oddities(jobs, ids_of(jobs, jobs.first_of(*ID)), noted=noted)
     states = states[attempts.is_last]
@@ -145,13 +145,13 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _state_words(table: Table) -> Table:
+def _state_words(table: TextTable) -> TextTable:
     """`table` with the first word of each state: `CANCELLED by 123` is CANCELLED."""
     words = table.text("State").str.strip_chars().str.split(" ").list.first().str.strip_chars_end("+")
-    return Table(table.file, table.frame.with_columns(words.alias("State")), table.row)
+    return TextTable(table.file, table.frame.with_columns(words.alias("State")), table.row)
 
 
-def _signatures(words: list[str], attempts: Attempts, states: Array) -> dict[int, tuple[str, ...]]:
+def _signatures(words: list[str], attempts: SacctAttempts, states: Array) -> dict[int, tuple[str, ...]]:
     """What the failing attempts of each job failed of, as far as their states say it."""
     signatures = {}
     last_rows = np.flatnonzero(attempts.is_last).tolist()
@@ -163,7 +163,7 @@ def _signatures(words: list[str], attempts: Attempts, states: Array) -> dict[int
     return signatures
 
 
-def _elapsed(table: Table, start_s: Floats, end_s: Floats) -> Floats:
+def _elapsed(table: TextTable, start_s: Floats, end_s: Floats) -> Floats:
     """Seconds that each row ran; NaN if that is not recorded."""
     if table.has("ElapsedRaw"):
         return table.floats("ElapsedRaw", blank=np.nan)
@@ -175,7 +175,7 @@ def _elapsed(table: Table, start_s: Floats, end_s: Floats) -> Floats:
     return seconds
 
 
-def _durations(jobs: Table, odd: Oddities, states: Array, attempts: Attempts) -> Floats:
+def _durations(jobs: TextTable, odd: Oddities, states: Array, attempts: SacctAttempts) -> Floats:
     """Seconds run by the last attempt of each job, and the notes and drops that go with the states."""
     duration_s, started = attempts.elapsed_s.copy(), np.isfinite(attempts.start_s)
     unstarted = (states == Outcome.CANCELLED) & ~started
@@ -200,7 +200,7 @@ def _durations(jobs: Table, odd: Oddities, states: Array, attempts: Attempts) ->
     return duration_s
 
 
-def _held(table: Table, odd: Oddities, attempts: Attempts, submit_s: Floats) -> Floats | float:
+def _held(table: TextTable, odd: Oddities, attempts: SacctAttempts, submit_s: Floats) -> Floats | float:
     """Seconds from the first submission until the job was eligible for the first time."""
     if not table.has("Eligible"):
         return np.nan
@@ -210,14 +210,14 @@ def _held(table: Table, odd: Oddities, attempts: Attempts, submit_s: Floats) -> 
     return np.minimum(np.maximum(held_s, 0.0), np.nan_to_num(attempts.wait_s, nan=np.inf))
 
 
-def _tres(jobs: Table) -> tuple[list[str], list[str]]:
+def _tres(jobs: TextTable) -> tuple[list[str], list[str]]:
     """What each job asked for and what it was given, as texts."""
     empty = [""] * len(jobs)
     asked, given = (jobs.text(n).to_list() if jobs.has(n) else empty for n in ("ReqTRES", "AllocTRES"))
     return asked, given
 
 
-def _resources(jobs: Table, ran: Table, odd: Oddities) -> dict[str, Any]:
+def _resources(jobs: TextTable, ran: TextTable, odd: Oddities) -> dict[str, Any]:
     """GPUs, CPU cores, memory and accepted GPU types from the TRES columns; `ran` as in `_observed`."""
     asked, given = _tres(jobs)[0], _tres(ran)[1]
     gpus = _gpus(jobs, [a or r for a, r in zip(given, asked, strict=True)])
@@ -234,7 +234,7 @@ def _resources(jobs: Table, ran: Table, odd: Oddities) -> dict[str, Any]:
     }
 
 
-def _gpus(jobs: Table, tres: list[str]) -> Ints:
+def _gpus(jobs: TextTable, tres: list[str]) -> Ints:
     """GPUs in each TRES text, refused if no machine could have so many."""
     gpus = [gpus_in(text) for text in tres]
     column = jobs.first_of("AllocTRES", "ReqTRES")
@@ -243,7 +243,7 @@ def _gpus(jobs: Table, tres: list[str]) -> Ints:
     return np.array(gpus, dtype=np.int64)
 
 
-def _limits(jobs: Table) -> Any:
+def _limits(jobs: TextTable) -> Any:
     """Run time stated at submission, in seconds; NaN if none or without limit."""
     name = next((name for name in ("TimelimitRaw", "Timelimit") if jobs.has(name)), None)
     if name is None:
@@ -267,7 +267,7 @@ def _clock(text: str) -> float:
     return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
-def _names(jobs: Table) -> dict[str, Any]:
+def _names(jobs: TextTable) -> dict[str, Any]:
     """Tenant `account/user` and group (job name), as far as the columns are there."""
     names: dict[str, Any] = {}
     levels = [jobs.text(name) for name in ("Account", "User") if jobs.has(name)]
@@ -279,7 +279,7 @@ def _names(jobs: Table) -> dict[str, Any]:
     return names
 
 
-def _node_sets(jobs: Table) -> dict[str, Any]:
+def _node_sets(jobs: TextTable) -> dict[str, Any]:
     """The partition of each job, or those that would do for it."""
     if not jobs.has("Partition"):
         return {}
@@ -288,7 +288,7 @@ def _node_sets(jobs: Table) -> dict[str, Any]:
     return {"node_set": codes, "node_set_names": names}
 
 
-def _observed(ran: Table, attempts: Attempts) -> RecordedRun:
+def _observed(ran: TextTable, attempts: SacctAttempts) -> RecordedRun:
     """Starts and ends, nodes, and the type of GPUs that each job got, as far as that can be told.
 
     `ran` holds the row of each job's last attempt that ran.
@@ -317,7 +317,7 @@ def _only(pairs: set[tuple[str, str]]) -> dict[str, str]:
     return {name: next(iter(of)) for name, of in kinds.items() if len(of) == 1}
 
 
-def _nodes(jobs: Table) -> dict[int, tuple[str, ...]]:
+def _nodes(jobs: TextTable) -> dict[int, tuple[str, ...]]:
     """Names of the nodes that each job ran on, for those that did."""
     if not jobs.has("NodeList"):
         return {}
@@ -333,7 +333,7 @@ def _nodes(jobs: Table) -> dict[int, tuple[str, ...]]:
     return {row: known[cell] for row, cell in enumerate(cells) if known[cell]}
 
 
-def _facts(jobs: Table, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:
+def _facts(jobs: TextTable, odd: Oddities, usage: dict[str, dict[str, float]]) -> dict[str, object]:
     """What the steps used, and a word where nobody counts GPUs."""
     facts: dict[str, object] = {}
     ids = jobs.text(jobs.first_of(*ID)).str.strip_chars().to_list()

@@ -9,14 +9,14 @@ import numpy as np
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.traces.sacct_rows import ID
-from rota.traces.table import Table
+from rota.traces.table import TextTable
 
 _WHO = ("Cluster", "User", "JobName")
 """Fields that tell apart two jobs that have the same number: of two clusters, or of two years."""
 
 
 @dataclass(frozen=True)
-class Attempts:
+class SacctAttempts:
     """What the rows of each job say together; arrays are by job, in the order of the jobs' last rows.
 
     A requeued job is submitted again, so that its attempts come in the order of their submissions.
@@ -48,8 +48,8 @@ class Attempts:
 
     @classmethod
     def of(
-        cls, table: Table, submit_s: Floats, start_s: Floats, end_s: Floats, elapsed_s: Floats
-    ) -> Attempts:
+        cls, table: TextTable, submit_s: Floats, start_s: Floats, end_s: Floats, elapsed_s: Floats
+    ) -> SacctAttempts:
         """The attempts in `table`, whose rows were submitted, started, ended and ran as the arrays say."""
         groups = _groups(table, submit_s, end_s)
         is_last = np.zeros(len(table), dtype=np.bool_)
@@ -81,7 +81,7 @@ class Attempts:
         )
 
 
-def _groups(table: Table, submit_s: Floats, end_s: Floats) -> list[list[int]]:
+def _groups(table: TextTable, submit_s: Floats, end_s: Floats) -> list[list[int]]:
     """Rows of each job in the order of their submissions, one of each attempt; sorted by the last of them.
 
     Where an attempt is in the file twice, from two dumps, the row counts in which it has ended.
@@ -94,7 +94,7 @@ def _groups(table: Table, submit_s: Floats, end_s: Floats) -> list[list[int]]:
     return sorted(alone + several, key=lambda rows: rows[-1])
 
 
-def _keys(table: Table) -> list[tuple[str, ...]]:
+def _keys(table: TextTable) -> list[tuple[str, ...]]:
     columns: list[Sequence[str]] = [table.text(table.first_of(*ID)).str.strip_chars().to_list()]
     columns += [table.text(name).to_list() for name in _WHO if table.has(name)]
     return list(zip(*columns, strict=True))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-from rota.traces.table import Table
+from rota.traces.table import TextTable
 
 _TASK = re.compile(r"(\d+)_(?:\d+|\[.*\])")
 _EXIT = re.compile(r"(\d+):(\d+)")
 
 
-def arrays_of(jobs: Table) -> dict[int, str]:
+def arrays_of(jobs: TextTable) -> dict[int, str]:
     """By row: number of the array that the job is a task of, where JobID is such as `17_3`."""
     if not jobs.has("JobID"):
         return {}
-    found = ((row, _TASK.fullmatch(id.strip())) for row, id in enumerate(jobs.text("JobID")))
-    return {row: match[1] for row, match in found if match}
+    matches = ((row, _TASK.fullmatch(id.strip())) for row, id in enumerate(jobs.text("JobID")))
+    return {row: match[1] for row, match in matches if match}
 
 
-def exits_of(jobs: Table) -> dict[int, str]:
+def exits_of(jobs: TextTable) -> dict[int, str]:
     """By row: `signal 9` or `exit 1`, as ExitCode says (`code:signal`); nothing for jobs that ended well."""
     if not jobs.has("ExitCode"):
         return {}

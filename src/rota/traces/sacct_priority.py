@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.traces.table import Table, is_blank
+from rota.traces.table import TextTable, is_blank
 
 BY_AGE = 2**31
 """Priorities above this count down from 2^32, one for each job: they say the order of submission alone."""
 
 
-def levels_of(jobs: Table) -> dict[str, Any]:
+def levels_of(jobs: TextTable) -> dict[str, Any]:
     """The column `priority`: the level of each job's QOS, 0 for the lowest; nothing if none can be told."""
     if not (jobs.has("QOS") and jobs.has("Priority")):
         return {}

@@ -11,7 +11,7 @@ from rota.errors import InputError
 from rota.model.trace import OddRows
 from rota.traces.build import Oddities
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 from rota.traces.tres import usage_in
 
 ID = ("JobIDRaw", "JobID")
@@ -44,7 +44,7 @@ _CPU_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
-def read_rows(source: TraceSource) -> Table:
+def read_rows(source: TraceSource) -> TextTable:
     """The rows with the nameless last column that `--parsable` makes left out.
 
     InputError tells which command to type where the columns are not those that are needed.
@@ -68,7 +68,7 @@ def read_rows(source: TraceSource) -> Table:
             expected=f"those of `{COMMAND}`",
         )
     table = read_table(_mended(source, header, separator), separator=separator, quoted=False)
-    table = Table(table.file, table.frame.drop(""), table.row) if table.has("") else table
+    table = TextTable(table.file, table.frame.drop(""), table.row) if table.has("") else table
     table.require(table.first_of(*ID), *NEEDED)
     return table
 
@@ -96,7 +96,7 @@ def _mended_line(line: str, header: tuple[str, ...], separator: str, free: list[
     return line
 
 
-def jobs_of(table: Table) -> tuple[Table, list[OddRows], dict[str, dict[str, float]]]:
+def jobs_of(table: TextTable) -> tuple[TextTable, list[OddRows], dict[str, dict[str, float]]]:
     """The table without job steps (`11.batch`, `11.0`), the oddity that counts them, and what jobs used.
 
     What a job used is the most that a step of it did, or that its own row says.
@@ -115,7 +115,7 @@ def jobs_of(table: Table) -> tuple[Table, list[OddRows], dict[str, dict[str, flo
     return jobs, odd.noted if odd else [], usage
 
 
-def _usage(rows: Table) -> dict[str, dict[str, float]]:
+def _usage(rows: TextTable) -> dict[str, dict[str, float]]:
     """What the rows of each job used at most: host memory, GPU memory, utilisation, seconds of CPU cores."""
     used: dict[str, dict[str, float]] = {}
     names = [name for name in USAGE if rows.has(name)]

@@ -22,7 +22,7 @@ from rota.traces.build import Oddities, finish, ids_of, numbered
 from rota.traces.gavel import CURRENT, slo_factors, tabs_of, weights
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, read_table
+from rota.traces.table import TextTable, read_table
 
 FIELDS = (*CURRENT[:7], "mode", "priority_weight", "SLO", "duration_s", "arrival_s")
 NEEDED = ("job_type", "scale_factor", "total_steps", "mode", "duration_s", "arrival_s")
@@ -60,7 +60,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _table(source: TraceSource) -> Table:
+def _table(source: TraceSource) -> TextTable:
     fields = tabs_of(source)
     if fields == 0:
         table = read_table(source)

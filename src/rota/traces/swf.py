@@ -31,7 +31,7 @@ from rota.model.trace import Trace
 from rota.traces.build import Oddities, finish, ids_of
 from rota.traces.registry import trace_format
 from rota.traces.source import TraceSource
-from rota.traces.table import Table, encode, read_table
+from rota.traces.table import TextTable, encode, read_table
 
 FIELDS = (
     *("job", "submit", "wait", "run", "processors", "cpu_time", "memory"),
@@ -96,7 +96,7 @@ def read(source: TraceSource) -> Trace:
     )
 
 
-def _table(source: TraceSource) -> tuple[Table, dict[str, object]]:
+def _table(source: TraceSource) -> tuple[TextTable, dict[str, object]]:
     """The fields with blanks made tabs, and what the comments say."""
     lines = [line.split() for line in source.data.decode().split("\n")]
     comments = [" ".join(line).lstrip("; ") for line in lines if line and line[0].startswith(";")]
@@ -108,7 +108,7 @@ def _table(source: TraceSource) -> tuple[Table, dict[str, object]]:
     return table, {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _known(table: Table, name: str) -> Floats:
+def _known(table: TextTable, name: str) -> Floats:
     """A field whose -1 (any negative, in practice) means missing, as NaN."""
     values = table.floats(name, low=-np.inf)
     return np.where(values < 0, np.nan, values)
@@ -122,14 +122,14 @@ def _cancelled_waiting(odd: Oddities, cancelled: Bools, run_s: Floats) -> Floats
     return np.where(waiting, 0.0, run_s)
 
 
-def _gpus(table: Table, odd: Oddities) -> Ints:
+def _gpus(table: TextTable, odd: Oddities) -> Ints:
     asked, allocated = (table.whole(name, low=-1) for name in ("processors_asked", "processors"))
     gpus = np.where(asked > 0, asked, allocated)
     odd.drop("no processors recorded", "its size is not known", gpus < 0)
     return np.maximum(gpus, 0)
 
 
-def _tenants(table: Table) -> tuple[Any, tuple[str, ...]]:
+def _tenants(table: TextTable) -> tuple[Any, tuple[str, ...]]:
     """Tenants `gGROUP/uUSER`, with the part left out that the log does not give."""
     groups, users = table.whole("group", low=-1), table.whole("user", low=-1)
     paths = [
@@ -139,12 +139,12 @@ def _tenants(table: Table) -> tuple[Any, tuple[str, ...]]:
     return encode(pl.Series("tenant", paths))
 
 
-def _numbered_names(table: Table, column: str, prefix: str) -> tuple[Any, tuple[str, ...]]:
+def _numbered_names(table: TextTable, column: str, prefix: str) -> tuple[Any, tuple[str, ...]]:
     numbers = table.whole(column, low=-1).tolist()
     return encode(pl.Series(column, [f"{prefix}{n}" if n >= 0 else "" for n in numbers]))
 
 
-def _node_sets(table: Table) -> tuple[Any, tuple[str, ...]]:
+def _node_sets(table: TextTable) -> tuple[Any, tuple[str, ...]]:
     """Partitions, or else queues, if there are several: one alone tells no nodes apart."""
     for column in ("partition", "queue"):
         numbers = table.whole(column, low=-1)
@@ -153,7 +153,7 @@ def _node_sets(table: Table) -> tuple[Any, tuple[str, ...]]:
     return np.full(len(table), -1), ()
 
 
-def _after(table: Table, odd: Oddities) -> dict[int, tuple[int, ...]]:
+def _after(table: TextTable, odd: Oddities) -> dict[int, tuple[int, ...]]:
     """Row of the preceding job for each row that names one in the file."""
     row_of = {int(job): row for row, job in enumerate(table.whole("job")) if not odd.dropped[row]}
     preceding = table.whole("preceding", low=-1).tolist()

@@ -30,7 +30,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows of text cells, with the line of the file each came from."""
 
     file: str
@@ -135,13 +135,13 @@ class Table:
                 expected=expected,
             )
 
-    def rows(self, at: Ints) -> Table:
+    def rows(self, at: Ints) -> TextTable:
         """The table of the rows `at`, in that order."""
-        return Table(self.file, self.frame[at], self.row[at])
+        return TextTable(self.file, self.frame[at], self.row[at])
 
-    def take(self, keep: Bools) -> Table:
+    def take(self, keep: Bools) -> TextTable:
         """The table of the rows marked in `keep`."""
-        return Table(self.file, self.frame.filter(pl.Series(keep)), self.row[keep])
+        return TextTable(self.file, self.frame.filter(pl.Series(keep)), self.row[keep])
 
 
 def is_blank(cells: pl.Series) -> Bools:
@@ -167,7 +167,7 @@ def read_table(
     separator: str = ",",
     quoted: bool = True,
     skip: int = 0,
-) -> Table:
+) -> TextTable:
     """The rows of delimited text after `skip` lines; blank lines are passed over.
 
     `names` are the columns of a file without header.  `quoted` says whether a double quote has the
@@ -180,7 +180,7 @@ def read_table(
     return table
 
 
-def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> Table:
+def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> TextTable:
     """Text without quotes: count the separators of each line, then let polars split them all."""
     lines = source.data.split(b"\n")
     rows = [row for row, line in enumerate(lines, 1) if row > skip and line.strip()]
@@ -204,10 +204,10 @@ def _read_lines(source: TraceSource, names: Sequence[str] | None, separator: str
         if rows
         else pl.DataFrame(schema=dict.fromkeys(names, pl.String))
     )
-    return Table(source.file, frame, np.array(rows, dtype=np.int64))
+    return TextTable(source.file, frame, np.array(rows, dtype=np.int64))
 
 
-def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> Table:
+def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: str, skip: int) -> TextTable:
     """Text with quotes, which may hold separators and even line ends: record by record."""
     rows: list[int] = []
     records: list[list[str]] = []
@@ -222,7 +222,7 @@ def _read_quoted(source: TraceSource, names: Sequence[str] | None, separator: st
             rows.append(row)
             records.append(record)
     frame = pl.DataFrame(records, schema=dict.fromkeys(names or (), pl.String), orient="row")
-    return Table(source.file, frame, np.array(rows, dtype=np.int64))
+    return TextTable(source.file, frame, np.array(rows, dtype=np.int64))
 
 
 def _records(source: TraceSource, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -59,7 +59,7 @@ class BatchRange:
 
 
 @dataclass
-class StepTimes:
+class OwnStepTimes:
     """Seconds of a step by nodes, workers and batch."""
 
     means: dict[tuple[int, int], dict[float, tuple[float, int]]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class StepTimes:
         ]
 
     @classmethod
-    def of(cls, plain: list[list[float]]) -> StepTimes:
+    def of(cls, plain: list[list[float]]) -> OwnStepTimes:
         """From numbers."""
         times = cls()
         for nodes, workers, batch, mean, count in plain:
@@ -132,7 +132,7 @@ def goodput(batch: float, workers: int, line: tuple[float, float], initial: floa
 
 
 def best_batch(
-    limits: BatchRange, times: StepTimes, nodes: int, workers: int, batch: float, noise: float | None
+    limits: BatchRange, times: OwnStepTimes, nodes: int, workers: int, batch: float, noise: float | None
 ) -> float:
     """The batch to go on with on so many nodes and workers: another one if it is better by 5 %."""
     line = times.line(nodes, workers)

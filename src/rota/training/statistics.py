@@ -91,8 +91,8 @@ class GradientNoise:
         step, self._step = self._step % EVERY, self._step + 1
         if step > 1 or (step == 1 and self._first is None):
             return
-        found = [one.grad for group in optimizer.param_groups for one in group["params"]]
-        now = [grad.detach().float() for grad in found if grad is not None and not grad.is_sparse]
+        gradients = [one.grad for group in optimizer.param_groups for one in group["params"]]
+        now = [grad.detach().float() for grad in gradients if grad is not None and not grad.is_sparse]
         if step == 0:
             self._first = [grad.clone() for grad in now]
             return

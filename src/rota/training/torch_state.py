@@ -145,7 +145,7 @@ def _bytes_of(torch: Any, storage: Any) -> Any:
     )
 
 
-class Group:
+class ProcessGroup:
     """The default process group of torch.distributed."""
 
     def __init__(self, distributed: Any) -> None:
@@ -196,12 +196,12 @@ class Group:
         return values[0]
 
 
-def group_if_there() -> Group | None:
+def group_if_there() -> ProcessGroup | None:
     """The default process group if the program has one of more than one rank."""
     torch = torch_if_there()
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return None
-    group = Group(torch.distributed)
+    group = ProcessGroup(torch.distributed)
     return group if group.world_size > 1 else None
 
 

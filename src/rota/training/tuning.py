@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rota.training import learning_rate as rates
 from rota.training import torch_state
 from rota.training.checkpoint import say
-from rota.training.goodput import BatchRange, StepTimes, best_batch, gain
+from rota.training.goodput import BatchRange, OwnStepTimes, best_batch, gain
 from rota.training.statistics import GradientNoise
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Tuning:
         """The noise scale by which all ranks go, in samples."""
         self._environment, self._objects, self._samplers, self._rule = environment, objects, samplers, rule
         self._nodes = -(-environment.world_size // max(environment.local_world_size, 1))
-        self._times = StepTimes()
+        self._times = OwnStepTimes()
         self._limits: BatchRange | None = None
         self._noise: GradientNoise | None = None
         self._own: Callable[[], float | None] | None = None
@@ -104,10 +104,10 @@ class Tuning:
             self._due = step + FIRST_STEPS
 
     def _watch(self) -> None:
-        found = [one for one in self._objects if type(one).__name__ == "DistributedDataParallel"]
+        wrapped = [one for one in self._objects if type(one).__name__ == "DistributedDataParallel"]
         optimizers = [one for one in self._objects if hasattr(one, "register_step_pre_hook")]
         is_alone = self._environment.world_size == 1
-        if not (optimizers if is_alone else found):
+        if not (optimizers if is_alone else wrapped):
             say(
                 "statistics=True measures torch optimizers on one worker and DDP models on several; none is "
                 "attached, so there will be none"
@@ -118,7 +118,7 @@ class Tuning:
         if is_alone:
             self._noise.watch_alone(optimizers[0])
         else:
-            self._noise.watch(found[0])
+            self._noise.watch(wrapped[0])
 
     def _local(self) -> float:
         return float(self.batch or 0) / self._environment.world_size
@@ -236,7 +236,7 @@ class Tuning:
     def restore(self, facts: dict[str, Any], stored: int | None, asked: int | None) -> None:
         """Continue with the batch that a checkpoint has `stored`, unless the program now asks for another."""
         self.gained, self.scale = float(facts.get("gained", 0.0)), facts.get("scale")
-        self._worth, self._times = float(facts.get("worth", 1.0)), StepTimes.of(facts.get("times", []))
+        self._worth, self._times = float(facts.get("worth", 1.0)), OwnStepTimes.of(facts.get("times", []))
         if stored is None or self.asked is None:
             return
         target = stored if asked == self.asked else self.asked

@@ -287,7 +287,23 @@ def test_why_a_job_has_its_size():
     ]
 
 
-@pytest.mark.parametrize("policy", ["afs", "afs:lengths=no"])
-def test_shares_that_find_no_place_are_handed_out_once_more(policy):
-    """Two types of GPU: what a job cannot have of its share goes to others at once, not when asked again."""
-    check_policy(policy, seeds=[11], only="when nothing happens, nothing moves")
+@pytest.mark.parametrize(
+    ("policy", "scene"),
+    [("afs", 11), ("afs:lengths=no", 11), ("afs:min_resize_s=0", 205), ("afs:min_resize_s=5", 205)],
+)
+def test_shares_that_find_no_place_are_handed_out_once_more(policy, scene):
+    """Two types of GPU: what a job cannot have of its share goes to others at once, not when asked again.
+
+    In scene 205 that leaves some over more than once.
+    """
+    check_policy(policy, seeds=[scene], only="when nothing happens, nothing moves")
+
+
+def test_turns_are_no_shorter_than_what_makes_progress():
+    """Turns of 7 s, of which a return takes 6 and a checkpoint is made after 7 of work: 3 x 6 turns of 14 s.
+
+    If a turn could end before that, the last would end after 840 s.
+    """
+    costs = parse_costs("start=6s,restore=6s,checkpoint_every=7s")
+    policy, jobs = "afs:lengths=no,min_resize_s=0,period_s=7", trace_of("A 1x40 B 1x40 C 1x40")
+    assert finishes(play(policy, jobs, "1x1", Setting(costs=costs))) == {"A": 182.0, "B": 196.0, "C": 210.0}

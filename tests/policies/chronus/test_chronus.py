@@ -13,10 +13,10 @@ from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
-from rota.policies.chronus.asks import Ask, estimate_s, planned_gpus
+from rota.policies.chronus.asks import LeaseAsk, estimate_s, planned_gpus
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
-from rota.policies.chronus.planning import Planner
+from rota.policies.chronus.planning import LeasePlanner
 from rota.scheduler.decision import Event
 from rota.scheduler.policy import parse_policy
 from rota.worlds.simulated.answers import parse_answers
@@ -72,7 +72,7 @@ def test_card_1_estimates(gpus, duration, estimate, need):
 
 def test_card_1_a_lease_under_way_does_not_count_and_one_that_ends_too_late_neither():
     """Submitted at minute 30, due at 230, two leases begun: 9 are left."""
-    planner = Planner(Book(lease=1), {}, 8, 2, ChronusParameters())
+    planner = LeasePlanner(Book(lease=1), {}, 8, 2, ChronusParameters())
     assert planner.last(230 * MINUTE_S) == 9
     assert planner.last(240 * MINUTE_S) == 10
 
@@ -84,7 +84,7 @@ def test_gpus_are_rounded_up_to_what_nodes_can_be_divided_into():
 
 
 def ask(row, gpus, left, due, submit=0, runs=False):
-    return Ask(
+    return LeaseAsk(
         row, gpus, gpus, left * MINUTE_S, ((due * MINUTE_S, 10.0),), submit * MINUTE_S, 0.0, runs, True
     )
 
@@ -93,7 +93,7 @@ def test_card_2_admission_one_by_one():
     """A, B and C are promised their deadlines; of D's, the first that can be is that of the fourth lease."""
     asks = {0: ask(0, 8, 40, 60), 1: ask(1, 4, 20, 40), 2: ask(2, 4, 20, 20), 3: ask(3, 4, 20, 60)}
     book = Book(lease=-1)
-    planner = Planner(book, asks, 8, 0, ChronusParameters(offer_s=60.0))
+    planner = LeasePlanner(book, asks, 8, 0, ChronusParameters(offer_s=60.0))
     later = planner.admit(list(asks.values()))
     assert book.plans == {0: [1, 2], 1: [0], 2: [0]}
     assert book.refused == [3]
@@ -104,12 +104,12 @@ def test_whoever_comes_may_move_those_who_have_just_come():
     """C needs all GPUs of a lease: A goes to the lease of B, as both are new; planned before, it stays."""
     asks = {0: ask(0, 4, 20, 40), 1: ask(1, 4, 20, 20), 2: ask(2, 8, 20, 40)}
     book = Book(lease=-1)
-    Planner(book, asks, 8, 0, ChronusParameters()).admit([asks[0], asks[1]])
+    LeasePlanner(book, asks, 8, 0, ChronusParameters()).admit([asks[0], asks[1]])
     assert book.plans == {0: [1], 1: [0]}
     old = Book(lease=-1, plans={0: [1], 1: [0]}, aims={0: 2400.0, 1: 1200.0})
-    Planner(book, asks, 8, 0, ChronusParameters()).admit([asks[2]])
+    LeasePlanner(book, asks, 8, 0, ChronusParameters()).admit([asks[2]])
     assert book.plans == {0: [0], 1: [0], 2: [1]}
-    Planner(old, asks, 8, 0, ChronusParameters()).admit([asks[2]])
+    LeasePlanner(old, asks, 8, 0, ChronusParameters()).admit([asks[2]])
     assert old.refused == [2]
 
 
@@ -119,7 +119,7 @@ def test_card_4_the_level_that_a_soft_job_gets(others, plan, aim):
     dues = tuple((at * MINUTE_S, value) for at, value in ((20, 10.0), (40, 8.0), (60, 5.0)))
     asks = {0: ask(0, 4, 40, 60)._replace(dues=dues), 1: ask(1, 4, 20, 20)}
     book = Book(lease=0)
-    planner = Planner(book, asks, 4, 0, ChronusParameters())
+    planner = LeasePlanner(book, asks, 4, 0, ChronusParameters())
     planner.admit([asks[0], *(asks[row] for row in others)])
     planner.assign()
     assert (book.plans[0], book.aims[0]) == (plan, aim * MINUTE_S)
@@ -128,7 +128,7 @@ def test_card_4_the_level_that_a_soft_job_gets(others, plan, aim):
 def test_a_later_deadline_is_promised_within_the_tolerance():
     asks = {0: ask(0, 8, 40, 40), 1: ask(1, 8, 20, 40)}
     book = Book(lease=-1)
-    planner = Planner(book, asks, 8, 0, ChronusParameters(tolerance=1.5))
+    planner = LeasePlanner(book, asks, 8, 0, ChronusParameters(tolerance=1.5))
     assert planner.admit(list(asks.values())) == {}
     assert book.aims == {0: 40 * MINUTE_S, 1: 60 * MINUTE_S}
 
@@ -137,7 +137,7 @@ def test_the_greedy_plan_serves_value_first_and_keeps_what_was_promised():
     """Two jobs that need the same lease once a node is gone: one of them loses its promise."""
     asks = {0: ask(0, 4, 20, 20), 1: ask(1, 4, 20, 20)}
     book = Book(lease=0, plans={0: [0], 1: [0]}, aims={0: 1200.0, 1: 1200.0}, dues={0: 1200.0, 1: 1200.0})
-    planner = Planner(book, asks, 4, 0, ChronusParameters())
+    planner = LeasePlanner(book, asks, 4, 0, ChronusParameters())
     planner.assign()
     assert planner.is_cut
     assert book.plans == {0: [0]}
@@ -148,7 +148,7 @@ def test_the_greedy_plan_serves_value_first_and_keeps_what_was_promised():
 def test_with_too_many_jobs_the_largest_stay_as_they_were_planned(rows, plans):
     asks = {0: ask(0, 4, 20, 40), 1: ask(1, 2, 20, 40)}
     book = Book(lease=0, plans={0: [1], 1: [1]}, aims=dict.fromkeys((0, 1), 2400.0))
-    Planner(book, asks, 8, 0, ChronusParameters(rows=rows)).assign()
+    LeasePlanner(book, asks, 8, 0, ChronusParameters(rows=rows)).assign()
     assert book.plans == plans
 
 

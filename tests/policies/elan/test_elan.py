@@ -10,7 +10,7 @@ import pytest
 
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts
@@ -101,7 +101,7 @@ def test_resize_overlaps_with_training():
 CARD = GoodputProfile(
     BatchLimits(initial=256, most=2048, local_least=1, local_most=2048),
     {"*": StepFit(0.02, 0.002, 0.018, 0.004, 0.018, 0.004, 1.0)},
-    (Phase(np.inf, Noise(1.0, 1e6)),),
+    (TrainingPhase(np.inf, Noise(1.0, 1e6)),),
 )
 GROWTHS = [
     # growth  batch_max GPUs  batch

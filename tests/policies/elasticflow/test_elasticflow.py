@@ -17,7 +17,7 @@ from rota.model.job_columns import AllowedCounts, Deadline
 from rota.model.jobs import Truth
 from rota.scheduler.decision import Event
 from rota.scheduler.policy import parse_policy
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import CostModel, Costs
 from rota.worlds.simulated.run import Setting, prepare
 from rota.worlds.simulated.speed_table import ScalingSpeed
@@ -54,7 +54,7 @@ def elastic(text, workloads, due_s=None, most=4, least=1, **columns):
 def run(policy, trace, cluster="1x4", costs=None, answers=None):
     where = parse_cluster(cluster)
     speed = ScalingSpeed(trace, where, CURVES)
-    setting = Setting(speed=speed, costs=costs or Costs(), answers=answers or Answers())
+    setting = Setting(speed=speed, costs=costs or Costs(), answers=answers or UserAnswers())
     return play(policy, trace, where, setting)
 
 
@@ -157,7 +157,7 @@ def test_a_later_deadline_is_offered_and_kept_if_it_is_taken():
     """One GPU, which A has for an hour when B comes: 30 minutes of work, to be done in 45."""
     trace = elastic("A 1x60 B 1x30@60", "linear linear", [3600.0, 2760.0], most=1)
     for after_s, begins_s in ((0.0, 3600.0), (300.0, 3600.0)):
-        jobs = run(PLAIN, trace, "1x1", answers=Answers(3.0, after_s)).jobs
+        jobs = run(PLAIN, trace, "1x1", answers=UserAnswers(3.0, after_s)).jobs
         offered_s = jobs["offered_s"][1]
         assert 5400.0 <= offered_s <= 5400.0 + 60.0
         assert jobs["promised_s"].to_list() == [3600.0, offered_s]
@@ -176,7 +176,7 @@ def test_every_promise_is_kept_whoever_takes_offers(drawn, after_s):
     text = " ".join(f"J{i} 1x{minutes}@{at}" for i, (_, minutes, at, _) in enumerate(drawn))
     due = [np.nan if slack is None else at + 60.0 * minutes * slack for _, minutes, at, slack in drawn]
     trace = elastic(text, " ".join(name for name, *_ in drawn), due, most=8)
-    record = run("elasticflow", trace, "2x4", answers=Answers(100.0, after_s))
+    record = run("elasticflow", trace, "2x4", answers=UserAnswers(100.0, after_s))
     for name, state, finish, promised in record.jobs.select(
         "job_id", "state", "finish_s", "promised_s"
     ).rows():

@@ -14,10 +14,10 @@ from rota.knowledge.scaling import ScalingCurves
 from rota.model.cluster import parse_cluster
 from rota.model.job_columns import AllowedCounts
 from rota.model.jobs import Truth
-from rota.policies.elasticflow.artifact import Surplus
-from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.artifact import ArtifactSurplus
+from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.backward import BackwardPlanner, Planned, Steps, changed
-from rota.solvers.future import Levels
+from rota.solvers.future import SpeedLevels
 from rota.worlds.simulated.run import Setting
 from rota.worlds.simulated.semantics import semantics
 from rota.worlds.simulated.speed_table import ScalingSpeed
@@ -27,8 +27,8 @@ POOR, GOOD = {1: 1.0, 2: 1.5, 4: 2.0}, {1: 1.0, 2: 2.0, 4: 3.6}
 
 
 def wants(work: float, due_s: float, curve: dict[int, float] = POOR, row: int = 0) -> Planned:
-    levels = Levels.of(np.array(list(curve)), np.array(list(curve.values())))
-    return Planned.of(Ask(row, levels, work, (due_s,), 0.0, 0, is_soft=False))
+    levels = SpeedLevels.of(np.array(list(curve)), np.array(list(curve.values())))
+    return Planned.of(ShareAsk(row, levels, work, (due_s,), 0.0, 0, is_soft=False))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_card_3_the_published_rule_prefers_whose_gpu_time_grows() -> None:
         job.gpus = job.plan.steps[0][1]
         free = changed(free, job.plan, -1)
     assert [job.gpus for job in jobs] == [1, 1]
-    surplus = Surplus(planner, list(jobs), free)
+    surplus = ArtifactSurplus(planner, list(jobs), free)
     surplus._sort(surplus._jobs)
     assert [surplus._keys[row] for row in (0, 1)] == [0.0, 240.0]
-    only_one = Surplus(BackwardPlanner(3, 0.0, 60.0), list(jobs), [(0.0, 1), (480.0, 3)])
+    only_one = ArtifactSurplus(BackwardPlanner(3, 0.0, 60.0), list(jobs), [(0.0, 1), (480.0, 3)])
     assert {job.ask.row: job.gpus for job in only_one.hand_out()} == {0: 1, 1: 2}
 
 

@@ -6,11 +6,11 @@ import random
 from copy import deepcopy
 
 from rota.policies.gandiva.artifact import STEP_S, _quiet_step, _quiet_steps
-from rota.policies.gandiva.node_sets import NodeSets
+from rota.policies.gandiva.node_sets import EqualNodeSets
 
 
-def sets_on(nodes: int, sizes: list[int], node_gpus: int = 4) -> NodeSets:
-    return NodeSets({}, list(range(nodes)), node_gpus, sizes, order=(1, 2, 4, 8))
+def sets_on(nodes: int, sizes: list[int], node_gpus: int = 4) -> EqualNodeSets:
+    return EqualNodeSets({}, list(range(nodes)), node_gpus, sizes, order=(1, 2, 4, 8))
 
 
 def test_a_set_takes_one_job_fewer_than_it_can_run_before_another_opens() -> None:

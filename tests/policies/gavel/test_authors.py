@@ -10,7 +10,7 @@ import pytest
 
 from rota.knowledge.throughput_file import read_throughputs
 from rota.model.cluster import parse_cluster
-from rota.solvers.division import Demands, Objective, Tie, best, single
+from rota.solvers.division import DemandRows, Objective, Tie, best, single
 from rota.traces import read
 from shared_data import needs_shared, reference
 
@@ -34,7 +34,7 @@ def test_the_inner_point_is_the_authors_allocation(name, aware):
         gpus = trace.jobs.gpus[rows].astype(float)
         equal = rates[rows] @ (capacity / capacity.sum())
         division = single(gpus, gpus[:, None] * rates[rows] / equal[:, None], capacity)
-        demands = Demands(division.gains, np.zeros(len(rows)), np.ones(len(rows)))
+        demands = DemandRows(division.gains, np.zeros(len(rows)), np.ones(len(rows)))
         objective = Objective(np.zeros(division.size), 1.0)
         ours = best(division, objective, demands, Tie.INTERIOR)
         x = np.array([[theirs[trace.jobs.ids[r]].get(t, 0.0) for t in cluster.type_names] for r in rows])

@@ -18,7 +18,7 @@ from rota.model.cluster import parse_cluster
 from rota.model.jobs import Truth
 from rota.model.trace import Trace
 from rota.policies.gavel.parameters import TieRule
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.policies.gavel.programs import spread_evenly
 from rota.scheduler.stages.place import lowest
 from rota.table.free import Free
@@ -174,7 +174,7 @@ def test_a_type_costs_what_it_does_on_demand_if_that_is_stated(
 ) -> None:
     cluster = replace(CLUSTER, prices={"v100": classes, "k80": {"spot": 0.1}})
     problem = SimpleNamespace(snapshot=SimpleNamespace(cluster=cluster))
-    assert Problem.prices.func(problem).tolist() == [price, 0.1]
+    assert GavelProblem.prices.func(problem).tolist() == [price, 0.1]
 
 
 def test_inside_sia_all_types_stand_in_one_queue():

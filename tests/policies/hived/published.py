@@ -7,10 +7,10 @@ from copy import deepcopy
 from functools import cache
 
 from rota.errors import InputError
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical, below, physical_cell
-from rota.policies.hived.clusters import Pin, Plan, Promise, VirtualClusters
+from rota.policies.hived.clusters import CellPromise, GangPlan, Pin, VirtualClusters
 from shared_data import ROOT
 
 FILE = ROOT / "reference" / "tiresias-elasticflow-lucid" / "hived_cases.json"
@@ -18,14 +18,16 @@ V100 = ("2-GPU", "4-GPU", "8-GPU", "NODE")
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100), (0, 2, 2, 2, 2), 5),
-        Kind("4-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "2-NODE", "4-NODE"), (0, 2, 2, 2, 2, 2, 2), 5),
-        Kind("3-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "3-NODE"), (0, 2, 2, 2, 2, 3), 5),
-        Kind("2-IB-DGX2-V100-NODE", "IB-DGX2-V100", ("GPU", *V100, "2-NODE"), (0, 2, 2, 2, 2, 2), 5),
-        Kind(
+        CellKind("DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100), (0, 2, 2, 2, 2), 5),
+        CellKind(
+            "4-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "2-NODE", "4-NODE"), (0, 2, 2, 2, 2, 2, 2), 5
+        ),
+        CellKind("3-DGX2-V100-NODE", "DGX2-V100", ("GPU", *V100, "3-NODE"), (0, 2, 2, 2, 2, 3), 5),
+        CellKind("2-IB-DGX2-V100-NODE", "IB-DGX2-V100", ("GPU", *V100, "2-NODE"), (0, 2, 2, 2, 2, 2), 5),
+        CellKind(
             "3-DGX1-P100-NODE", "DGX1-P100", ("GPU", "SWITCH", "SOCKET", "NODE", "3-NODE"), (0, 2, 2, 2, 3), 4
         ),
-        Kind("CT1-NODE", "CT1", ("GPU", "NODE"), (0, 2), 2),
+        CellKind("CT1-NODE", "CT1", ("GPU", "NODE"), (0, 2), 2),
     )
 }
 """In the order in which they are searched: names descending."""
@@ -51,7 +53,7 @@ def cases():
 def flat(kind):
     """The same kind with nothing between a node of 16 GPUs and its GPUs."""
     above = kind.names[5:], kind.fanouts[5:]
-    return Kind(kind.name, kind.gpu_type, ("GPU", "NODE", *above[0]), (0, 16, *above[1]), 2)
+    return CellKind(kind.name, kind.gpu_type, ("GPU", "NODE", *above[0]), (0, 16, *above[1]), 2)
 
 
 RECONFIGURED = {name: flat(kind) if kind.gpu_type == "DGX2-V100" else kind for name, kind in KINDS.items()}
@@ -94,7 +96,7 @@ class Scene:
                 given = changed[i] if i < len(changed) else count
                 entry, given = given if isinstance(given, tuple) else (entry, given)
                 kind, level = LEVELS[entry]
-                promises.append(Promise(vc, kind, kinds[kind].names.index(level) + 1, given))
+                promises.append(CellPromise(vc, kind, kinds[kind].names.index(level) + 1, given))
         owned = topology["virtual_clusters"]
         fixed = [Pin(vc, name, pins[name]) for vc, owns in owned.items() for name in owns["pinned"]]
         self.clusters = VirtualClusters(tops, promises, fixed, artifact=artifact)
@@ -288,7 +290,7 @@ class Service(Scene):
 
     def hold(self, gang, physical, virtual):
         if physical:
-            self.clusters.start(Plan(gang, physical, virtual, [], []))
+            self.clusters.start(GangPlan(gang, physical, virtual, [], []))
 
     def still_good(self, gang, suggested):
         nodes = {self.names[leaf.device][0] for gpus in gang.physical for leaf in gpus}

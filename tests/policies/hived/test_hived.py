@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from play import finishes, play, starts, trace_of
 from rota.errors import InputError
 from rota.forecast.altered import with_tenants
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 from rota.model.cluster import Cluster, NodeShape
 from rota.model.job_columns import JobKind
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.policies.hived.cells import Gang, physical_cell
-from rota.policies.hived.clusters import Promise, VirtualClusters
+from rota.policies.hived.clusters import CellPromise, VirtualClusters
 from rota.policies.hived.layout import Layout
 from rota.policies.hived.system import Hived
 from rota.scheduler.moments.frozen import freeze
@@ -24,8 +24,8 @@ from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting
 from tiers import examples
 
-A = Tenant("A", cells=(Cell("node", 1),))
-B = Tenant("B", cells=(Cell("pair", 1), Cell("device", 2)))
+A = Tenant("A", cells=(CellQuota("node", 1),))
+B = Tenant("B", cells=(CellQuota("pair", 1), CellQuota("device", 2)))
 
 
 def where(*tenants, nodes=2, **shape):
@@ -63,7 +63,7 @@ def test_idle_gpus_are_lent_and_given_back():
 def test_an_opportunist_that_is_stopped_moves_where_there_is_room():
     """It has one GPU of the node that A wants; the other node is idle."""
     trace = jobs("X 1x20 S 4x5@10 T 4x5@11", "C A A", node_set_names=("n0",), node_set=[-1, 0, -1])
-    tenants = Tenant("A", cells=(Cell("node", 1, at="n0"),))
+    tenants = Tenant("A", cells=(CellQuota("node", 1, at="n0"),))
     record = play("hived", trace, where(tenants))
     assert starts(record)["S"] == 10.0
     assert devices(record)["S"] == [0, 1, 2, 3]
@@ -77,7 +77,9 @@ def test_cells_that_are_moved_under_running_jobs():
     """
 
     def owners(a, b):
-        return Tenants.of(Tenant("A", cells=(Cell("device", a),)), Tenant("B", cells=(Cell("device", b),)))
+        return Tenants.of(
+            Tenant("A", cells=(CellQuota("device", a),)), Tenant("B", cells=(CellQuota("device", b),))
+        )
 
     moments = []
 
@@ -93,7 +95,7 @@ def test_cells_that_are_moved_under_running_jobs():
     assert (list(kept.preempt), kept.guaranteed) == ([], {0, 1})
     moved = with_tenants(moment, owners(1, 3)).decide()
     assert (list(moved.preempt), moved.reject, moved.guaranteed) == ([], {}, {1})
-    all_of_it = with_tenants(moment, Tenants.of(Tenant("B", cells=(Cell("device", 4),)))).decide()
+    all_of_it = with_tenants(moment, Tenants.of(Tenant("B", cells=(CellQuota("device", 4),)))).decide()
     assert (list(all_of_it.preempt), all_of_it.reject, all_of_it.guaranteed) == ([0], {}, {1, 2})
 
 
@@ -108,7 +110,7 @@ def test_priorities_within_a_tenant():
 def test_opportunistic_jobs_of_a_tenant_with_cells():
     """They hold no cells: the other tenant's guaranteed job stops them."""
     trace = jobs("O 8x20 S 4x5@10", "A B", kind=[int(JobKind.OPPORTUNISTIC), int(JobKind.TRAIN)])
-    record = play("hived", trace, where(A, Tenant("B", cells=(Cell("node", 1),))))
+    record = play("hived", trace, where(A, Tenant("B", cells=(CellQuota("node", 1),))))
     assert starts(record) == {"O": 0.0, "S": 10.0}
 
 
@@ -140,7 +142,7 @@ def test_policies_that_share_or_resize_are_refused(policy):
 
 def test_cells_that_cannot_be_had_yet_are_no_guarantee():
     """A live cluster whose second node has not joined: both tenants run on what is there, and are told."""
-    two = (Tenant("A", cells=(Cell("node", 1),)), Tenant("B", cells=(Cell("node", 1),)))
+    two = (Tenant("A", cells=(CellQuota("node", 1),)), Tenant("B", cells=(CellQuota("node", 1),)))
     record = play("hived", jobs("X 4x5 Y 4x5@1", "A B"), where(*two, nodes=1))
     assert starts(record) == {"X": 0.0, "Y": 5.0}
     assert Layout(where(*two, nodes=1)).problem.startswith("tenants are promised 2 node cells")
@@ -148,7 +150,7 @@ def test_cells_that_cannot_be_had_yet_are_no_guarantee():
 
 # -- the property that all is for ----------------------------------------------------------------------
 
-FOUR = Kind("E", "GPU", ("device", "pair", "node", "rack"), (0, 2, 2, 2), 3)
+FOUR = CellKind("E", "GPU", ("device", "pair", "node", "rack"), (0, 2, 2, 2), 3)
 
 
 def clusters(promises, racks=2):
@@ -164,7 +166,7 @@ def quotas(draw):
         level, vc = draw(st.integers(1, 4)), draw(st.sampled_from("ABC"))
         if FOUR.gpus(level) <= left:
             left -= FOUR.gpus(level)
-            promises.append(Promise(vc, "E", level, 1))
+            promises.append(CellPromise(vc, "E", level, 1))
     return promises
 
 
@@ -249,7 +251,7 @@ def test_each_tenant_fares_as_on_a_cluster_of_its_own(asked, policy):
     asked = [(vc, gpus, run_s, at_s + number / 64) for number, (vc, gpus, run_s, at_s) in enumerate(asked)]
     text = " ".join(f"J{i} {gpus}x{run_s}@{at_s}" for i, (_, gpus, run_s, at_s) in enumerate(asked))
     owners = " ".join(vc for vc, *_ in asked)
-    cells = (Cell("node", 1),)
+    cells = (CellQuota("node", 1),)
     record = play(
         f"hived:policy={policy}",
         jobs(text, owners),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from rota.errors import PolicyError
-from rota.model.cells import Kind, spare_cells
+from rota.model.cells import CellKind, spare_cells
 from rota.policies.hived.binding import Binder
 from rota.policies.hived.cells import Gang, Physical, below, physical_cell
-from rota.policies.hived.clusters import Plan, Promise, VirtualClusters
+from rota.policies.hived.clusters import CellPromise, GangPlan, VirtualClusters
 from rota.policies.hived.packing import TOO_FEW
 
-E = Kind("E", "GPU", ("device", "pair", "node"), (0, 2, 2), 3)
+E = CellKind("E", "GPU", ("device", "pair", "node"), (0, 2, 2), 3)
 """The card's cluster: two nodes of two pairs."""
-A_AND_B = (Promise("A", "E", 3, 1), Promise("B", "E", 2, 1), Promise("B", "E", 1, 2))
+A_AND_B = (CellPromise("A", "E", 3, 1), CellPromise("B", "E", 2, 1), CellPromise("B", "E", 1, 2))
 
 
-def cluster(*promises: Promise) -> VirtualClusters:
+def cluster(*promises: CellPromise) -> VirtualClusters:
     nodes = [physical_cell(E, 3, [n], range(4 * n, 4 * n + 4), n) for n in range(2)]
     return VirtualClusters({E: nodes}, promises)
 
@@ -40,7 +40,7 @@ def take(clusters: VirtualClusters, vc: str, level: int) -> str:
     assert found is not None
     gang = Gang(f"{vc}{level}", vc, 1, (root.size,))
     gpus = [found[id(leaf)] for leaf in root.leaves]
-    clusters.start(Plan(gang, [gpus], [root.leaves], [], []))
+    clusters.start(GangPlan(gang, [gpus], [root.leaves], [], []))
     assert root.physical is not None
     return name(root.physical)
 
@@ -49,7 +49,7 @@ def test_a1_safety_arithmetic():
     """Two nodes, A owns one, B a pair and two GPUs: legal; a third GPU is one too many."""
     assert cluster(*A_AND_B).pools["E"].splittable() == [0, 0, 1, 1]
     with pytest.raises(PolicyError, match="1 too few device"):
-        cluster(*A_AND_B, Promise("B", "E", 1, 1))
+        cluster(*A_AND_B, CellPromise("B", "E", 1, 1))
 
 
 def test_a2_the_buddy_sequence():
@@ -92,7 +92,7 @@ def test_a4_merging_goes_all_the_way_up():
 
 def test_a5_doomed_cells():
     """B's cell is shown as bad once A has the only healthy node, and not before."""
-    clusters = cluster(Promise("A", "E", 3, 1), Promise("B", "E", 3, 1))
+    clusters = cluster(CellPromise("A", "E", 3, 1), CellPromise("B", "E", 3, 1))
     bad = clusters.pools["E"].tops[0].leaves
     clusters.spoil(bad)
     b = clusters.vcs["B"].roots["E"][0]
@@ -110,7 +110,7 @@ def test_a5_doomed_cells():
 
 def test_a6_opportunists_are_gone_around_and_stopped_last():
     """With both nodes free A takes the one without an opportunist; with that taken, the other."""
-    clusters = cluster(Promise("A", "E", 3, 1), Promise("C", "E", 3, 1))
+    clusters = cluster(CellPromise("A", "E", 3, 1), CellPromise("C", "E", 3, 1))
     low = Gang("low", "A", -1, (1,))
     clusters.start(clusters.plan(low, {0}))
     assert clusters.leaf_of[0].gang is low

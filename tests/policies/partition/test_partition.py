@@ -13,7 +13,7 @@ from rota.model.cluster import Cluster, NodeShape, parse_cluster
 from rota.model.tenants import Tenant, Tenants
 from rota.model.trace import Trace
 from rota.scheduler.policy import parse_policy, split_policies
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.faults import Fault
 from rota.worlds.simulated.run import Setting, prepare, run
 
@@ -63,7 +63,7 @@ def test_a_part_offers_and_promises_as_on_a_cluster_of_its_own(factor: float, st
     """A has all of a when B comes, whose deadline cannot be kept beside it; b is idle."""
     jobs = owned("A 8x3600 B 8x1800@60", "00", deadline_s=[3660.0, 2760.0])
     policy = "partition:policy=elasticflow[slot_s=60,margin_slots=0,restart_s=0]"
-    ended = play(policy, jobs, CLUSTER, Setting(answers=Answers(factor))).jobs
+    ended = play(policy, jobs, CLUSTER, Setting(answers=UserAnswers(factor))).jobs
     assert ended["state"].to_list() == ["COMPLETED", state]
     assert ended["offered_s"][1] == pytest.approx(5400.0, abs=60.0)
     assert ended["promised_s"].to_list() == [3660.0, ended["offered_s"][1] if factor > 1 else None]

@@ -17,13 +17,13 @@ from rota.policies.philly.delays import (
     FAIR_SHARE,
     FRAGMENTATION,
     LABELS,
+    DelayReasons,
     Delays,
-    Reasons,
     label_of,
 )
 from rota.policies.philly.gang import Cycle
 from rota.policies.philly.locality import Locality
-from rota.policies.philly.quota import NOBODY, Shares, VirtualClusters, reclaim
+from rota.policies.philly.quota import NOBODY, QuotaShares, VirtualClusterQuotas, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.table.progress import Progress
 from rota.table.state import State
@@ -32,7 +32,7 @@ NAMES = ("a/x", "b", "c")
 CYCLE = Cycle(timeout_s=180, backoff_s=120)
 
 
-def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> Shares:
+def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> QuotaShares:
     """Shares on 32 GPUs when row -> (tenant, GPUs) are held."""
     text = " ".join(f"J{row} {gpus}x9" for row, (_, gpus) in held.items())
     owners = [tenant for tenant, _ in held.values()]
@@ -43,7 +43,7 @@ def shares(held: dict[int, tuple[int, int]], tenants: Tenants) -> Shares:
         state.submit(row)
         state.start(Grant(row, tuple(range(first, first + gpus))))
         first += gpus
-    return Shares(Snapshot(state), VirtualClusters(state.cluster, state.jobs))
+    return QuotaShares(Snapshot(state), VirtualClusterQuotas(state.cluster, state.jobs))
 
 
 QUOTAS = Tenants.of(Tenant("a", 16), Tenant("a/x", 8), Tenant("b", 8), Tenant("free"))
@@ -119,7 +119,7 @@ def test_labels(gpus: int, free: float, label: str, code: Code) -> None:
     assert label_of(found, "b", gpus, free) == label
     delays, waits = Delays({}, CYCLE), {1: CYCLE.first(Locality.ANYWHERE, 2, now=5.0)}
     delays.label([("b", gpus)], lambda name, size: label_of(found, name, size, free), now=5.0)
-    assert Reasons(delays, found, free, waits, lambda row: ("b", gpus), now=9.0)[1].code is code
+    assert DelayReasons(delays, found, free, waits, lambda row: ("b", gpus), now=9.0)[1].code is code
 
 
 def noted(*labels: tuple[float, str], since: float = 0.0, end: float) -> dict[str, float]:

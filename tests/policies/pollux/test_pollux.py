@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from play import finishes, play, trace_of
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Can, Code
 from rota.model.record import Record
 from rota.policies.pollux.parameters import PolluxParameters
-from rota.policies.pollux.reasons import Reasons
+from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.speedups import Models, Speedups
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting
@@ -28,7 +28,7 @@ LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
 def models(*, fit: StepFit | None = FIT, profiled: float = math.inf) -> Models:
     fits = np.full((1, 7), math.nan) if fit is None else np.array([fit])
     limits = np.array([[64.0, 2048.0, 16.0, 128.0, 1.0]])
-    return Models(np.array([0]), fits, limits, np.array([256.0]), np.array([profiled]))
+    return Models(np.array([0]), fits, limits, np.array([256.0]), np.array([profiled]), np.array([1]))
 
 
 def test_speedups() -> None:
@@ -68,19 +68,19 @@ def test_batches() -> None:
 def test_words_for_who_waits() -> None:
     """Its goodput by size; or that nobody knows it yet."""
     sizes = Speedups(PolluxParameters(), 4, 16)
-    said = Reasons(models(), sizes, [0])[0]
+    said = PolluxReasons(models(), sizes, [0])[0]
     assert said.code is Code.POLICY
     assert "359.6 on 1, 591.5 on 2, 917.3 on 4, 894.3 on 8" in said.detail
-    assert "has not run yet" in Reasons(models(fit=None), sizes, [0])[0].detail
+    assert "has not run yet" in PolluxReasons(models(fit=None), sizes, [0])[0].detail
     with pytest.raises(KeyError):
-        Reasons(models(), sizes, [])[0]
+        PolluxReasons(models(), sizes, [])[0]
 
 
 # -- runs ------------------------------------------------------------------------------------------
 
 CLUSTER = parse_cluster("2x4:V100")
 PROFILE = GoodputProfile(
-    LIMITS, {"*": FIT}, (Phase(60_000.0, Noise(1.0, 4.0)), Phase(math.inf, Noise(1.0, 60.0)))
+    LIMITS, {"*": FIT}, (TrainingPhase(60_000.0, Noise(1.0, 4.0)), TrainingPhase(math.inf, Noise(1.0, 60.0)))
 )
 JOBS = "A 1x3000 B 1x1500@30 C 1x600@200 D 1x600@300"
 

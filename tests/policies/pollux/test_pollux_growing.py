@@ -7,7 +7,7 @@ import pytest
 
 from rota.policies.pollux.cells import cells_of
 from rota.policies.pollux.growing import grown
-from rota.policies.pollux.search import Problem, Search
+from rota.policies.pollux.search import Search, SharingProblem
 
 CURVES = ((1.0, 1.9, 2.7, 3.4), (1.0, 1.2, 1.25, 1.27))
 """Goodputs on 1 to 4 GPUs (the card's example, with a fair share of 2)."""
@@ -15,7 +15,7 @@ CURVES = ((1.0, 1.9, 2.7, 3.4), (1.0, 1.2, 1.25, 1.27))
 
 def problem(
     curves: tuple[tuple[float, ...], ...], nodes: tuple[int, ...], held: list[list[int]], restart: float = 1.0
-) -> Problem:
+) -> SharingProblem:
     """Jobs with these goodputs that hold so much, [node][job]; a change leaves `restart` of a speedup."""
     base = np.array(held, dtype=np.int16)
     goodput = np.array([(0.0, *curve) for curve in curves])
@@ -23,7 +23,7 @@ def problem(
     worth = -1.0 / (np.stack((speedups, speedups * restart), axis=1) + 1e-3)
     limit = np.tile(np.arange(goodput.shape[1], dtype=np.int16), (len(curves), 1))
     allowed = np.ones(base.shape, dtype=bool)
-    return Problem(base, np.array(nodes), worth, limit, allowed, np.zeros(len(curves), dtype=bool))
+    return SharingProblem(base, np.array(nodes), worth, limit, allowed, np.zeros(len(curves), dtype=bool))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from play import finishes, play, trace_of
 from rota.errors import InputError
-from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, Phase, StepFit
+from rota.knowledge.goodput import BatchLimits, GoodputProfile, GoodputTable, Noise, StepFit, TrainingPhase
 from rota.model.cluster import parse_cluster
 from rota.model.record import Record
 from rota.policies.pollux.parameters import PolluxParameters
@@ -33,7 +33,8 @@ def models(fits: list[StepFit | None]) -> Models:
     rows = np.arange(len(fits))
     known = np.array([[math.nan] * 7 if fit is None else list(fit) for fit in fits])
     limits = np.tile([64.0, 2048.0, 16.0, 128.0, 1.0], (len(fits), 1))
-    return Models(rows, known, limits, np.full(len(fits), 256.0), np.full(len(fits), math.inf))
+    noises, most = np.full(len(fits), 256.0), np.full(len(fits), math.inf)
+    return Models(rows, known, limits, noises, most, np.ones(len(fits), dtype=np.int64))
 
 
 def test_utility() -> None:
@@ -80,7 +81,7 @@ def test_who_gains_by_every_node_gets_them() -> None:
 # -- runs ------------------------------------------------------------------------------------------
 
 PROFILE = GoodputProfile(
-    LIMITS, {"*": FIT}, (Phase(60_000.0, Noise(1.0, 4.0)), Phase(math.inf, Noise(1.0, 60.0)))
+    LIMITS, {"*": FIT}, (TrainingPhase(60_000.0, Noise(1.0, 4.0)), TrainingPhase(math.inf, Noise(1.0, 60.0)))
 )
 JOBS = "A 1x4000 B 1x3000@30 C 1x1500@60 D 1x1500@90 E 1x900@120 F 1x900@150 G 1x600@9000"
 

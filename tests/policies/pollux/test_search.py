@@ -9,7 +9,7 @@ import pytest
 
 from rota.policies.pollux.cells import carried, cells_of, filled
 from rota.policies.pollux.parameters import PolluxParameters
-from rota.policies.pollux.search import Found, Problem, Search
+from rota.policies.pollux.search import Found, Search, SharingProblem
 from rota.policies.pollux.speedups import Speedups, fitness, restart_factor
 
 
@@ -28,7 +28,9 @@ def test_restart_factor() -> None:
     assert factors == pytest.approx([0.90909, 0.90909, 0.0], abs=5e-6)
 
 
-def problem(goodputs: Sequence[Sequence[float]], fair: int, nodes: Sequence[int], **rules: object) -> Problem:
+def problem(
+    goodputs: Sequence[Sequence[float]], fair: int, nodes: Sequence[int], **rules: object
+) -> SharingProblem:
     """Jobs with goodput by number of GPUs, as good on several nodes as on one, restarts being free."""
     most, jobs = len(goodputs[0]), len(goodputs)
     table = np.zeros((jobs, 2, most + 1))
@@ -43,10 +45,10 @@ def problem(goodputs: Sequence[Sequence[float]], fair: int, nodes: Sequence[int]
         "allowed": np.ones(base.shape, dtype=bool),
         "pinned": np.zeros(jobs, dtype=bool),
     }
-    return Problem(**given | rules)  # type: ignore[arg-type]
+    return SharingProblem(**given | rules)  # type: ignore[arg-type]
 
 
-def search(problem: Problem, seed: int = 0, generations: int = 100) -> Found:
+def search(problem: SharingProblem, seed: int = 0, generations: int = 100) -> Found:
     begins = np.zeros((*problem.base.shape[:1], 0, problem.base.shape[1]), dtype=np.int16)
     return Search(problem, np.random.default_rng(seed)).run(begins, 100, generations, generations)
 

@@ -19,7 +19,7 @@ from rota.knowledge.needs import Knowledge, Provenance, Table
 from rota.model.cluster import parse_cluster
 from rota.policies.shockwave.outlook import Outlook, outlook
 from rota.policies.shockwave.parameters import ShockwaveMode, ShockwaveParameters
-from rota.policies.shockwave.planning import Question, fair_rounds, make_plan, weights
+from rota.policies.shockwave.planning import WindowQuestion, fair_rounds, make_plan, weights
 from rota.policies.shockwave.system import Shockwave
 from rota.policies.shockwave.targets import FinishTargets
 from rota.scheduler.reasons.waiting import explain
@@ -37,9 +37,9 @@ def _ahead(left_s, progress=None, whole_s=None) -> Outlook:
     return Outlook(np.arange(n), done, whole, left, done * whole, np.zeros(n, dtype=np.int64))
 
 
-def _question(left_s, target_s, *, capacity=1.0, gpus=None, now=0.0, submit_s=None) -> Question:
+def _question(left_s, target_s, *, capacity=1.0, gpus=None, now=0.0, submit_s=None) -> WindowQuestion:
     n = len(left_s)
-    return Question(
+    return WindowQuestion(
         _ahead(left_s),
         np.array(target_s, dtype=float),
         np.zeros(n) if submit_s is None else np.array(submit_s, dtype=float),

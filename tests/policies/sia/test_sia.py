@@ -14,8 +14,8 @@ from rota.knowledge.goodput import (
     GoodputProfile,
     GoodputTable,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     goodput_table,
 )
 from rota.knowledge.needs import Table
@@ -32,7 +32,7 @@ from rota.policies.sia.goodputs import Goodputs, SizesByType, noise_scales
 from rota.policies.sia.menu import Menu, values
 from rota.policies.sia.parameters import SiaParameters
 from rota.scheduler.policy import parse_policy
-from rota.solvers.configurations import Options, assign
+from rota.solvers.configurations import ConfigurationOptions, assign
 from rota.worlds.simulated.costs import parse_costs
 from rota.worlds.simulated.run import Setting, run
 from rota.worlds.simulated.speed_goodput import GoodputSpeed
@@ -106,7 +106,7 @@ def solve(rows, held=(), factor=1.0, *, naive=False, lost=1.1, power=-0.5):
     jobs, columns = value.shape
     cost = power_cost(value, power, lost)
     job, column = np.indices(value.shape)
-    options = Options(job.ravel(), column.ravel() // 2, 1.0 + column.ravel() % 2, cost.ravel())
+    options = ConfigurationOptions(job.ravel(), column.ravel() // 2, 1.0 + column.ravel() % 2, cost.ravel())
     found = assign(options, jobs, np.full(2 if columns == 4 else 1, 2.0))
     chosen = [place % columns if place >= 0 else None for place in found.option.tolist()]
     return found.cost + lost * jobs, chosen
@@ -168,7 +168,7 @@ def test_rows_are_normalised():
 
 FIT = StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)
 LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
-PROFILE = GoodputProfile(LIMITS, {"a": FIT}, (Phase(math.inf, Noise(1.0, 4.0)),))
+PROFILE = GoodputProfile(LIMITS, {"a": FIT}, (TrainingPhase(math.inf, Noise(1.0, 4.0)),))
 SHAPES = [TypeShape(3, 4, 12), TypeShape(2, 8, 16)]
 
 
@@ -216,7 +216,7 @@ def test_a_fixed_batch_is_split():
 
 
 def test_noise_is_that_of_the_phase():
-    phases = (Phase(100.0, Noise(1.0, 2.0)), Phase(math.inf, Noise(0.0, 4.0)))
+    phases = (TrainingPhase(100.0, Noise(1.0, 2.0)), TrainingPhase(math.inf, Noise(0.0, 4.0)))
     told = goodput_table([GoodputProfile(LIMITS, {"a": FIT}, phases)], np.array([0, 0, 0]), ["a"])
     found = noise_scales(told, told.by_row["class"], np.array([0.0, 99.0, 100.0]))
     assert found.tolist() == [128.0, 128.0, math.inf]
@@ -265,6 +265,45 @@ def test_hybrid_parallel_jobs_grow_by_replicas():
     """A pipeline of 2 GPUs: 2, 4 and 8 will do, 1 will not."""
     record = _play("sia", "A 2x4000", "2x8", gpus_min=[2], gpus_max=[16], gpus_step=[2])
     assert record.intervals["gpus"].to_list()[:3] == [2, 4, 8]
+
+
+PIPELINE = GoodputProfile(
+    BatchLimits(48, 4800, 48, 48),
+    {"a": StepFit(4.59, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0), "b": StepFit(7.0, 0.0, 0.5, 0.0, 0.5, 0.0, 1.0)},
+    (TrainingPhase(math.inf, Noise(1.0, 100.0)),),
+    stages={"a": 4, "b": 2},
+)
+
+
+def _pipelines(policy: str, cluster: str, **columns: object):
+    """One pipeline of 4 stages on a, of 2 on b."""
+    trace = trace_of("A 4x9000", workload=[0], workload_names=("gpt",), gpus_max=[16], **columns)
+    where = parse_cluster(cluster)
+    speed = GoodputSpeed(trace, where, GoodputTable({"gpt": PIPELINE}))
+    return run(policy, trace, where, Setting(speed=speed, costs=parse_costs("")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "cluster", "least", "gpus"),
+    [
+        ("sia", "4x4:a", 2, [4, 8, 16]),  # 2 GPUs are half a replica
+        ("sia", "2x8:b", 2, [2, 4, 8, 16]),
+        ("sia", "1x4:a,2x8:b", 2, [4, 8, 16]),  # a replica of a does more than one of b, and then more of b
+        ("sia", "1x2:a,1x8:b", 2, [2, 4, 8]),  # a has no room for a replica
+        ("pollux", "4x4:a", 4, [4, 16]),
+    ],
+)
+def test_pipelines_have_stages_by_type(policy, cluster, least, gpus):
+    """Only whole replicas, of as many GPUs as the type takes; each counts as one worker."""
+    record = _pipelines(policy, cluster, gpus_min=[least], gpus_step=[least])
+    assert record.intervals["gpus"].to_list()[: len(gpus)] == gpus
+
+
+def test_goodput_of_replicas():
+    """8 GPUs of a are two replicas: 96 examples in 5.09 s; 4 of b as well, in 7.5 s."""
+    table = goodput_table([PIPELINE], np.array([0]), ["a", "b"])
+    replicas = [Noise(1.0, 100.0).efficiency(48 * n, 48) * 48 * n / s for n, s in ((2, 5.09), (2, 7.5))]
+    assert _goodputs(table, _menu((0, 8), (1, 4))) == pytest.approx(replicas)
 
 
 def test_a_job_that_restores_is_left_alone():

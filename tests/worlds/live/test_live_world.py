@@ -9,6 +9,7 @@ from live_stage import SUSPENDS, Stage
 
 from rota.model.grants import Grant, Leave
 from rota.scheduler.decision import Event as Cause
+from rota.scheduler.decision import Wake
 from rota.scheduler.world import How
 from rota.wire.sync import DeviceInfo, PartStatus, Wanted
 from rota.worlds.live.attempts import WITHDRAWN
@@ -49,6 +50,23 @@ def test_a_job_arrives_runs_and_ends() -> None:
     assert stage.free() == [0, 1]
     assert stage.wanted("n0", row, 1) is Wanted.FORGET
     assert row not in stage.world.live
+
+
+def test_a_policy_that_waits_for_its_round_is_asked_when_nobody_runs_any_more() -> None:
+    """It asks for nothing but that: one of two that end is no reason, nor is an arrival beside the other."""
+    stage, until_idle = two(), {"wake": Wake(on=Cause.IDLE)}
+    first, second = stage.submit(), stage.submit()
+    stage.decide(grants=[Grant(first, (0,)), Grant(second, (1,))], **until_idle)
+    stage.run(first)
+    stage.run(second)
+    stage.plan(until_idle, until_idle)
+    stage.end(first)
+    stage.submit()
+    assert len(stage.policy.turns) == 2
+    stage.end(second)
+    assert len(stage.policy.turns) == 1
+    stage.submit()
+    assert stage.policy.turns == []
 
 
 def test_a_gang_on_two_nodes_waits_for_its_masters_port() -> None:

@@ -6,14 +6,19 @@ import pytest
 
 from rota.errors import InputError
 from rota.model.promises import Offer
-from rota.worlds.simulated.answers import Answers, parse_answers
+from rota.worlds.simulated.answers import UserAnswers, parse_answers
 
 
 @pytest.mark.parametrize(
     ("text", "answers"),
-    [("1", Answers()), ("1.5", Answers(1.5)), (" 2:10m", Answers(2.0, 600.0)), ("3:0s", Answers(3.0))],
+    [
+        ("1", UserAnswers()),
+        ("1.5", UserAnswers(1.5)),
+        (" 2:10m", UserAnswers(2.0, 600.0)),
+        ("3:0s", UserAnswers(3.0)),
+    ],
 )
-def test_what_people_write(text: str, answers: Answers) -> None:
+def test_what_people_write(text: str, answers: UserAnswers) -> None:
     assert parse_answers(text) == answers
     assert parse_answers(str(answers)) == answers
 
@@ -27,7 +32,7 @@ def test_what_says_nothing_is_refused(text: str) -> None:
 def test_an_offer_is_measured_from_submission() -> None:
     """Asked for 10 s after submission, offered 15 s after it."""
     offer = Offer(115.0, 130.0, "")
-    assert Answers(1.5).to(offer, 104.0, 100.0, 110.0) == (104.0, True)
-    assert Answers(1.4).to(offer, 104.0, 100.0, 110.0) == (104.0, False)
-    assert Answers(1.5, 26.0).to(offer, 104.0, 100.0, 110.0) == (130.0, True)
-    assert Answers(1.5, 27.0).to(offer, 104.0, 100.0, 110.0) == (130.0, False)
+    assert UserAnswers(1.5).to(offer, 104.0, 100.0, 110.0) == (104.0, True)
+    assert UserAnswers(1.4).to(offer, 104.0, 100.0, 110.0) == (104.0, False)
+    assert UserAnswers(1.5, 26.0).to(offer, 104.0, 100.0, 110.0) == (130.0, True)
+    assert UserAnswers(1.5, 27.0).to(offer, 104.0, 100.0, 110.0) == (130.0, False)

@@ -17,8 +17,8 @@ from rota.knowledge.goodput import (
     GoodputProfile,
     GoodputTable,
     Noise,
-    Phase,
     StepFit,
+    TrainingPhase,
     profiles_of,
 )
 from rota.knowledge.needs import Knowledge, Table
@@ -38,9 +38,12 @@ from rota.worlds.simulated.speed_goodput import GoodputSpeed
 # Pollux, worked examples; the second profile has 1,000 examples at high efficiency, then the rest at low
 FIT = StepFit(0.05, 0.002, 0.10, 0.01, 0.03, 0.002, 2.0)
 LIMITS = BatchLimits(64, 2048, 16, 128, accumulates=True)
-ONE = GoodputProfile(LIMITS, {"*": FIT}, (Phase(math.inf, Noise(1.0, 4.0)),))
+ONE = GoodputProfile(LIMITS, {"*": FIT}, (TrainingPhase(math.inf, Noise(1.0, 4.0)),))
 TWO = GoodputProfile(
-    LIMITS, {"v100": FIT}, (Phase(1000.0, Noise(1.0, 4.0)), Phase(math.inf, Noise(1.0, 0.0))), 3000.0
+    LIMITS,
+    {"v100": FIT},
+    (TrainingPhase(1000.0, Noise(1.0, 4.0)), TrainingPhase(math.inf, Noise(1.0, 0.0))),
+    3000.0,
 )
 TABLE = GoodputTable({"one": ONE, "two": TWO})
 CLUSTER = parse_cluster("2x4:V100")

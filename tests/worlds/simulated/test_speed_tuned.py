@@ -14,7 +14,7 @@ from rota.knowledge.step_tables import EpochTable, MeasuredWorkload, StepTable, 
 from rota.model.cluster import parse_cluster
 from rota.model.grants import Grant
 from rota.worlds.simulated.pace import At
-from rota.worlds.simulated.speed_tuned import TunedSpeed, Tuning
+from rota.worlds.simulated.speed_tuned import BatchBounds, TunedSpeed
 from shared_data import needs_shared, reference
 
 GRADIENT_S = 0.001
@@ -30,7 +30,7 @@ def _times(most: int) -> StepTable:
     return StepTable(shapes, np.zeros((0, 5)))
 
 
-def _speed(tuning: Tuning = Tuning.SIA, slower: float = 1.0) -> TunedSpeed:
+def _speed(tuning: BatchBounds = BatchBounds.SIA, slower: float = 1.0) -> TunedSpeed:
     sizes, ends = np.array([32.0, 1024.0]), np.array([100.0, 200.0])
     every = np.ones((2, 2))
     epochs = EpochTable(sizes, ends, np.stack((ends, ends / 32)), every, 50.0 * every)
@@ -87,7 +87,8 @@ def test_policies_are_told_what_jobs_have_learnt():
 
 # whose rules, GPUs, most of one GPU in one pass
 @pytest.mark.parametrize(
-    ("tuning", "grant", "most"), [(Tuning.SIA, TWO, 32), (Tuning.POLLUX, TWO, 64), (Tuning.SIA, ONE, 64)]
+    ("tuning", "grant", "most"),
+    [(BatchBounds.SIA, TWO, 32), (BatchBounds.POLLUX, TWO, 64), (BatchBounds.SIA, ONE, 64)],
 )
 def test_what_bounds_the_batch_of_one_gpu(tuning, grant, most):
     """In Sia's simulator what was measured on that very placement; in Pollux's on any."""

@@ -19,7 +19,7 @@ LONG_S, VERY_LONG_S = 4.0, 10.0
 
 
 @dataclass(frozen=True)
-class Planned:
+class DemoJob:
     """One job of the demo."""
 
     name: str
@@ -31,18 +31,18 @@ class Planned:
 
 
 JOBS = (
-    Planned("vision", 0.0, 2, 13.0),
-    Planned("speech", 0.3, 2, 12.0),
-    Planned("whole", 0.9, 4, 4.0),
-    Planned("sweep-1", 1.5, 1, 2.0),
-    Planned("sweep-2", 1.9, 1, 2.0),
-    Planned("tuning", 2.3, 1, 3.0),
-    Planned("sweep-3", 2.8, 1, 2.0),
-    Planned("pair-1", 3.5, 2, 3.0),
-    Planned("sweep-4", 4.2, 1, 2.0),
-    Planned("probe", 4.9, 1, 2.0),
-    Planned("pair-2", 5.5, 2, 2.0),
-    Planned("sweep-5", 6.0, 1, 2.0),
+    DemoJob("vision", 0.0, 2, 13.0),
+    DemoJob("speech", 0.3, 2, 12.0),
+    DemoJob("whole", 0.9, 4, 4.0),
+    DemoJob("sweep-1", 1.5, 1, 2.0),
+    DemoJob("sweep-2", 1.9, 1, 2.0),
+    DemoJob("tuning", 2.3, 1, 3.0),
+    DemoJob("sweep-3", 2.8, 1, 2.0),
+    DemoJob("pair-1", 3.5, 2, 3.0),
+    DemoJob("sweep-4", 4.2, 1, 2.0),
+    DemoJob("probe", 4.9, 1, 2.0),
+    DemoJob("pair-2", 5.5, 2, 2.0),
+    DemoJob("sweep-5", 6.0, 1, 2.0),
 )
 """Two long jobs come first, one needs all four slots, many short ones come behind."""
 
@@ -51,7 +51,7 @@ JOBS = (
 class DemoPlan:
     """What is submitted under each policy."""
 
-    jobs: tuple[Planned, ...]
+    jobs: tuple[DemoJob, ...]
     start_s: dict[str, float]
     """Library -> what it takes here to start Python and import it; without PyTorch if there is none."""
 
@@ -86,7 +86,7 @@ class DemoPlan:
 
 def planned(jobs: int = len(JOBS), work: float = 1.0) -> DemoPlan:
     """The first `jobs` jobs with `work` times the work, for the libraries that this Python has."""
-    chosen = [Planned(j.name, j.at_s * work, j.slots, j.work_s * work) for j in JOBS[:jobs]]
+    chosen = [DemoJob(j.name, j.at_s * work, j.slots, j.work_s * work) for j in JOBS[:jobs]]
     took = {name: took_s for name in ("numpy", "torch") if (took_s := _import_s(name)) is not None}
     if "numpy" not in took:
         raise WorldError(f"{sys.executable} cannot import NumPy, which the demo's jobs need")

@@ -6,7 +6,7 @@ import ctypes
 import time
 from collections.abc import Iterator
 
-from rota.cli.doctor.finding import Finding, Machine, State
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces
 from rota.model.units import format_duration
 
 WATCHED_S = 0.1
@@ -32,36 +32,40 @@ class _Timex(ctypes.Structure):
     )
 
 
-def wall_clock(machine: Machine) -> Iterator[Finding]:
+def wall_clock(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether the kernel holds the wall clock for synchronised, and whether it jumps while we look."""
     stepped_s = _gained_s(WATCHED_S)
     if abs(stepped_s) > STEP_S:
         said = f"it was set by {stepped_s:+.3f} s while the doctor watched for {WATCHED_S:g} s"
         advice = "let a daemon slew it instead of stepping it; run times and limits are not touched by that"
-        yield Finding("wall clock", State.ADVICE, said, advice, {"stepped_s": stepped_s})
+        yield MachineFinding("wall clock", FindingState.ADVICE, said, advice, {"stepped_s": stepped_s})
     kernel = _asked_kernel()
     if kernel is None:
-        yield Finding("synchronised", State.UNKNOWN, "the kernel does not say", ADVICE)
+        yield MachineFinding("synchronised", FindingState.UNKNOWN, "the kernel does not say", ADVICE)
         return
     status, error_s = kernel
     facts = {"synchronised": not status & UNSYNCHRONISED, "most_error_s": error_s}
     if status & UNSYNCHRONISED:
-        yield Finding("synchronised", State.ADVICE, "nobody keeps the wall clock right", ADVICE, facts)
+        yield MachineFinding(
+            "synchronised", FindingState.ADVICE, "nobody keeps the wall clock right", ADVICE, facts
+        )
     else:
         says = f"yes, wrong by {error_s * 1000:.0f} ms at most"
-        yield Finding("synchronised", State.OK, says, facts=facts)
+        yield MachineFinding("synchronised", FindingState.OK, says, facts=facts)
 
 
-def sleep(machine: Machine) -> Iterator[Finding]:
+def sleep(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether the machine has slept since it was started: jobs stand still meanwhile."""
     slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
     facts = {"slept_s": round(slept_s, 3)}
     if slept_s < SLEPT_S:
-        yield Finding("sleep", State.OK, "this machine has not slept since it was started", facts=facts)
+        yield MachineFinding(
+            "sleep", FindingState.OK, "this machine has not slept since it was started", facts=facts
+        )
         return
     advice = "keep it awake: a controller takes a sleeping node for lost, and starts its jobs elsewhere"
     said = f"this machine slept for {format_duration(slept_s)} since it was started"
-    yield Finding("sleep", State.ADVICE, said, advice, facts)
+    yield MachineFinding("sleep", FindingState.ADVICE, said, advice, facts)
 
 
 def _gained_s(during_s: float) -> float:

@@ -14,20 +14,25 @@ from typing import Annotated
 import typer
 
 from rota.cli.doctor import clocks, controller, devices, disk, machine, network, software
-from rota.cli.doctor.finding import Finding, Look, Machine, State, looked
+from rota.cli.doctor.finding import FindingState, Look, MachineFinding, MachinePlaces, looked
 from rota.cli.shell import print_json
 
 SECTIONS: Mapping[str, Sequence[Look]] = {
     "Installation": (software.kernel, software.engine, software.packages),
     "Devices": (devices.gpus, devices.cores),
-    "Machine": (machine.memory, machine.control_groups, machine.limits, machine.user),
+    "MachinePlaces": (machine.memory, machine.control_groups, machine.limits, machine.user),
     "Clocks": (clocks.wall_clock, clocks.sleep),
     "Disk": (disk.home_folder,),
     "Network": (network.ports, network.address, network.node_name),
     "Cluster": (controller.settings, controller.controller),
 }
 """In the order of the report."""
-_COLOURS = {State.ADVICE: "yellow", State.UNKNOWN: "yellow", State.BROKEN: "red", State.OK: "green"}
+_COLOURS = {
+    FindingState.ADVICE: "yellow",
+    FindingState.UNKNOWN: "yellow",
+    FindingState.BROKEN: "red",
+    FindingState.OK: "green",
+}
 _WIDEST = 110
 
 
@@ -45,17 +50,17 @@ def doctor(
     """
     from rota.cli.live.connect import home
 
-    found = examined(Machine(home()))
-    broken = sum(one.state is State.BROKEN for findings in found.values() for one in findings)
+    by_section = examined(MachinePlaces(home()))
+    broken = sum(one.state is FindingState.BROKEN for findings in by_section.values() for one in findings)
     if as_json:
-        rows = [{"section": section, **asdict(one)} for section, ones in found.items() for one in ones]
+        rows = [{"section": section, **asdict(one)} for section, ones in by_section.items() for one in ones]
         print_json({"ok": not broken, "machine": _machine(), "findings": rows})
     else:
-        _show(found)
+        _show(by_section)
     raise typer.Exit(1 if broken else 0)
 
 
-def examined(where: Machine) -> dict[str, list[Finding]]:
+def examined(where: MachinePlaces) -> dict[str, list[MachineFinding]]:
     """What is found, by section."""
     return {
         section: [one for look in looks for one in looked(look, where)] for section, looks in SECTIONS.items()
@@ -68,19 +73,19 @@ def _machine() -> dict[str, str]:
     return {"host": socket.gethostname(), "rota": __version__, "python": platform.python_version()}
 
 
-def _show(found: Mapping[str, Sequence[Finding]]) -> None:
+def _show(by_section: Mapping[str, Sequence[MachineFinding]]) -> None:
     said = _machine()
     typer.echo(f"rota {said['rota']} on {said['host']}, Python {said['python']}")
-    width = max(len(one.subject) for ones in found.values() for one in ones)
+    width = max(len(one.subject) for ones in by_section.values() for one in ones)
     columns = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
-    for section, ones in found.items():
+    for section, ones in by_section.items():
         typer.echo(f"\n{section}")
         for one in ones:
             _show_finding(one, width, columns)
-    typer.echo(f"\n{summary(found)}")
+    typer.echo(f"\n{summary(by_section)}")
 
 
-def _show_finding(one: Finding, width: int, columns: int) -> None:
+def _show_finding(one: MachineFinding, width: int, columns: int) -> None:
     """The state, the subject and what is there; the advice beneath it."""
     lead = " " * (2 + 8 + width + 2)
     typer.secho(f"  {one.state:<8}", fg=_COLOURS[one.state], nl=False)
@@ -92,11 +97,15 @@ def _show_finding(one: Finding, width: int, columns: int) -> None:
         typer.secho(f"{lead}{'→ ' if not number else '  '}{line}", dim=True)
 
 
-def summary(found: Mapping[str, Sequence[Finding]]) -> str:
+def summary(by_section: Mapping[str, Sequence[MachineFinding]]) -> str:
     """The last line: what to look at first."""
-    counts = Counter(one.state for ones in found.values() for one in ones)
-    broken = [one.subject for ones in found.values() for one in ones if one.state is State.BROKEN]
+    counts = Counter(one.state for ones in by_section.values() for one in ones)
+    broken = [one.subject for ones in by_section.values() for one in ones if one.state is FindingState.BROKEN]
     if broken:
         return f"Broken: {', '.join(broken)}."
-    rest = [f"{counts[state]} marked `{state}`" for state in (State.ADVICE, State.UNKNOWN) if counts[state]]
+    rest = [
+        f"{counts[state]} marked `{state}`"
+        for state in (FindingState.ADVICE, FindingState.UNKNOWN)
+        if counts[state]
+    ]
     return "Nothing is broken" + (f"; {' and '.join(rest)}." if rest else ".")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.doctor.finding import Finding, Machine, State
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces
 from rota.errors import RotaError
 from rota.model.units import plural
 
@@ -19,13 +19,13 @@ FAR_CLOCK_S = 2.0
 """Clocks of two machines that differ by more are worth a word; agents' times are corrected by it."""
 
 
-def controller(machine: Machine) -> Iterator[Finding]:
+def controller(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether there is one, whether it works, and what it says an operator should know."""
     from rota.cli.live.connect import connect
 
     where = os.environ.get("ROTA_URL") or str(machine.home)
     if not _should_run(machine):
-        yield Finding("controller", State.OK, f"none in {where}", "`rota up` starts one")
+        yield MachineFinding("controller", FindingState.OK, f"none in {where}", "`rota up` starts one")
         return
     try:
         with connect(os.environ.get("ROTA_URL"), timeout_s=ANSWERS_S) as client:
@@ -34,31 +34,31 @@ def controller(machine: Machine) -> Iterator[Finding]:
         advice = "`rota up` starts it again, and jobs that ran are found; its log says why it ended"
         if os.environ.get("ROTA_URL"):
             advice = "ROTA_URL names it: does it run there, and may it be reached from here?"
-        yield Finding("controller", State.BROKEN, str(error), advice)
+        yield MachineFinding("controller", FindingState.BROKEN, str(error), advice)
     yield from _agent(machine)
 
 
-def settings(machine: Machine) -> Iterator[Finding]:
+def settings(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether config.yaml and the environment can be understood."""
     from rota.server.config import choose
 
     try:
         chosen = choose(machine.home, {})
     except RotaError as error:
-        yield Finding("settings", State.BROKEN, str(error), "`rota config` shows every setting")
+        yield MachineFinding("settings", FindingState.BROKEN, str(error), "`rota config` shows every setting")
         return
     given = [name for name, source in chosen.source.items() if source != "default"]
     says = f"set: {', '.join(given)}" if given else "all at their defaults"
-    yield Finding("settings", State.OK, says, "`rota config` shows every setting")
+    yield MachineFinding("settings", FindingState.OK, says, "`rota config` shows every setting")
 
 
-def _should_run(machine: Machine) -> bool:
+def _should_run(machine: MachinePlaces) -> bool:
     """Whether somebody named a controller, or one has been started here and not been stopped since."""
     files = ("controller.sock", "controller.json")
     return "ROTA_URL" in os.environ or any((machine.home / name).exists() for name in files)
 
 
-def _asked(client: Client) -> Iterator[Finding]:
+def _asked(client: Client) -> Iterator[MachineFinding]:
     health = _health(client)
     yield _fits(client.address, health)
     if "now_s" in health:
@@ -67,15 +67,15 @@ def _asked(client: Client) -> Iterator[Finding]:
         status = client.call("GET", "/v1/status")
     except RotaError as error:
         advice = "`rota user token` makes a new one; --token-file, ROTA_TOKEN or $ROTA_HOME/tokens hold it"
-        yield Finding("access", State.ADVICE, str(error), advice)
+        yield MachineFinding("access", FindingState.ADVICE, str(error), advice)
         return
     devices = f"{plural(status['nodes'], 'node')}, {plural(status['gpus'], 'device')}"
-    yield Finding(
-        "cluster", State.OK, f"{status['name']}: {devices}, policy {status['policy']}", facts=status
+    yield MachineFinding(
+        "cluster", FindingState.OK, f"{status['name']}: {devices}, policy {status['policy']}", facts=status
     )
     for trouble in status["troubles"]:
-        yield Finding(
-            "trouble", State.ADVICE, trouble, "`rota status`, `rota nodes` and `rota events` say more"
+        yield MachineFinding(
+            "trouble", FindingState.ADVICE, trouble, "`rota status`, `rota nodes` and `rota events` say more"
         )
 
 
@@ -91,43 +91,47 @@ def _health(client: Client) -> dict[str, Any]:
     return said
 
 
-def _fits(address: str, health: dict[str, Any]) -> Finding:
+def _fits(address: str, health: dict[str, Any]) -> MachineFinding:
     """Whether it works, and speaks as we do."""
     from rota import __version__
     from rota.wire.sync import PROTOCOL
 
     if not health["ok"]:
         advice = "the last lines of logs/controller.log say what its store or its scheduler lacks"
-        return Finding("controller", State.BROKEN, f"{address} answers that it does not work", advice)
+        return MachineFinding(
+            "controller", FindingState.BROKEN, f"{address} answers that it does not work", advice
+        )
     version, protocol = str(health.get("version", "")), health.get("protocol", PROTOCOL)
     facts = {"address": address, "version": version, "protocol": protocol}
     says = f"{address} answers: version {version}, protocol {protocol}"
     if protocol != PROTOCOL:
         advice = f"this machine speaks protocol {PROTOCOL}: install version {version} here"
-        return Finding("controller", State.BROKEN, says, advice, facts)
+        return MachineFinding("controller", FindingState.BROKEN, says, advice, facts)
     if version != __version__:
         advice = f"this machine has version {__version__}: restart what is older, `rota down` and `rota up`"
-        return Finding("controller", State.ADVICE, says, advice, facts)
-    return Finding("controller", State.OK, says, facts=facts)
+        return MachineFinding("controller", FindingState.ADVICE, says, advice, facts)
+    return MachineFinding("controller", FindingState.OK, says, facts=facts)
 
 
-def _skew(theirs_s: float) -> Finding:
+def _skew(theirs_s: float) -> MachineFinding:
     ahead_s = time.time() - theirs_s
     facts = {"ahead_s": round(ahead_s, 3)}
     if abs(ahead_s) > FAR_CLOCK_S:
         way = "ahead of" if ahead_s > 0 else "behind"
         says = f"{abs(ahead_s):.1f} s {way} the cluster's"
-        return Finding("clock here", State.ADVICE, says, "chrony on both machines keeps them together", facts)
-    return Finding("clock here", State.OK, "agrees with the cluster's", facts=facts)
+        return MachineFinding(
+            "clock here", FindingState.ADVICE, says, "chrony on both machines keeps them together", facts
+        )
+    return MachineFinding("clock here", FindingState.OK, "agrees with the cluster's", facts=facts)
 
 
-def _agent(machine: Machine) -> Iterator[Finding]:
+def _agent(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """The agent of this home, if one has ever worked here."""
     from rota.cli.background import agent_pid, dead_agent
 
     where = machine.home.absolute()
     if agent_pid(where) is not None:
-        yield Finding("agent", State.OK, f"runs as process {agent_pid(where)}")
+        yield MachineFinding("agent", FindingState.OK, f"runs as process {agent_pid(where)}")
     elif node := dead_agent(where):
         says = f"that of node {node} does not run: jobs here go on, and no others start"
-        yield Finding("agent", State.BROKEN, says, "`rota up` starts it again")
+        yield MachineFinding("agent", FindingState.BROKEN, says, "`rota up` starts it again")

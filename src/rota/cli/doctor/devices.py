@@ -10,7 +10,7 @@ from pathlib import Path
 from rota.agent.cgroups import memberships
 from rota.agent.cuda_checkpoint import probe
 from rota.agent.nvml import Nvml, NvmlError, open_nvml
-from rota.cli.doctor.finding import Finding, Machine, State, first_line
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
 from rota.model.units import plural
 
 GIB = float(2**30)
@@ -18,16 +18,16 @@ BUSY_GIB = 1.0
 """Memory in use on a GPU that is more than a driver's own."""
 
 
-def gpus(machine: Machine) -> Iterator[Finding]:
+def gpus(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """GPUs that NVML shows, and what the driver can do with their processes."""
     nvml = open_nvml()
     if isinstance(nvml, str):
         yield _no_nvml(machine, nvml)
-        yield Finding("driver checkpoint", State.OK, "none: no NVIDIA driver", _OTHER_WAYS)
+        yield MachineFinding("driver checkpoint", FindingState.OK, "none: no NVIDIA driver", _OTHER_WAYS)
         return
     count = nvml.count()
     if not count:
-        yield Finding("GPUs", State.OK, "none", "`rota up` takes the CPU cores as devices")
+        yield MachineFinding("GPUs", FindingState.OK, "none", "`rota up` takes the CPU cores as devices")
     for index in range(count):
         yield _gpu(nvml, index)
     yield _checkpoint(nvml.driver())
@@ -36,65 +36,71 @@ def gpus(machine: Machine) -> Iterator[Finding]:
 _OTHER_WAYS = "jobs give GPUs back by `rota.training` or a checkpoint of their own (docs/training.md)"
 
 
-def _no_nvml(machine: Machine, why: str) -> Finding:
+def _no_nvml(machine: MachinePlaces, why: str) -> MachineFinding:
     has_gpus = (machine.proc / "driver/nvidia/version").exists() or (machine.dev / "nvidia0").exists()
     if not has_gpus:
-        return Finding("GPUs", State.OK, "none", "`rota up` takes the CPU cores as devices")
+        return MachineFinding("GPUs", FindingState.OK, "none", "`rota up` takes the CPU cores as devices")
     advice = "pip install '.[nvidia]'"
     if "not installed" not in why:
         advice = "`nvidia-smi` should work first: look at the driver, and at the container's runtime"
-    return Finding("GPUs", State.BROKEN, f"there is an NVIDIA driver, but {why}", advice)
+    return MachineFinding("GPUs", FindingState.BROKEN, f"there is an NVIDIA driver, but {why}", advice)
 
 
-def _gpu(nvml: Nvml, index: int) -> Finding:
+def _gpu(nvml: Nvml, index: int) -> MachineFinding:
     subject = f"GPU {index}"
     try:
         name, uuid, memory = nvml.describe(index)
         busy, used = nvml.load(index)
         trouble = nvml.trouble(index)
     except NvmlError as error:
-        return Finding(subject, State.BROKEN, str(error), "agents give no job to it; reset or replace it")
+        return MachineFinding(
+            subject, FindingState.BROKEN, str(error), "agents give no job to it; reset or replace it"
+        )
     facts = {"type": name, "uuid": uuid, "memory_gib": round(memory / GIB, 1)}
     facts |= {"used_gib": round(used / GIB, 1), "utilisation": busy}
     says = f"{name}, {memory / GIB:.0f} GiB"
     if trouble:
-        return Finding(subject, State.BROKEN, f"{says}: {trouble}", "agents give no job to it", facts)
+        return MachineFinding(
+            subject, FindingState.BROKEN, f"{says}: {trouble}", "agents give no job to it", facts
+        )
     if used / GIB > BUSY_GIB:
         says += f", {used / GIB:.1f} GiB of it in use now"
         advice = "if that is no job of Rota, `--devices nvidia:I,J` leaves this GPU to whoever uses it"
-        return Finding(subject, State.ADVICE, says, advice, facts)
-    return Finding(subject, State.OK, says, facts=facts)
+        return MachineFinding(subject, FindingState.ADVICE, says, advice, facts)
+    return MachineFinding(subject, FindingState.OK, says, facts=facts)
 
 
-def _checkpoint(driver: str) -> Finding:
+def _checkpoint(driver: str) -> MachineFinding:
     probed = probe(driver)
     facts = {"driver": driver, "how": probed.how}
     if probed.how:
         says = f"yes: {probed.why}"
-        return Finding("driver checkpoint", State.OK, says, "programs need no change to be suspended", facts)
-    return Finding("driver checkpoint", State.ADVICE, f"no: {probed.why}", _OTHER_WAYS, facts)
+        return MachineFinding(
+            "driver checkpoint", FindingState.OK, says, "programs need no change to be suspended", facts
+        )
+    return MachineFinding("driver checkpoint", FindingState.ADVICE, f"no: {probed.why}", _OTHER_WAYS, facts)
 
 
-def cores(machine: Machine) -> Iterator[Finding]:
+def cores(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Cores that this process may use, and how much of them a control group lets it have."""
     count = len(os.sched_getaffinity(0))
     limit = cpu_limit(machine)
     facts = {"cores": count, "limit_cores": limit}
     if limit is not None and limit < count - 0.01:
         slots = max(1, math.floor(limit))
-        yield Finding(
+        yield MachineFinding(
             "CPU slots",
-            State.ADVICE,
+            FindingState.ADVICE,
             f"{plural(count, 'core')}, but a control group allows {limit:g} of CPU time",
             f"more slots than that would slow each other: `--devices cpu:{slots}`",
             facts,
         )
         return
     advice = f"`--devices cpu:{count}` makes each a device; more slots than cores share them"
-    yield Finding("CPU slots", State.OK, plural(count, "core"), advice, facts)
+    yield MachineFinding("CPU slots", FindingState.OK, plural(count, "core"), advice, facts)
 
 
-def cpu_limit(machine: Machine) -> float | None:
+def cpu_limit(machine: MachinePlaces) -> float | None:
     """Cores' worth of CPU time that our control groups allow; None if they set no limit."""
     groups = memberships(_text(machine.proc / "self/cgroup"))
     limits = []

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rota.cli.doctor.finding import Finding, Machine, State
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces
 
 GIB = float(2**30)
 LEAST_GIB, LITTLE_GIB = 0.1, 5.0
@@ -23,23 +23,23 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "gpf
 ELSEWHERE = "let ROTA_HOME name a folder on a local disk that you may write"
 
 
-def home_folder(machine: Machine) -> Iterator[Finding]:
+def home_folder(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Everything about the folder of the state and of the attempts."""
     place = nearest(machine.home)
     says = str(machine.home) if place == machine.home else f"{machine.home}, which `rota up` makes"
     if not place.is_dir():
-        yield Finding("folder", State.BROKEN, f"{machine.home}: {place} is a file", ELSEWHERE)
+        yield MachineFinding("folder", FindingState.BROKEN, f"{machine.home}: {place} is a file", ELSEWHERE)
         return
     try:
         with tempfile.TemporaryDirectory(prefix=".rota-doctor-", dir=place) as trial:
-            yield Finding("folder", State.OK, says)
+            yield MachineFinding("folder", FindingState.OK, says)
             yield _file_system(machine, place)
             yield from _abilities(Path(trial))
             yield _flush(Path(trial))
             yield _space(place)
     except OSError as error:
         why = f"{machine.home} cannot be written: {error.strerror}"
-        yield Finding("folder", State.BROKEN, why, ELSEWHERE)
+        yield MachineFinding("folder", FindingState.BROKEN, why, ELSEWHERE)
 
 
 def nearest(folder: Path) -> Path:
@@ -50,35 +50,37 @@ def nearest(folder: Path) -> Path:
     return folder
 
 
-def _space(place: Path) -> Finding:
+def _space(place: Path) -> MachineFinding:
     usage = shutil.disk_usage(place)
     free = usage.free / GIB
     facts = {"free_gib": round(free, 3), "total_gib": round(usage.total / GIB, 3)}
     says = f"{free:.1f} of {usage.total / GIB:.0f} GiB free"
     if free < LEAST_GIB:
         advice = "nothing can be put on record on a full disk; free some, or move ROTA_HOME"
-        return Finding("space", State.BROKEN, says, advice, facts)
+        return MachineFinding("space", FindingState.BROKEN, says, advice, facts)
     if free < LITTLE_GIB:
         advice = "logs and checkpoints lie here: `keep_files`, `keep_checkpoints`, `caps: {kept_mib: …}`"
-        return Finding("space", State.ADVICE, says, advice, facts)
-    return Finding("space", State.OK, says, facts=facts)
+        return MachineFinding("space", FindingState.ADVICE, says, advice, facts)
+    return MachineFinding("space", FindingState.OK, says, facts=facts)
 
 
-def _file_system(machine: Machine, place: Path) -> Finding:
+def _file_system(machine: MachinePlaces, place: Path) -> MachineFinding:
     kind = file_system(machine, place)
     facts = {"type": kind}
     if not kind:
-        return Finding("file system", State.UNKNOWN, "the kernel does not say which", facts=facts)
+        return MachineFinding(
+            "file system", FindingState.UNKNOWN, "the kernel does not say which", facts=facts
+        )
     if kind in NETWORK:
         advice = f"SQLite is not safe over a network: {ELSEWHERE}, or `database_url` a PostgreSQL database"
-        return Finding("file system", State.ADVICE, kind, advice, facts)
+        return MachineFinding("file system", FindingState.ADVICE, kind, advice, facts)
     if kind in ("tmpfs", "ramfs"):
         advice = f"the state is gone when the machine restarts: {ELSEWHERE}"
-        return Finding("file system", State.ADVICE, kind, advice, facts)
-    return Finding("file system", State.OK, kind, facts=facts)
+        return MachineFinding("file system", FindingState.ADVICE, kind, advice, facts)
+    return MachineFinding("file system", FindingState.OK, kind, facts=facts)
 
 
-def file_system(machine: Machine, place: Path) -> str:
+def file_system(machine: MachinePlaces, place: Path) -> str:
     """Type of the file system that `place` lies on, as the kernel calls it; empty if it does not say."""
     try:
         text = (machine.proc / "self/mountinfo").read_text(encoding="utf-8", errors="replace")
@@ -93,7 +95,7 @@ def file_system(machine: Machine, place: Path) -> str:
     return kind
 
 
-def _abilities(trial: Path) -> Iterator[Finding]:
+def _abilities(trial: Path) -> Iterator[MachineFinding]:
     """Locks and sockets, which some file systems do not have."""
     failed = []
     with open(trial / "lock", "wb") as file:
@@ -110,12 +112,14 @@ def _abilities(trial: Path) -> Iterator[Finding]:
         finally:
             os.close(folder)
     if failed:
-        yield Finding("locks and sockets", State.BROKEN, f"there are no {' and no '.join(failed)}", ELSEWHERE)
+        yield MachineFinding(
+            "locks and sockets", FindingState.BROKEN, f"there are no {' and no '.join(failed)}", ELSEWHERE
+        )
     else:
-        yield Finding("locks and sockets", State.OK, "both work")
+        yield MachineFinding("locks and sockets", FindingState.OK, "both work")
 
 
-def _flush(trial: Path) -> Finding:
+def _flush(trial: Path) -> MachineFinding:
     took_ms = []
     with open(trial / "log", "wb", buffering=0) as file:
         for _ in range(WRITES):
@@ -128,5 +132,5 @@ def _flush(trial: Path) -> Finding:
     says = f"{median:.2g} ms (median of {WRITES}), {most:.2g} ms at most"
     if median > SLOW_MS:
         advice = "every submission and decision waits for one: a local SSD makes a cluster quicker"
-        return Finding("flush", State.ADVICE, says, advice, facts)
-    return Finding("flush", State.OK, says, facts=facts)
+        return MachineFinding("flush", FindingState.ADVICE, says, advice, facts)
+    return MachineFinding("flush", FindingState.OK, says, facts=facts)

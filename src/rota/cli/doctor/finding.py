@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How a thing stands."""
 
     OK = "ok"
@@ -22,11 +22,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineFinding:
     """One thing of this machine."""
 
     subject: str
-    state: State
+    state: FindingState
     says: str
     """What is there, as the end of a sentence."""
     advice: str = ""
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachinePlaces:
     """Where to look: other places for tests, and for machines whose folders lie elsewhere."""
 
     home: Path
@@ -46,11 +46,11 @@ class Machine:
     sys: Path = Path("/sys")
 
 
-Look = Callable[[Machine], Iterable[Finding]]
+Look = Callable[[MachinePlaces], Iterable[MachineFinding]]
 """Finds out something; its name, without underscores, is the subject if it fails."""
 
 
-def looked(look: Look, machine: Machine) -> list[Finding]:
+def looked(look: Look, machine: MachinePlaces) -> list[MachineFinding]:
     """What `look` finds.  An odd machine may fail it in any way: that is said, and the others go on."""
     try:
         return list(look(machine))
@@ -58,7 +58,11 @@ def looked(look: Look, machine: Machine) -> list[Finding]:
         subject = look.__name__.replace("_", " ")
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         said = f"cannot be told: {type(error).__name__}: {what}"
-        return [Finding(subject, State.UNKNOWN, said, "what needs it may fail here; please report it")]
+        return [
+            MachineFinding(
+                subject, FindingState.UNKNOWN, said, "what needs it may fail here; please report it"
+            )
+        ]
 
 
 def first_line(path: Path) -> str:

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 from rota.agent.ports import LOWEST, free_port
-from rota.cli.doctor.finding import Finding, Machine, State, first_line
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
 from rota.errors import RotaError
 from rota.wire.sync import check_node
 
@@ -15,18 +15,18 @@ FAR = ("192.0.2.1", 9)
 FEW_PORTS = 1000
 
 
-def ports(machine: Machine) -> Iterator[Finding]:
+def ports(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Whether something can be listened on and reached, and what is left for gangs to meet at."""
     try:
         _reach(free_port())
     except OSError as error:
         why = f"nobody can listen on a port of this machine: {error.strerror or error}"
         advice = "the controller and the ranks of a gang need ports: look at loopback (`ip link set lo up`)"
-        yield Finding("ports", State.BROKEN, why, advice)
+        yield MachineFinding("ports", FindingState.BROKEN, why, advice)
         return
     first = first_line(machine.proc / "sys/net/ipv4/ip_local_port_range").split()
     if len(first) != 2 or not all(map(str.isdecimal, first)):
-        yield Finding("ports", State.OK, "a port can be listened on, and reached")
+        yield MachineFinding("ports", FindingState.OK, "a port can be listened on, and reached")
         return
     count = max(0, int(first[0]) - LOWEST)
     says = f"gangs meet at ports {LOWEST} to {int(first[0]) - 1}"
@@ -37,9 +37,11 @@ def ports(machine: Machine) -> Iterator[Finding]:
         )
         advice += "be taken when a gang comes to listen on it"
         says = f"{count} ports are left that the kernel does not give away by itself"
-        yield Finding("ports", State.ADVICE, says, advice, facts)
+        yield MachineFinding("ports", FindingState.ADVICE, says, advice, facts)
         return
-    yield Finding("ports", State.OK, says, "let nodes of one cluster reach each other there", facts)
+    yield MachineFinding(
+        "ports", FindingState.OK, says, "let nodes of one cluster reach each other there", facts
+    )
 
 
 def _reach(port: int) -> None:
@@ -51,27 +53,30 @@ def _reach(port: int) -> None:
             pass
 
 
-def address(machine: Machine) -> Iterator[Finding]:
+def address(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Where other machines would reach this one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         try:
             asker.connect(FAR)
             own = str(asker.getsockname()[0])
         except OSError:
-            yield Finding(
-                "address", State.OK, "no way to other machines", "a cluster of this machine alone needs none"
+            yield MachineFinding(
+                "address",
+                FindingState.OK,
+                "no way to other machines",
+                "a cluster of this machine alone needs none",
             )
             return
     advice = "`rota agent --address` names another where jobs of several nodes meet by a faster network"
-    yield Finding("address", State.OK, own, advice, {"address": own})
+    yield MachineFinding("address", FindingState.OK, own, advice, {"address": own})
 
 
-def node_name(machine: Machine) -> Iterator[Finding]:
+def node_name(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """The host name, if it can be that of a node."""
     name = socket.gethostname()
     try:
         check_node(name)
     except RotaError as error:
-        yield Finding("node name", State.BROKEN, str(error), "name this node with --node")
+        yield MachineFinding("node name", FindingState.BROKEN, str(error), "name this node with --node")
         return
-    yield Finding("node name", State.OK, name, facts={"name": name})
+    yield MachineFinding("node name", FindingState.OK, name, facts={"name": name})

@@ -8,7 +8,7 @@ import select
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from rota.cli.doctor.finding import Finding, Machine, State, first_line
+from rota.cli.doctor.finding import FindingState, MachineFinding, MachinePlaces, first_line
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "server": (
@@ -23,12 +23,15 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 """Extra of the package -> its modules, and what it is for."""
 
 
-def kernel(machine: Machine) -> Iterator[Finding]:
+def kernel(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Linux, with the calls and files by which processes are told apart."""
     name = f"{platform.system()} {platform.release()} {platform.machine()}"
     if platform.system() != "Linux":
-        yield Finding(
-            "kernel", State.BROKEN, f"{name}, and jobs run on Linux only", "simulate here, run jobs elsewhere"
+        yield MachineFinding(
+            "kernel",
+            FindingState.BROKEN,
+            f"{name}, and jobs run on Linux only",
+            "simulate here, run jobs elsewhere",
         )
         return
     missing = [
@@ -41,16 +44,19 @@ def kernel(machine: Machine) -> Iterator[Finding]:
         if not first_line(path)
     ]
     if missing:
-        yield Finding(
-            "kernel", State.BROKEN, f"{name} without {', '.join(missing)}", "mount /proc, whole, at its place"
+        yield MachineFinding(
+            "kernel",
+            FindingState.BROKEN,
+            f"{name} without {', '.join(missing)}",
+            "mount /proc, whole, at its place",
         )
         return
     lacking = _calls_that_fail()
     if lacking:
         advice = "agents need Linux 5.3 or newer, and no sandbox that forbids these calls"
-        yield Finding("kernel", State.BROKEN, f"{name} without {', '.join(lacking)}", advice)
+        yield MachineFinding("kernel", FindingState.BROKEN, f"{name} without {', '.join(lacking)}", advice)
         return
-    yield Finding("kernel", State.OK, name)
+    yield MachineFinding("kernel", FindingState.OK, name)
 
 
 def _calls_that_fail() -> list[str]:
@@ -69,50 +75,50 @@ def _calls_that_fail() -> list[str]:
     return failed
 
 
-def engine(machine: Machine) -> Iterator[Finding]:
+def engine(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Compiled or interpreted: the hot modules, and the process that keeps an attempt."""
     from rota.agent.native import program
     from rota.table.compiled import is_compiled
 
     again = "install it with a C compiler at hand"
     if is_compiled():
-        yield Finding("engine", State.OK, "compiled", facts={"compiled": True})
+        yield MachineFinding("engine", FindingState.OK, "compiled", facts={"compiled": True})
     else:
-        yield Finding(
+        yield MachineFinding(
             "engine",
-            State.ADVICE,
+            FindingState.ADVICE,
             "interpreted: simulations take about twice as long",
             f"{again}; an editable install (`make setup`) stays interpreted, `make fast` compiles beside it",
             {"compiled": False},
         )
     if program() is not None:
-        yield Finding("shim", State.OK, "compiled", facts={"compiled": True})
+        yield MachineFinding("shim", FindingState.OK, "compiled", facts={"compiled": True})
     else:
-        yield Finding(
+        yield MachineFinding(
             "shim",
-            State.ADVICE,
+            FindingState.ADVICE,
             "a Python process for each attempt, which takes longer to start",
             again,
             {"compiled": False},
         )
 
 
-def packages(machine: Machine) -> Iterator[Finding]:
+def packages(machine: MachinePlaces) -> Iterator[MachineFinding]:
     """Extras that are installed, and what those that are not would be good for."""
     lacking = {
         extra: [name for name in modules if find_spec(name) is None] for extra, (modules, _) in EXTRAS.items()
     }
     there = [extra for extra, missing in lacking.items() if not missing]
-    yield Finding("extras", State.OK, ", ".join(there) or "none", facts={"installed": there})
+    yield MachineFinding("extras", FindingState.OK, ", ".join(there) or "none", facts={"installed": there})
     for extra, missing in lacking.items():
         if missing:
             yield _lacking(extra, missing)
 
 
-def _lacking(extra: str, missing: list[str]) -> Finding:
+def _lacking(extra: str, missing: list[str]) -> MachineFinding:
     """Without a server nothing runs here, but jobs elsewhere do; the rest is for whoever wants it."""
     get = "pip install torch" if extra == "torch" else f"pip install '.[{extra}]'"
     if extra == "server":
         says = f"no controller can run here: {', '.join(missing)} missing"
-        return Finding(extra, State.ADVICE, says, get)
-    return Finding(extra, State.OK, "not installed", f"for {EXTRAS[extra][1]}: {get}")
+        return MachineFinding(extra, FindingState.ADVICE, says, get)
+    return MachineFinding(extra, FindingState.OK, "not installed", f"for {EXTRAS[extra][1]}: {get}")

@@ -20,7 +20,7 @@ from rota.cli.live.tables import warn
 from rota.errors import InputError
 
 if TYPE_CHECKING:
-    from rota.cli.live.terminal import Session
+    from rota.cli.live.terminal import LocalTerminal
     from rota.client import Client
     from rota.wire.views import JobView
 
@@ -60,14 +60,14 @@ def shell(
     """
     if not (os.isatty(sys.stdin.fileno()) and os.isatty(sys.stdout.fileno())):
         raise InputError("rota shell needs a terminal at its input and output; `rota run` needs none")
-    from rota.cli.live.terminal import Session
+    from rota.cli.live.terminal import LocalTerminal
 
     if attach is not None:
         id = _attached(request, attach)
-        begun = _until_begun(client, Session(client, id, 0, 1), id, cancels=False)
+        begun = _until_begun(client, LocalTerminal(client, id, 0, 1), id, cancels=False)
     else:
         id = _submitted(client, request)
-        begun = _until_begun(client, Session(client, id, 0, 1), id, cancels=True)
+        begun = _until_begun(client, LocalTerminal(client, id, 0, 1), id, cancels=True)
     if begun is not None and (elsewhere := without_a_terminal(id, _view(client, id).nodes)):
         warn(elsewhere)
     if begun is not None and not begun.run():
@@ -116,7 +116,7 @@ def _submitted(client: Client, request: Request) -> str:
     return id
 
 
-def _until_begun(client: Client, session: Session, id: str, *, cancels: bool) -> Session | None:
+def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bool) -> LocalTerminal | None:
     """The session once the job runs, None if it has ended; tells why it waits.
 
     Ctrl-C, or a terminal that is closed, cancels a job that was submitted here.
@@ -162,7 +162,7 @@ def _why(client: Client, id: str) -> str:
     return why.reasons[0].sentence.rstrip(".") if why.reasons else "it is about to begin"
 
 
-def _end(client: Client, id: str, session: Session | None) -> int:
+def _end(client: Client, id: str, session: LocalTerminal | None) -> int:
     """What to say when the terminal is closed, and the exit code."""
     if session is not None and session.why.startswith("another terminal"):
         warn(f"\n{session.why} {id}")

@@ -29,7 +29,7 @@ LEAVE, LEAVE_TIMES, LEAVE_S = b"\x1d", 3, 1.0
 NOT_FOUND = 404
 
 
-class Session:
+class LocalTerminal:
     """One terminal here, one job there, and three threads: keys, what is typed, what is printed."""
 
     def __init__(self, client: Client, id: str, keys: int, screen: int) -> None:

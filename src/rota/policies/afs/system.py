@@ -49,7 +49,7 @@ _Settled = tuple[Mapping[int, int], list[Grant], list[int]]
 _SOON_S = 1.0
 """AFS-P: who may reach the next queue within this counts as there, so that no two decisions follow each other
 closely and undo each other: one because something happened, the other because a limit is reached."""
-_TRIES = 2
+_TRIES = 10
 """At most; a large cluster of several types cannot wait until everything fits."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
@@ -90,7 +90,11 @@ class AfsParameters:
     parameters=AfsParameters,
 )
 class Afs:
-    """Apathetic future share."""
+    """Apathetic future share.
+
+    Memory    `works_s`  AFS-P by GPU time: from when on each running row works, since it began
+              and what `sizes_now` and `settle` remember
+    """
 
     def __init__(self, parameters: AfsParameters | None = None) -> None:
         self.parameters = parameters or AfsParameters()
@@ -120,22 +124,23 @@ class Afs:
         calm = sizes.calm()
         if calm is not None:
             tried = dict(memory)
-            found = self._placed(snapshot, tried, calm)
-            starts = {grant.job for grant in found[1]}.difference(snapshot.grants)
+            placed = self._placed(snapshot, tried, calm)
+            starts = {grant.job for grant in placed[1]}.difference(snapshot.grants)
             if starts.issuperset(snapshot.waiting.tolist()):
                 memory.update(tried)
-                return found
+                return placed
         return self._placed(snapshot, memory, sizes)
 
     def _placed(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> _Settled:
         """Shares that find places: what a job cannot have beside the others is handed out once more."""
         no_place = memory.get("no_place", [-math.inf, []])
+        begun = self._just_begun(snapshot, memory)
         for _ in range(_TRIES):
             memory["no_place"] = no_place
 
             def shares_of(left_out: Set[int], sizes: Sizes = sizes) -> dict[int, int]:
                 some = sizes.without(left_out)
-                return dict(zip(some.rows.tolist(), self._shares(snapshot, some), strict=True))
+                return dict(zip(some.rows.tolist(), self._shares(snapshot, some, begun), strict=True))
 
             shares, grants, preempt = settle(snapshot, memory, shares_of)
             has = {row: len(grant.devices) for row, grant in snapshot.grants.items()}
@@ -146,14 +151,14 @@ class Afs:
             sizes = sizes.at_most(short)
         return shares, grants, preempt
 
-    def _shares(self, snapshot: Snapshot, sizes: Sizes) -> list[int]:
+    def _shares(self, snapshot: Snapshot, sizes: Sizes, begun: Set[int]) -> list[int]:
         """GPUs for each row."""
         rows, scaling = sizes.rows, snapshot.know(Knowledge.SCALING)
         most = max((count[-1] for count in sizes.counts), default=0)
         rates = shared_curves(scaling, rows, most)
         if not self.parameters.lengths:
             filling = Filling(rates, sizes.counts)
-            return fill_apathetic(filling, sizes.gpus, self._served(snapshot, rows).tolist())
+            return fill_apathetic(filling, sizes.gpus, self._served(snapshot, rows, begun).tolist())
         left = self._left(snapshot, rows)
         work = left.tolist()
         counts = sizes.counts
@@ -184,17 +189,34 @@ class Afs:
             return (has,)
         return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
 
-    def _served(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """GPU time received, or the queue that it has led to."""
+    def _served(self, snapshot: Snapshot, rows: Ints, begun: Set[int] = frozenset()) -> Floats:
+        """GPU time received, or the queue that it has led to; less than any for who has just `begun`."""
         served: Floats = snapshot.jobs.service_gpu_s(rows)
         if not self.parameters.queues:
-            return served
+            return np.where(np.isin(rows, sorted(begun)), -1.0, served)
         # What counts is a sum of products: a limit that is missed by a rounding has been reached.
         jobs = snapshot.jobs
         most = np.minimum(jobs.gpus_max[rows], snapshot.cluster.gpus) * jobs.gpu_share[rows]
         soon = served * (1.0 + 1e-12) + _SOON_S * most  # whether it has them now makes no difference
         queue = np.searchsorted(self.parameters.queues, soon, side="right")
         return queue.astype(np.float64)
+
+    def _just_begun(self, snapshot: Snapshot, memory: Memory) -> frozenset[int]:
+        """AFS-P: who restores, or has worked for less than a period since: stopped now, it would get nowhere.
+
+        A period may be shorter than a start and what is lost since the last checkpoint: jobs that took turns
+        so fast would never end.
+        """
+        if self.parameters.lengths or self.parameters.queues:
+            return frozenset()
+        rows, known = snapshot.running, memory.get("works_s", {})
+        works_s = {}
+        for row, ready_s in zip(rows.tolist(), snapshot.jobs.ready_s(rows).tolist(), strict=True):
+            before = known.get(row, math.inf)
+            works_s[row] = ready_s if before == math.inf else before
+        memory["works_s"] = works_s
+        period_s = self.parameters.period_s
+        return frozenset(row for row, at_s in works_s.items() if snapshot.now < at_s + period_s)
 
     def _look_again_s(self, snapshot: Snapshot, shares: Mapping[int, int]) -> float:
         """AFS-P: when GPU time received may decide otherwise, though nothing happens but that."""

@@ -21,7 +21,7 @@ _MOST_S = 1e9
 _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 
 
-class Ask(NamedTuple):
+class LeaseAsk(NamedTuple):
     """One live job; times are seconds."""
 
     row: int
@@ -76,7 +76,7 @@ def planned_gpus(gpus: float, capacity: int) -> int:
     return rounded if rounded <= capacity else whole
 
 
-def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> dict[int, Ask]:
+def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> dict[int, LeaseAsk]:
     """What each live job asks for, by row."""
     jobs = snapshot.jobs
     rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
@@ -96,7 +96,7 @@ def asks_of(snapshot: Snapshot, capacity: int, parameters: ChronusParameters) ->
         dues: tuple[tuple[float, float], ...] = tuple((one.at_s, one.value) for one in jobs.deadlines(row))
         if not dues and not math.isnan(deadline_s):
             dues = ((deadline_s, STRICT_VALUE),)
-        asks[row] = Ask(
+        asks[row] = LeaseAsk(
             row, gpus, 0 if row in apart else planned_gpus(gpus, capacity), left_s, dues if gpus else (),
             submit_s, work, row in snapshot.grants, bears_stops,
         )  # fmt: skip

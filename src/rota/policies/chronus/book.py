@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.model.columns import Ints
 from rota.model.promises import DeadlinePlan, PlannedSlot
-from rota.policies.chronus.asks import Ask
+from rota.policies.chronus.asks import LeaseAsk
 
 
 @dataclass
@@ -69,23 +69,23 @@ class Book:
             if row in rows:
                 rows.remove(row)
 
-    def accept(self, ask: Ask, leases: list[int], aim_s: float) -> None:
+    def accept(self, ask: LeaseAsk, leases: list[int], aim_s: float) -> None:
         self.plans[ask.row], self.aims[ask.row] = leases, aim_s
         self.dues[ask.row], self.done[ask.row] = ask.due_s, ask.work
 
-    def refuse(self, ask: Ask) -> None:
+    def refuse(self, ask: LeaseAsk) -> None:
         """Its deadline is not promised, or no longer."""
         self.drop(ask.row)
         self.refused.append(ask.row)
         self.dues[ask.row] = ask.due_s
 
-    def outrun(self, ask: Ask) -> None:
+    def outrun(self, ask: LeaseAsk) -> None:
         """It has taken longer than estimated: it has no plan, but is first on spare GPUs."""
         self.drop(ask.row)
         self.overrun.append(ask.row)
         self.dues[ask.row] = ask.due_s
 
-    def bring_up(self, asks: dict[int, Ask], lease: int) -> None:
+    def bring_up(self, asks: dict[int, LeaseAsk], lease: int) -> None:
         """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
         for row in [row for row in self.dues if row not in asks]:
             self.drop(row)
@@ -100,7 +100,7 @@ class Book:
                 self.done[row] = ask.work
                 self.plans[row] = [one for one in self.plans[row] if one >= lease]
 
-    def shorten(self, asks: dict[int, Ask], now: float, lease_s: float, *, begins: bool) -> None:
+    def shorten(self, asks: dict[int, LeaseAsk], now: float, lease_s: float, *, begins: bool) -> None:
         """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
 
         A lease that is under way stays; one that `begins` may be given back.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
 
 from rota.model.grants import Grant
-from rota.policies.chronus.asks import Ask
-from rota.policies.chronus.ranks import Rank, Ranked
+from rota.policies.chronus.asks import LeaseAsk
+from rota.policies.chronus.ranks import Ranked, ServiceRank
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.scheduler.stages.order import Front, Item
@@ -45,7 +45,7 @@ class InOrder:
 
 
 def carry_out(
-    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, Ask], *, begins: bool
+    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, LeaseAsk], *, begins: bool
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows that give way.
 
@@ -57,7 +57,7 @@ def carry_out(
     running: list[Item] = []
     waiting: list[Item] = []
     for place, one in enumerate(ranked):
-        is_sure = one.rank <= Rank.GUARANTEED
+        is_sure = one.rank <= ServiceRank.GUARANTEED
         if one.row in snapshot.grants:
             stays = is_sure or not asks[one.row].bears_stops or not asks[one.row].gpus
             running.append((_NEVER if stays else float(place), one.row))
@@ -68,10 +68,10 @@ def carry_out(
 
 
 def let_go(
-    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, Ask]
+    snapshot: Snapshot, fit: Fitter, ranked: Sequence[Ranked], asks: dict[int, LeaseAsk]
 ) -> tuple[list[Grant], list[int]]:
     """The authors' way to begin a lease: who holds it runs, all others give way and are placed anew after."""
-    planned = [one.row for one in ranked if one.rank is Rank.PLANNED]
+    planned = [one.row for one in ranked if one.rank is ServiceRank.PLANNED]
     keeps = set(planned)
     gone = [
         row

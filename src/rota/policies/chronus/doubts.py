@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from rota.policies.chronus.asks import Ask
+from rota.policies.chronus.asks import LeaseAsk
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
-from rota.policies.chronus.planning import Planner
+from rota.policies.chronus.planning import LeasePlanner
 
 
 def doubtful(
-    book: Book, asks: dict[int, Ask], capacity: int, now: float, parameters: ChronusParameters
+    book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, parameters: ChronusParameters
 ) -> list[int]:
     """Rows whose deadline is not kept if the cluster stays as it is, ascending.
 
@@ -28,12 +28,12 @@ def doubtful(
             short.add(row)
         if ahead:
             rehearsed.accept(ask, ahead, book.aims[row])
-    Planner(rehearsed, asks, capacity, book.lease + 1, parameters).assign()
+    LeasePlanner(rehearsed, asks, capacity, book.lease + 1, parameters).assign()
     return sorted(short | set(rehearsed.refused).difference(book.refused))
 
 
 def _sure_s(
-    book: Book, asks: dict[int, Ask], capacity: int, now: float, parameters: ChronusParameters
+    book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, parameters: ChronusParameters
 ) -> dict[int, float]:
     """Seconds left in the present lease of those who hold it and find GPUs; who waits begins with a slot."""
     ends_s, slot_s = (book.lease + 1) * parameters.lease_s, parameters.slot_s

@@ -8,7 +8,7 @@ from enum import StrEnum
 from rota.errors import InputError
 
 
-class Objective(StrEnum):
+class LeaseObjective(StrEnum):
     """What of equally good plans is preferred for the lease that begins."""
 
     ADAPTIVE = "adaptive"  # as few GPUs as possible while some job could not be promised its deadline
@@ -39,7 +39,7 @@ class ChronusParameters:
     """Saving and loading a job on one GPU, counted once a lease; on more, 1 + log2 of them times it."""
     safety: float = 1.1
     """Factor on the estimated run time."""
-    objective: Objective = Objective.ADAPTIVE
+    objective: LeaseObjective = LeaseObjective.ADAPTIVE
     """What of equally good plans is preferred for the lease that begins."""
     tolerance: float = 1.0
     """A deadline that cannot be kept is promised if it can by so many times the time that was asked for."""

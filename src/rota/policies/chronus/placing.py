@@ -20,7 +20,7 @@ _WHOLE = 8
 """Jobs of more GPUs than this come first, the largest before the others."""
 
 
-class Batch:
+class StartGroup:
     """Jobs that start together, on what others leave."""
 
     def __init__(self, snapshot: Snapshot, fit: Fitter, scratch: Occupancy, rows: Sequence[int]) -> None:
@@ -100,4 +100,4 @@ def placed_together(
         scratch.release(snapshot.grants[row])
     for grant in others:
         scratch.hold(grant)
-    return others + Batch(snapshot, fit, scratch, [grant.job for grant in batch]).best(batch, trials)
+    return others + StartGroup(snapshot, fit, scratch, [grant.job for grant in batch]).best(batch, trials)

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Ints
-from rota.policies.chronus.asks import Ask
+from rota.policies.chronus.asks import LeaseAsk
 from rota.policies.chronus.book import Book
-from rota.policies.chronus.parameters import ChronusParameters, Objective
-from rota.solvers.lease_program import Candidate, Limits, plan_leases
+from rota.policies.chronus.parameters import ChronusParameters, LeaseObjective
+from rota.solvers.lease_program import Candidate, LeaseLimits, plan_leases
 from rota.solvers.leases import Demand, all_fit, latest_fit, soonest_last
 
 MOST_LEASES = 20_000
 """Leases looked ahead: a deadline behind them counts as one at their end."""
 
 
-class Planner:
+class LeasePlanner:
     """The leases from `first` on, on a cluster of so many GPUs."""
 
     def __init__(
-        self, book: Book, asks: dict[int, Ask], capacity: int, first: int, p: ChronusParameters
+        self, book: Book, asks: dict[int, LeaseAsk], capacity: int, first: int, p: ChronusParameters
     ) -> None:
         self.book, self.asks, self.capacity, self.first, self.p = book, asks, capacity, first, p
         self.is_cut = False
@@ -37,7 +37,7 @@ class Planner:
 
     # -- admission -----------------------------------------------------------------------------------
 
-    def admit(self, newcomers: Sequence[Ask]) -> dict[int, float]:
+    def admit(self, newcomers: Sequence[LeaseAsk]) -> dict[int, float]:
         """Promise the deadlines of `newcomers` one by one, as far as that is possible.
 
         Returns, for those whose deadline is not promised, the one that could be; infinite if none.
@@ -60,7 +60,7 @@ class Planner:
                     later[ask.row] = soonest_s
         return later
 
-    def _free(self, rows: Sequence[int], newcomers: Sequence[Ask]) -> Ints:
+    def _free(self, rows: Sequence[int], newcomers: Sequence[LeaseAsk]) -> Ints:
         """GPUs that the plans of `rows` leave in each lease, as far ahead as matters to anybody."""
         book = self.book
         planned = [*book.plans.values(), [self.first]]
@@ -78,7 +78,7 @@ class Planner:
         plan = np.array(self.book.plans[row], dtype=np.int64) - self.first
         return plan[plan >= 0]
 
-    def _is_admitted(self, ask: Ask, due_s: float) -> bool:
+    def _is_admitted(self, ask: LeaseAsk, due_s: float) -> bool:
         """Accept `ask` if it can be done by `due_s`, beside those that are accepted."""
         demand = self.demand(ask.row, ask.need(self.p.lease_s), due_s)
         leases = latest_fit(self._left, demand)
@@ -112,13 +112,13 @@ class Planner:
         bound = [one for one in [*self._fresh(), demand] if one.last <= demand.last]
         return sum(one.gpus * one.need for one in bound) <= int(room.sum())
 
-    def _accept(self, ask: Ask, leases: Ints, due_s: float) -> None:
+    def _accept(self, ask: LeaseAsk, leases: Ints, due_s: float) -> None:
         ends_s = (self.first + int(leases[-1]) + 1) * self.p.lease_s
         aim_s = next((at_s for at_s, _ in ask.dues if ends_s <= at_s + 1e-6), due_s)
         self.book.accept(ask, (leases + self.first).tolist(), aim_s)
         self.book.fresh.append(ask.row)
 
-    def _soonest_s(self, ask: Ask) -> float:
+    def _soonest_s(self, ask: LeaseAsk) -> float:
         """The earliest deadline that could be promised to `ask`; infinite if none, or nobody asks."""
         if not self.p.offer_s and self.p.tolerance == 1.0:
             return math.inf
@@ -142,14 +142,14 @@ class Planner:
             for demand, value, _ in levels[row]
         ]
         dues = [(row, due_s) for row in free_rows for _, _, due_s in levels[row]]
-        limits = Limits(self.p.nodes, self.p.wall_s)
-        found = plan_leases(candidates, np.maximum(capacity, 0), self._towards(), limits)
-        if found is None:
+        limits = LeaseLimits(self.p.nodes, self.p.wall_s)
+        leases_planned = plan_leases(candidates, np.maximum(capacity, 0), self._towards(), limits)
+        if leases_planned is None:
             self.is_cut = True
             self._assign_greedily(candidates, dues, capacity)
         else:
-            self.is_cut = found.is_cut
-            for place, leases in zip(found.chosen.tolist(), found.leases, strict=True):
+            self.is_cut = leases_planned.is_cut
+            for place, leases in zip(leases_planned.chosen.tolist(), leases_planned.leases, strict=True):
                 row, due_s = dues[place]
                 self._plan(row, leases, due_s)
         self.book.fresh = []
@@ -160,10 +160,10 @@ class Planner:
 
     def _towards(self) -> int:
         objective, book = self.p.objective, self.book
-        if objective is Objective.ADAPTIVE:
+        if objective is LeaseObjective.ADAPTIVE:
             is_short = bool(book.refused) or (self.p.is_artifact and book.short)
             return -1 if is_short else 1
-        return 1 if objective is Objective.MAXIMISE else -1
+        return 1 if objective is LeaseObjective.MAXIMISE else -1
 
     def _levels(self, row: int) -> list[tuple[Demand, float, float]]:
         """Deadlines of `row` that can be kept, with what each is worth; the one it was promised at least."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from rota.policies.chronus.asks import Ask
+from rota.policies.chronus.asks import LeaseAsk
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.parameters import ChronusParameters
 
 
-class Rank(IntEnum):
+class ServiceRank(IntEnum):
     """Classes of jobs, the first served first."""
 
     PLANNED = 0  # holds the present lease
@@ -24,7 +24,7 @@ class Rank(IntEnum):
 class Ranked(NamedTuple):
     """A job in its place."""
 
-    rank: Rank
+    rank: ServiceRank
     urgency: float
     submit_s: float
     row: int
@@ -34,7 +34,7 @@ class Ranks:
     """The classes of all live jobs at one moment."""
 
     def __init__(
-        self, book: Book, asks: dict[int, Ask], capacity: int, now: float, p: ChronusParameters
+        self, book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float, p: ChronusParameters
     ) -> None:
         self.book, self.asks, self.now, self.p = book, asks, now, p
         self._out, self._refused = set(book.overrun), set(book.refused)
@@ -58,17 +58,17 @@ class Ranks:
                 sure.add(ask.row)
         return frozenset(sure)
 
-    def _rank(self, ask: Ask) -> tuple[Rank, float]:
+    def _rank(self, ask: LeaseAsk) -> tuple[ServiceRank, float]:
         """Class of a job, and its place in it."""
         row = ask.row
         if self.book.holds_lease(row):
-            return Rank.PLANNED, -ask.gpus
+            return ServiceRank.PLANNED, -ask.gpus
         if row in self.guaranteed:
-            return Rank.GUARANTEED, ask.service
+            return ServiceRank.GUARANTEED, ask.service
         if row in self._out:
-            return Rank.OVERRUN, 0.0
+            return ServiceRank.OVERRUN, 0.0
         if row in self.book.plans:
-            return Rank.AHEAD, (self.book.aims[row] - self.now - ask.left_s) * ask.gpus
+            return ServiceRank.AHEAD, (self.book.aims[row] - self.now - ask.left_s) * ask.gpus
         if row in self._refused and self.now + ask.left_s > ask.due_s:
-            return Rank.LOWEST, ask.service
-        return Rank.SPARE, ask.service
+            return ServiceRank.LOWEST, ask.service
+        return ServiceRank.SPARE, ask.service

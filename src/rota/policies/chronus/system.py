@@ -33,13 +33,13 @@ from rota.knowledge.needs import Knowledge
 from rota.model.grants import Code, Constraint, Grant
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration, plural
-from rota.policies.chronus.asks import Ask, asks_of
+from rota.policies.chronus.asks import LeaseAsk, asks_of
 from rota.policies.chronus.book import Book
 from rota.policies.chronus.carrying import carry_out, let_go
 from rota.policies.chronus.doubts import doubtful
 from rota.policies.chronus.parameters import ChronusParameters
 from rota.policies.chronus.placing import placed_together
-from rota.policies.chronus.planning import Planner
+from rota.policies.chronus.planning import LeasePlanner
 from rota.policies.chronus.ranks import Ranks
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -117,33 +117,39 @@ class Chronus:
             return asked_s
         return min(asked_s, math.ceil(snapshot.now / slot_s - 1e-9) * slot_s)
 
-    def _begin(self, book: Book, asks: dict[int, Ask], capacity: int) -> bool:
+    def _begin(self, book: Book, asks: dict[int, LeaseAsk], capacity: int) -> bool:
         """A lease begins; True if the search for its plan ended at a limit."""
-        planner = Planner(book, asks, capacity, book.lease, self.parameters)
+        planner = LeasePlanner(book, asks, capacity, book.lease, self.parameters)
         planner.assign()
         book.short, book.capacity, book.doubted = bool(book.refused), capacity, []
         return planner.is_cut
 
-    def _doubt(self, snapshot: Snapshot, book: Book, asks: dict[int, Ask], capacity: int) -> Decision:
+    def _doubt(self, snapshot: Snapshot, book: Book, asks: dict[int, LeaseAsk], capacity: int) -> Decision:
         """The cluster has changed within a slot: what that means for promises is said at once."""
         self._look(book, asks, capacity, snapshot.now)
         decision = self._answer(snapshot, book)
         decision.promises = self._promises(book)
         return decision
 
-    def _look(self, book: Book, asks: dict[int, Ask], capacity: int, now: float) -> None:
+    def _look(self, book: Book, asks: dict[int, LeaseAsk], capacity: int, now: float) -> None:
         """Note which promises are at risk, if the cluster is or was too small for the present plan."""
         if capacity < book.capacity or book.doubted:
             book.doubted = doubtful(book, asks, capacity, now, self.parameters)
 
     def _slot(
-        self, snapshot: Snapshot, book: Book, asks: dict[int, Ask], capacity: int, begins: bool, is_cut: bool
+        self,
+        snapshot: Snapshot,
+        book: Book,
+        asks: dict[int, LeaseAsk],
+        capacity: int,
+        begins: bool,
+        is_cut: bool,
     ) -> Decision:
         """An inner slot begins: who has come is admitted, what is free is given out."""
         p = self.parameters
         came = [ask for ask in asks.values() if ask.dues and ask.row not in book.dues]
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
-        later = Planner(book, asks, capacity, book.lease + 1, p).admit(came)
+        later = LeasePlanner(book, asks, capacity, book.lease + 1, p).admit(came)
         book.short = book.short or bool(book.refused)
         self._look(book, asks, capacity, snapshot.now)
         ranks = Ranks(book, asks, capacity, snapshot.now, p)
@@ -159,7 +165,9 @@ class Chronus:
         decision.is_cut = is_cut
         return decision
 
-    def _offers(self, snapshot: Snapshot, later: dict[int, float], asks: dict[int, Ask]) -> dict[int, Offer]:
+    def _offers(
+        self, snapshot: Snapshot, later: dict[int, float], asks: dict[int, LeaseAsk]
+    ) -> dict[int, Offer]:
         """A later deadline for those who wait and could be promised one."""
         offer_s = self.parameters.offer_s
         offers: dict[int, Offer] = {}

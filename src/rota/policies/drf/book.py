@@ -105,7 +105,7 @@ class TenantBook:
         self._offset[tenant] += sign * amounts[0] * since_ms
 
 
-class Turns:
+class TenantQueue:
     """The waiting jobs of one tenant while one decision is made: first come first, by kind of request.
 
     Those that it has `started` already are passed by.

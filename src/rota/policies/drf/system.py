@@ -38,7 +38,7 @@ from rota.model.columns import Array, Ints
 from rota.model.grants import Grant
 from rota.model.jobs import JobTable
 from rota.model.reasons import Code, Constraint
-from rota.policies.drf.book import TenantBook, Turns
+from rota.policies.drf.book import TenantBook, TenantQueue
 from rota.policies.drf.placing import Counting, Placing
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -283,7 +283,9 @@ class _Filling:
     def fill(self) -> None:
         """Start jobs, lowest share first, until none fits."""
         started = {grant.job for grant in self.grants}
-        turns = {tenant: Turns(self.book.waiting[tenant], started) for tenant in sorted(self.book.queued)}
+        turns = {
+            tenant: TenantQueue(self.book.waiting[tenant], started) for tenant in sorted(self.book.queued)
+        }
         order = [(self.key(tenant), tenant) for tenant in turns]
         heapify(order)
         hopeless: set[int] = set()

@@ -77,12 +77,16 @@ def _batches(throughput: Throughput, counts: Sequence[int], batch: float, most: 
 
 def _throughput(profile: GoodputProfile, types: Sequence[str], largest_node: int) -> Throughput:
     """Samples per second on the first type on which the job runs, on as few nodes as can be."""
-    fit = next((fit for fit in map(profile.fit_on, types) if fit is not None), None)
+    fit, stages = next(
+        ((fit, profile.stages_on(kind)) for kind in types if (fit := profile.fit_on(kind)) is not None),
+        (None, 1),
+    )
 
     @cache
     def throughput(gpus: int, batch: float) -> float:
-        if fit is None:
+        replicas = gpus // stages
+        if fit is None or not replicas:
             return 0.0
-        return fit.throughput(-(-gpus // largest_node), gpus, profile.limits.split(gpus, batch))
+        return fit.throughput(-(-gpus // largest_node), replicas, profile.limits.split(replicas, batch))
 
     return throughput

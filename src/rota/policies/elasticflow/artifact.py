@@ -53,7 +53,7 @@ class ElasticFlowArtifact:
         live = [job for job in jobs if job.ask.row in known or job.ask.held]
         live, refused = self._admit(planner, live, new)
         memory["rows"] = sorted(job.ask.row for job in live)
-        ordered = Surplus(planner, live, _plan(planner, live)[1]).hand_out()
+        ordered = ArtifactSurplus(planner, live, _plan(planner, live)[1]).hand_out()
         shares = {job.ask.row: job.gpus for job in ordered}
         grants, preempt = _place(snapshot, ordered, shares, is_alone=not fixed)
         reasons = {row: _LATER for row, gpus in shares.items() if not gpus}
@@ -102,7 +102,7 @@ def _plan(planner: BackwardPlanner, jobs: list[Planned]) -> tuple[bool, Steps]:
     return in_time, free
 
 
-class Surplus:
+class ArtifactSurplus:
     """GPUs that are free now, level by level, to the job whose GPU time grows most for each of them."""
 
     def __init__(self, planner: BackwardPlanner, jobs: list[Planned], free: Steps) -> None:

@@ -15,15 +15,15 @@ from rota.model.columns import Ints
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.remaining import remaining_s
 from rota.scheduler.stages.sizes import Sizes
-from rota.solvers.future import Levels
+from rota.solvers.future import SpeedLevels
 
 
 @dataclass(frozen=True)
-class Ask:
+class ShareAsk:
     """One live job."""
 
     row: int
-    levels: Levels
+    levels: SpeedLevels
     """Rates are work in a slot."""
     work: float
     dues: tuple[float, ...]
@@ -46,7 +46,7 @@ class Ask:
 
 def asks_of(
     snapshot: Snapshot, sizes: Sizes, origin_s: float, slot_s: float, *, measured: bool = False
-) -> list[Ask]:
+) -> list[ShareAsk]:
     """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now.
 
     Curves are concave, or go through what was `measured`.
@@ -66,7 +66,7 @@ def asks_of(
         moments = jobs.deadlines(row)
         dues = [one.at_s for one in moments] or [jobs.deadline_s.item(row)]
         asks.append(
-            Ask(
+            ShareAsk(
                 row,
                 levels,
                 # One that has outlived what was known of it is about to end: a slot on its least GPUs.
@@ -82,9 +82,9 @@ def asks_of(
 
 
 @lru_cache(maxsize=4096)
-def _levels(counts: tuple[int, ...], rates: tuple[float, ...]) -> Levels:
+def _levels(counts: tuple[int, ...], rates: tuple[float, ...]) -> SpeedLevels:
     """Jobs alike share theirs, from one decision to the next."""
-    return Levels.of(np.array(counts, dtype=np.int64), np.array(rates))
+    return SpeedLevels.of(np.array(counts, dtype=np.int64), np.array(rates))
 
 
 def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[Sequence[int]], set[int]]:

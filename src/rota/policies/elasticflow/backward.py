@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.asks import ShareAsk
 
 Steps = list[tuple[float, int]]
 """GPUs from each moment on, ascending."""
@@ -50,7 +50,7 @@ NOT_PLANNED: Final = SlotPlan([], math.inf, math.inf)
 class Planned:
     """One job while a decision is made."""
 
-    def __init__(self, ask: Ask, levels: list[int], speeds: list[float], due_s: float) -> None:
+    def __init__(self, ask: ShareAsk, levels: list[int], speeds: list[float], due_s: float) -> None:
         """`ask` has moments and rates in seconds; `speeds` are those of `levels`, of which the first is 0."""
         self.ask, self.levels, self.speeds, self.due_s = ask, levels, speeds, due_s
         self.work: float = ask.work
@@ -58,7 +58,7 @@ class Planned:
         self.gpus: int = 0
 
     @classmethod
-    def of(cls, ask: Ask) -> Planned:
+    def of(cls, ask: ShareAsk) -> Planned:
         levels: list[int] = ask.levels.gpus.tolist()
         speeds: list[float] = ask.levels.rates.tolist()
         return cls(ask, levels, speeds, ask.dues[-1] if ask.dues else NEVER_DUE_S)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rota.model.promises import DeadlinePlan, PlannedSlot
-from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.parameters import ElasticFlowParameters
 from rota.solvers.future import FreeCurve, Plan, least_share, soonest
 
@@ -17,7 +17,7 @@ from rota.solvers.future import FreeCurve, Plan, least_share, soonest
 class Promised:
     """A plan that keeps the deadlines of some jobs."""
 
-    asks: list[Ask]
+    asks: list[ShareAsk]
     """By deadline."""
     plans: list[Plan]
     """What each of `asks` has."""
@@ -59,7 +59,7 @@ class Planner:
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
 
-    def fill(self, curve: FreeCurve, ask: Ask, margin: float, first: int | None = None) -> Plan | None:
+    def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
         """The least share that is done `margin` slots before the deadline of `ask`; None if none is."""
         return least_share(
             curve,
@@ -72,24 +72,24 @@ class Planner:
             held=ask.held,
         )
 
-    def soonest(self, curve: FreeCurve, ask: Ask) -> Plan:
+    def soonest(self, curve: FreeCurve, ask: ShareAsk) -> Plan:
         """The plan with which `ask` is done as soon as what is free allows."""
         return soonest(curve, ask.levels, ask.work, now=self.now, pause=self.pause, held=ask.held)
 
-    def alone(self, asks: Sequence[Ask]) -> Promised:
+    def alone(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that keep what they hold to their end, and nothing else."""
         plans = [self.soonest(FreeCurve.of(ask.held), ask) for ask in asks]
         return Promised(list(asks), plans, FreeCurve.of(0), frozenset())
 
-    def plan(self, asks: Sequence[Ask]) -> Promised:
+    def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.
 
         Who cannot be done in time any more comes after those who can.  Who has lost its margin by then is
         planned without.
         """
         curve = FreeCurve.of(self.gpus)
-        kept: list[tuple[Ask, Plan]] = []
-        late: list[Ask] = []
+        kept: list[tuple[ShareAsk, Plan]] = []
+        late: list[ShareAsk] = []
         for ask in sorted(asks, key=lambda ask: ask.rank):
             plan = self.fill(curve, ask, self.margin) or self.fill(curve, ask, 0.0)
             if plan is None:
@@ -104,7 +104,9 @@ class Planner:
         asked, plans = [ask for ask, _ in kept], [plan for _, plan in kept]
         return Promised(asked, plans, curve, frozenset(ask.row for ask in late))
 
-    def admit(self, promised: Sequence[Ask], new: Sequence[Ask]) -> tuple[list[Ask], list[Ask]]:
+    def admit(
+        self, promised: Sequence[ShareAsk], new: Sequence[ShareAsk]
+    ) -> tuple[list[ShareAsk], list[ShareAsk]]:
         """Of `new`, in order of arrival: those that can be promised a deadline, each with it, and the others.
 
         Nobody is admitted who would break the promise of another.  Of several that come at once those that
@@ -112,7 +114,7 @@ class Planner:
         """
         broken = set(self.plan(promised).broken)
         trying = {ask.row: aimed(ask, 0) for ask in new}
-        refused: list[Ask] = []
+        refused: list[ShareAsk] = []
         while (breaks := self._walk(promised, trying, refused, broken)) is not None:
             before = [ask for ask in trying.values() if ask.rank < breaks.rank]
             if not before:
@@ -127,8 +129,12 @@ class Planner:
         return list(trying.values()), refused
 
     def _walk(
-        self, promised: Sequence[Ask], trying: dict[int, Ask], refused: list[Ask], broken: set[int]
-    ) -> Ask | None:
+        self,
+        promised: Sequence[ShareAsk],
+        trying: dict[int, ShareAsk],
+        refused: list[ShareAsk],
+        broken: set[int],
+    ) -> ShareAsk | None:
         """Fill all in order of deadlines; the first promised job that is broken by those that are tried.
 
         Who is tried and does not fit goes for its next deadline, or to `refused`.
@@ -153,7 +159,7 @@ class Planner:
                 refused.append(trying.pop(ask.row))
         return None
 
-    def earliest(self, promised: Promised, ask: Ask, wait: float = 0.0) -> float:
+    def earliest(self, promised: Promised, ask: ShareAsk, wait: float = 0.0) -> float:
         """When `ask` could be promised to be done if nobody else's promise is touched, in slots.
 
         It is admitted in `wait` slots.
@@ -163,12 +169,12 @@ class Planner:
         return plan.end + self.margin
 
 
-def _aimed_later(ask: Ask) -> Ask | None:
+def _aimed_later(ask: ShareAsk) -> ShareAsk | None:
     """`ask`, planned for the deadline after the one it is planned for; None if there is none."""
     place = ask.dues.index(ask.due) + 1
     return aimed(ask, place) if place < len(ask.dues) else None
 
 
-def aimed(ask: Ask, place: int) -> Ask:
+def aimed(ask: ShareAsk, place: int) -> ShareAsk:
     """`ask`, planned for one of its deadlines."""
     return replace(ask, due=ask.dues[place] if place < len(ask.dues) else math.inf)

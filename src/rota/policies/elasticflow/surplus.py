@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Mapping
 
-from rota.policies.elasticflow.asks import Ask
+from rota.policies.elasticflow.asks import ShareAsk
 from rota.policies.elasticflow.promises import Planner, Promised
 from rota.solvers.future import NOTHING, FreeCurve, Plan
 
@@ -19,7 +19,7 @@ class Surplus:
     before others took their step is at least what it is now: only the best has to be looked at again.
     """
 
-    def __init__(self, planner: Planner, promised: Promised, others: list[Ask]) -> None:
+    def __init__(self, planner: Planner, promised: Promised, others: list[ShareAsk]) -> None:
         """`others` have no promise and begin with nothing."""
         self._planner = planner
         self._asks = [*promised.asks, *others]
@@ -93,7 +93,7 @@ class Surplus:
             return float(ask.levels.gpus[level] * ask.work / ask.levels.rates[level])
         return plan.gpu_slots
 
-    def _is_free(self, ask: Ask) -> bool:
+    def _is_free(self, ask: ShareAsk) -> bool:
         """True if no promise ties it."""
         return ask.due == math.inf or ask.row in self._broken
 

@@ -34,7 +34,7 @@ from rota.model.grants import Code, Constraint
 from rota.model.promises import Offer, Promise
 from rota.model.units import format_duration
 from rota.policies.elasticflow.artifact import ElasticFlowArtifact
-from rota.policies.elasticflow.asks import Ask, asks_of
+from rota.policies.elasticflow.asks import ShareAsk, asks_of
 from rota.policies.elasticflow.parameters import ElasticFlowMode, ElasticFlowParameters
 from rota.policies.elasticflow.promises import Planner, Promised, aimed
 from rota.policies.elasticflow.surplus import Surplus
@@ -121,7 +121,7 @@ class ElasticFlow:
             target=GPUS,
         )
 
-    def _apart(self, memory: Memory, asks: list[Ask], origin_s: float) -> list[Ask]:
+    def _apart(self, memory: Memory, asks: list[ShareAsk], origin_s: float) -> list[ShareAsk]:
         """Who runs on a node that is drained goes on there to its end, beside the plan."""
         slot_s = self.parameters.slot_s
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
@@ -133,8 +133,8 @@ class ElasticFlow:
         ]
 
     def _sort(
-        self, memory: Memory, planner: Planner, asks: list[Ask], origin_s: float
-    ) -> tuple[list[Ask], list[Ask]]:
+        self, memory: Memory, planner: Planner, asks: list[ShareAsk], origin_s: float
+    ) -> tuple[list[ShareAsk], list[ShareAsk]]:
         """Live jobs with the deadline each is planned for, and those that are refused."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         slot_s = self.parameters.slot_s
@@ -155,7 +155,7 @@ class ElasticFlow:
         memory["due_s"] = [origin_s + ask.due * slot_s for ask in admitted]
         return admitted, refused
 
-    def _promised_before(self, ask: Ask, due: float) -> Ask:
+    def _promised_before(self, ask: ShareAsk, due: float) -> ShareAsk:
         """`ask` with the deadline that it was promised, or with its own new one if its user has moved it."""
         if due == math.inf:
             return ask
@@ -163,7 +163,7 @@ class ElasticFlow:
         return aimed(ask, near)
 
     def _shares(
-        self, snapshot: Snapshot, planner: Planner, promised: Promised, others: list[Ask]
+        self, snapshot: Snapshot, planner: Planner, promised: Promised, others: list[ShareAsk]
     ) -> dict[int, int]:
         """GPUs of each row from now on."""
         surplus = Surplus(planner, promised, others)
@@ -183,7 +183,7 @@ class ElasticFlow:
         return Wake(min(origin_s + change * self.parameters.slot_s, again_s), Event.ANY)
 
     def _offers(
-        self, now: float, origin_s: float, planner: Planner, promised: Promised, refused: list[Ask]
+        self, now: float, origin_s: float, planner: Planner, promised: Promised, refused: list[ShareAsk]
     ) -> dict[int, Offer]:
         """A later deadline for each of `refused` that has one, such that it can be taken for `offer_s`."""
         offer_s, slot_s = self.parameters.offer_s, self.parameters.slot_s
@@ -211,7 +211,7 @@ class ElasticFlow:
         memory["at_risk"] = sorted(at_risk)
         return made
 
-    def _refusal(self, planner: Planner, promised: Promised, ask: Ask) -> str:
+    def _refusal(self, planner: Planner, promised: Promised, ask: ShareAsk) -> str:
         """Why `ask` cannot be promised its deadline, and what could be."""
         end = planner.earliest(promised, ask)
         if end == math.inf:

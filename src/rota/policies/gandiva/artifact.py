@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
-from rota.policies.gandiva.node_sets import NodeSet, NodeSets
+from rota.policies.gandiva.node_sets import EqualNodeSets, NodeSet
 from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -50,7 +50,9 @@ _NOBODY: frozenset[int] = frozenset()
 class _Ahead:
     """What will be at the next step that is asked for, if nothing happens until then."""
 
-    def __init__(self, memory: Memory, at_s: float, sets: NodeSets, queue: list[int], moves: bool) -> None:
+    def __init__(
+        self, memory: Memory, at_s: float, sets: EqualNodeSets, queue: list[int], moves: bool
+    ) -> None:
         self.memory = memory
         self.at_s = at_s
         self.sets = sets
@@ -114,7 +116,7 @@ class SetTurns:
 
     # -- steps that are left out -------------------------------------------------------------------
 
-    def _next_s(self, snapshot: Snapshot, memory: Memory, sets: NodeSets, moves: bool) -> float:
+    def _next_s(self, snapshot: Snapshot, memory: Memory, sets: EqualNodeSets, moves: bool) -> float:
         """The next step to be asked for: the first one that gives somebody other devices."""
         at_s = _next(snapshot.now, moves, sets)
         memory["next_s"] = math.inf
@@ -177,9 +179,9 @@ class SetTurns:
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def _sets(self, snapshot: Snapshot, memory: Memory) -> NodeSets:
+    def _sets(self, snapshot: Snapshot, memory: Memory) -> EqualNodeSets:
         node_gpus = int(snapshot.cluster.node_gpus[0])
-        return NodeSets(memory["sets"], memory["free"], node_gpus, snapshot.gpus_of, self.order)
+        return EqualNodeSets(memory["sets"], memory["free"], node_gpus, snapshot.gpus_of, self.order)
 
     def _adopt(self, snapshot: Snapshot, memory: Memory) -> None:
         """Take over a cluster: whoever has nodes to itself, or shares them with its size, keeps them."""
@@ -242,7 +244,7 @@ class SetTurns:
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def _place_arrivals(self, snapshot: Snapshot, memory: Memory, sets: NodeSets) -> None:
+    def _place_arrivals(self, snapshot: Snapshot, memory: Memory, sets: EqualNodeSets) -> None:
         """Jobs that are in no list yet."""
         live = [row for row in _live(snapshot) if self._in_sets(snapshot, row)]
         queue = memory["queue"]
@@ -279,7 +281,7 @@ def _live(snapshot: Snapshot) -> list[int]:
     return [*snapshot.waiting.tolist(), *snapshot.running.tolist()]
 
 
-def _quiet_step(sets: NodeSets, queue: list[int], now: float, total_gpus: int) -> bool:
+def _quiet_step(sets: EqualNodeSets, queue: list[int], now: float, total_gpus: int) -> bool:
     """A step before which nothing has happened; true if it has changed anything of the sets."""
     had = len(sets.free)
     sets.pass_turns(now % TURN_S == 0.0, _NOBODY)
@@ -289,7 +291,7 @@ def _quiet_step(sets: NodeSets, queue: list[int], now: float, total_gpus: int) -
 
 
 def _quiet_steps(
-    sets: NodeSets, queue: list[int], now: float, total_gpus: int, most: int
+    sets: EqualNodeSets, queue: list[int], now: float, total_gpus: int, most: int
 ) -> tuple[int, bool]:
     """One such step and all that will be like it, `most` in all: how many, and whether they change anything.
 
@@ -314,7 +316,7 @@ def _after(now: float, steps: int) -> float:
     return now
 
 
-def _retry(queue: list[int], sets: NodeSets) -> None:
+def _retry(queue: list[int], sets: EqualNodeSets) -> None:
     """Place what waits; the simulators skip the job behind each one that could be placed."""
     place = 0
     while place < len(queue):
@@ -323,7 +325,7 @@ def _retry(queue: list[int], sets: NodeSets) -> None:
         place += 1
 
 
-def _next(now: float, moves: bool, sets: NodeSets) -> float:
+def _next(now: float, moves: bool, sets: EqualNodeSets) -> float:
     """The moment of the step that follows one which has changed something or not; infinite for none."""
     if moves:
         return now + STEP_S
@@ -332,7 +334,7 @@ def _next(now: float, moves: bool, sets: NodeSets) -> float:
     return math.inf
 
 
-def _turns(snapshot: Snapshot, sets: NodeSets) -> tuple[list[Grant], list[int]]:
+def _turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], list[int]]:
     """Grants for the jobs whose turn it is on the nodes of their set; the others leave."""
     grants: list[Grant] = []
     heads: set[int] = set()

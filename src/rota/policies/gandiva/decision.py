@@ -19,7 +19,7 @@ from rota.model.grants import Grant, Leave, Role
 from rota.policies.gandiva.derived import Derived
 from rota.policies.gandiva.growth import Growth
 from rota.policies.gandiva.migration import defragment, relieve
-from rota.policies.gandiva.pairing import Trials
+from rota.policies.gandiva.pairing import PairTrials
 from rota.policies.gandiva.parameters import GandivaParameters
 from rota.policies.gandiva.server_group import EPSILON, ServerGroup, members
 from rota.policies.gandiva.server_groups import can_hold
@@ -59,7 +59,7 @@ class GandivaDecision:
         self._counts = snapshot.plain and len(snapshot.cluster.type_names) == 1
         self.gpus = snapshot.occupancy.free.size
         self.homes = derived.homes
-        self.trials = Trials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
+        self.trials = PairTrials(snapshot, self.homes, memory["alone"], memory["bad"], parameters)
         self.homeless = derived.homeless
         self.growth = Growth(snapshot, parameters, self.homeless)
         self._may_grow: bool = parameters.grow and derived.grounds.somebody_stretches

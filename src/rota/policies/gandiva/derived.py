@@ -61,7 +61,7 @@ class Homeless:
                 heappop(fronts)
 
 
-class Turns:
+class TurnEnds:
     """When the turns of homes end: few moments, since turns end together where they can."""
 
     def __init__(self, quantum_s: float) -> None:
@@ -110,7 +110,7 @@ class Derived:
         self.homeless = Homeless()
         self.without_gpus: set[int] = set()
         """Rows that wait and ask for no GPU."""
-        self.turns = Turns(quantum_s)
+        self.turns = TurnEnds(quantum_s)
         self.growing: set[int] = set()
         """Homes that have GPUs to spare for somebody."""
         self.gpus: list[int] | None = None

@@ -37,7 +37,7 @@ class _Sum:
         """True if a job of a set waits for its turn."""
 
 
-class NodeSets:
+class EqualNodeSets:
     """The sets of a cluster of equal nodes.
 
     `sets` (by job size) and `free` (nodes) are plain values, changed in place, so that a policy may keep
@@ -65,9 +65,9 @@ class NodeSets:
         """Sizes of which the sets belong to somebody else as well, and are copied before they change."""
         self._sums: dict[int, _Sum] = {}
 
-    def copy(self) -> NodeSets:
+    def copy(self) -> EqualNodeSets:
         """The same sets, to try steps on; they may not change as long as the copy is in use."""
-        others = NodeSets(self.sets.copy(), self.free.copy(), self.node_gpus, self.gpus_of, self.order)
+        others = EqualNodeSets(self.sets.copy(), self.free.copy(), self.node_gpus, self.gpus_of, self.order)
         others._shared, others._sums = set(self.sets), self._sums.copy()
         return others
 

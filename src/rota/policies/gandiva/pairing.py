@@ -36,7 +36,7 @@ def next_pair(
     return next((pair for pair in combinations(order, 2) if may_share(pair)), None)
 
 
-class Trials:
+class PairTrials:
     """The pairs of a cluster: on trial, kept, parted; one trial at a time in each home.
 
     `alone` (rate of each job when it last ran alone) and `bad` (per job, those it was parted from) are

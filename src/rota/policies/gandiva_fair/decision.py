@@ -26,8 +26,8 @@ from rota.policies.gandiva_fair import arrears
 from rota.policies.gandiva_fair.balance import Movable, kind_of, to_fewer_tickets, to_idle, to_other_type
 from rota.policies.gandiva_fair.parameters import GandivaFairParameters, Tickets
 from rota.policies.gandiva_fair.servers import Servers
-from rota.policies.gandiva_fair.shares import Division, TenantShares, rates_of
-from rota.policies.gandiva_fair.turns import Turns
+from rota.policies.gandiva_fair.shares import SharedCluster, TenantShares, rates_of
+from rota.policies.gandiva_fair.turns import StrideTurns
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.grounds import Grounds
@@ -76,7 +76,7 @@ class FairDecision:
         self.live: Ints = live[asks]
         self.without_gpus = [row for row in live[~asks].tolist() if snapshot.waits(row)]
         self.gpus = _healthy(snapshot)
-        self.turns = Turns(snapshot, memory, parameters.quantum)
+        self.turns = StrideTurns(snapshot, memory, parameters.quantum)
         self._unused: dict[int, list[float]] | None = None
         self.is_changed = False
         """True if who is live, or what there is, has changed since the last decision."""
@@ -187,11 +187,11 @@ class FairDecision:
         return dict(zip(self.live.tolist(), self.rates, strict=True))
 
     @cached_property
-    def _division(self) -> Division:
+    def _division(self) -> SharedCluster:
         kinds = len(self.snapshot.cluster.type_names)
         kind_of_node = self.snapshot.cluster.node_type
         capacity = np.bincount(kind_of_node, self.gpus, minlength=kinds).astype(np.float64)
-        return Division(self.snapshot, self.live, self.rates, capacity)
+        return SharedCluster(self.snapshot, self.live, self.rates, capacity)
 
     def _count_arrears(self) -> None:
         """Who has received less than its part counts for more."""

@@ -35,7 +35,7 @@ class TenantShares:
         return {tenant: all_due[place] for tenant, place in self.place.items()}
 
 
-class Division:
+class SharedCluster:
     """The GPUs of a cluster and the tenants of its live jobs."""
 
     def __init__(self, snapshot: Snapshot, rows: Ints, able: Floats, capacity: Floats) -> None:

@@ -18,7 +18,7 @@ from rota.policies.gandiva_fair.servers import Servers
 from rota.scheduler.decision import Memory
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.runners import Runner, RunnerPlacement
-from rota.solvers.stride import BigGang, Gang, advance, in_turn, split_turn
+from rota.solvers.stride import BigGang, StrideGang, advance, in_turn, split_turn
 from rota.solvers.water import fill
 from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON
@@ -27,7 +27,7 @@ _LEAD = 10.0
 """Quanta that somebody may be ahead of the last: what nobody else could use is not held against it longer."""
 
 
-class Turns:
+class StrideTurns:
     """The turns that `memory` tells of, and the next one."""
 
     def __init__(self, snapshot: Snapshot, memory: Memory, quantum_s: float) -> None:
@@ -121,8 +121,8 @@ class Turns:
             self.passed.setdefault(row, least)
         self.entries[node] = min(self.entries.get(node, least), least + _LEAD)
 
-    def _gang(self, row: int) -> Gang:
-        return Gang(self.passed[row], self._demand(row), row)
+    def _gang(self, row: int) -> StrideGang:
+        return StrideGang(self.passed[row], self._demand(row), row)
 
     def _demand(self, row: int) -> float:
         share: float = self.snapshot.jobs.table.gpu_share.item(row)
@@ -150,10 +150,10 @@ class Turns:
                 left[node] -= gpus
         return stay + split_turn([big for big in bigs if big.gang.key not in stay], [], left)
 
-    def _entry(self, servers: Servers, node: int) -> Gang:
+    def _entry(self, servers: Servers, node: int) -> StrideGang:
         """The small jobs of a server as one."""
         asked = sum(self._demand(row) for row in servers.small(node))
-        return Gang(self.entries.get(node, 0.0), min(asked, servers.gpus[node]), node)
+        return StrideGang(self.entries.get(node, 0.0), min(asked, servers.gpus[node]), node)
 
     def _small(self, servers: Servers, node: int) -> list[int]:
         """The jobs of a server in order: those whose turn goes on first."""

@@ -12,14 +12,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from rota.model.columns import Floats, Ints
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 
 _NEVER = 1e-10
 """Rate that stands for a type on which a job cannot run, as in the authors' simulator."""
 
 
-def allox(problem: Problem) -> Shares:
+def allox(problem: GavelProblem) -> Shares:
     """The types on which jobs run to their end; jobs of several GPUs get none.
 
     In the authors' simulator these are matched like all others, as often as there is room, and get one GPU's
@@ -43,7 +43,7 @@ def allox(problem: Problem) -> Shares:
     return problem.by_job(fractions)
 
 
-def _matched(problem: Problem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:
+def _matched(problem: GavelProblem, waiting: list[int], left: Floats) -> list[tuple[int, int]]:
     """The jobs that come first on a free GPU, with its type; who has waited longest is asked first."""
     waiting = sorted(waiting, key=lambda job: -problem.age_s[job])
     waiting = waiting[: max(int(problem.parameters.alpha * len(waiting)), int(left.astype(np.int64).sum()))]

@@ -13,10 +13,10 @@ import numpy as np
 from rota.errors import PolicyError
 from rota.model.columns import Bools, Floats, Ints
 from rota.policies.gavel.parameters import Inside
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.policies.gavel.programs import optimal, scaled
 from rota.scheduler.stages.round_books import Shares
-from rota.solvers.division import Answer, Demands, Division, Objective, Tie, best
+from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best
 
 _ROUNDING = 1e-6
 """By how much a share that is to be kept may fall short where solvers round."""
@@ -63,7 +63,7 @@ class _Water:
         return shares * self.division.counts * (1.0 - _ROUNDING)
 
 
-def hierarchy(problem: Problem) -> Shares:
+def hierarchy(problem: GavelProblem) -> Shares:
     """The water-filled fractions.
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
@@ -78,7 +78,7 @@ def hierarchy(problem: Problem) -> Shares:
     inner: Answer | None = None
     while True:
         slope = water.slope(frozen)
-        demands = Demands(water.gains, water.least(shares), slope * division.counts)
+        demands = DemandRows(water.gains, water.least(shares), slope * division.counts)
         try:
             inner = optimal(best(division, objective, demands, Tie.INTERIOR))
         except PolicyError:
@@ -99,7 +99,7 @@ def hierarchy(problem: Problem) -> Shares:
     return problem.entries.shares(division.fractions(chosen.columns))
 
 
-def _water(problem: Problem) -> _Water:
+def _water(problem: GavelProblem) -> _Water:
     names = list(dict.fromkeys(problem.tenants))
     tenants = problem.snapshot.cluster.tenants
     of_job = np.array([names.index(name) for name in problem.tenants], dtype=np.float64)

@@ -22,7 +22,7 @@ from rota.solvers.division import Division, alone
 
 
 @dataclass(frozen=True)
-class Problem:
+class GavelProblem:
     """The jobs among which time is to be divided; columns run over them, in order of submission."""
 
     snapshot: Snapshot
@@ -136,7 +136,7 @@ class Problem:
         return Shares(alone(len(self.rows)), fractions)
 
 
-Objective = Callable[[Problem], Shares]
+Objective = Callable[[GavelProblem], Shares]
 """The answer of an objective."""
 
 

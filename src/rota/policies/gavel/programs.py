@@ -8,24 +8,26 @@ import numpy as np
 
 from rota.errors import PolicyError
 from rota.model.columns import Bools, Floats
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.finish_time import alone_so_far_s, finish_time_ratio, rate_for
 from rota.scheduler.stages.round_books import Shares
-from rota.solvers.division import Answer, Demands, Division, Objective, Tie, best, sum_of
+from rota.solvers.division import Answer, DemandRows, Division, Objective, Tie, best, sum_of
 from rota.solvers.lp import SolveStatus
 
 
-def max_min(problem: Problem) -> Shares:
+def max_min(problem: GavelProblem) -> Shares:
     """Maximise the least share (LAS, section 4.1)."""
     division = problem.division
-    demands = Demands(scaled(division, share_scale(problem)), np.zeros(len(division.counts)), division.counts)
+    demands = DemandRows(
+        scaled(division, share_scale(problem)), np.zeros(len(division.counts)), division.counts
+    )
     fractions = _solved(problem, Objective(np.zeros(division.size), 1.0), demands)
     if not problem.parameters.aware and problem.parameters.best_tie is Tie.SUM and not division.has_pairs:
         fractions = spread_evenly(fractions, division.able, problem.gpus, problem.capacity)
     return problem.entries.shares(fractions)
 
 
-def share_scale(problem: Problem) -> Floats:
+def share_scale(problem: GavelProblem) -> Floats:
     """What turns work per second into a share: GPUs over weight and what equal time on all types gives."""
     return problem.mean(problem.gpus / (problem.weights * problem.equal_share))
 
@@ -45,12 +47,12 @@ def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Flo
     return spread if (gpus @ spread <= capacity * (1.0 + _ROUNDING)).all() else fractions
 
 
-def throughput(problem: Problem) -> Shares:
+def throughput(problem: GavelProblem) -> Shares:
     """Maximise the work per second of all jobs together."""
     return problem.entries.shares(_solved(problem, Objective(sum_of(problem.division.gains))))
 
 
-def cost(problem: Problem) -> Shares:
+def cost(problem: GavelProblem) -> Shares:
     """Maximise Σ work per dollar, with deadlines kept if all of them can be (section 4.2)."""
     dollars = np.tile(problem.prices, len(problem.division.members))
     objective = Objective(sum_of(problem.division.gains) / dollars)
@@ -62,7 +64,7 @@ def cost(problem: Problem) -> Shares:
     return problem.entries.shares(_solved(problem, objective))
 
 
-def _deadlines(problem: Problem) -> Demands | None:
+def _deadlines(problem: GavelProblem) -> DemandRows | None:
     """Work per second that the deadlines ask for; None if nobody has one that is still ahead."""
     left_s = problem.deadline_in_s
     asks = np.isfinite(left_s) & (left_s > 0.0)
@@ -70,7 +72,7 @@ def _deadlines(problem: Problem) -> Demands | None:
         return None
     least = problem.by_class(np.where(asks, problem.work_left / np.where(asks, left_s, 1.0), 0.0))
     rows = np.flatnonzero(least > 0.0)
-    return Demands(problem.division.gains, least[rows], jobs=rows)
+    return DemandRows(problem.division.gains, least[rows], jobs=rows)
 
 
 # -- bisection -------------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ _MET = 1.0 - 1e-7
 _MOST_TRIES = 60
 
 
-def makespan(problem: Problem) -> Shares:
+def makespan(problem: GavelProblem) -> Shares:
     """The least H in which everybody's work is done: thr >= work left / H (section 4.2)."""
     left = problem.by_class(problem.work_left)
     # In this time everybody can do the same part of what is left: the least H is the time over that part.
@@ -111,7 +113,7 @@ def _authors_horizon(least: float) -> float:
     return last
 
 
-def finish_time(problem: Problem) -> Shares:
+def finish_time(problem: GavelProblem) -> Shares:
     """The least ρ with (age + left / thr) <= ρ × (isolated time so far + left / isolated thr) for everybody.
 
     Isolated time so far adds up, from one computation to the next, the work done over the rate that the job
@@ -147,7 +149,7 @@ Needed = Callable[[float], Floats]
 """Work per second that each job of the division needs, less for larger values."""
 
 
-def _least(problem: Problem, low: float, high: float, needed: Needed) -> float:
+def _least(problem: GavelProblem, low: float, high: float, needed: Needed) -> float:
     """The least value in [low, high] whose needs can be met, approached from below.
 
     If only a part of what `value` needs can be met, prices say so: whatever the fractions, what all jobs
@@ -185,19 +187,19 @@ def _first_below(falling: Callable[[float], float], level: float, low: float, hi
 
 def _reach(division: Division, needs: Floats) -> Answer:
     """The largest part of its needs that everybody's can be met by, and what prices say about it."""
-    demands = Demands(division.gains, np.zeros(len(needs)), needs)
+    demands = DemandRows(division.gains, np.zeros(len(needs)), needs)
     answer = best(division, Objective(np.zeros(division.size), 1.0), demands, Tie.INTERIOR)
     return optimal(answer)
 
 
-def _met(problem: Problem, value: float, needed: Needed) -> Floats:
+def _met(problem: GavelProblem, value: float, needed: Needed) -> Floats:
     """The fractions that meet the needs of `value`; of a larger one if rounding misses them."""
-    while (fractions := _kept(problem, Demands(problem.division.gains, needed(value)))) is None:
+    while (fractions := _kept(problem, DemandRows(problem.division.gains, needed(value)))) is None:
         value *= 1.0 + problem.parameters.tolerance
     return fractions
 
 
-def _kept(problem: Problem, demands: Demands) -> Floats | None:
+def _kept(problem: GavelProblem, demands: DemandRows) -> Floats | None:
     """Fractions that meet the demands; None if there are none."""
     division = problem.division
     objective = Objective(np.zeros(division.size))
@@ -210,7 +212,7 @@ def _kept(problem: Problem, demands: Demands) -> Floats | None:
 # -- what they have in common ----------------------------------------------------------------------
 
 
-def _solved(problem: Problem, objective: Objective, demands: Demands | None = None) -> Floats:
+def _solved(problem: GavelProblem, objective: Objective, demands: DemandRows | None = None) -> Floats:
     """The fractions of a program that has an optimum: to give nobody any time is always possible."""
     solution = best(problem.division, objective, demands, problem.parameters.best_tie)
     return problem.division.fractions(optimal(solution).columns)

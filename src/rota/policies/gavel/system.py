@@ -44,7 +44,7 @@ from rota.policies.gavel.entries import entries
 from rota.policies.gavel.hierarchy import hierarchy
 from rota.policies.gavel.packing import at_random
 from rota.policies.gavel.parameters import GavelMode, GavelObjective, GavelParameters, Inside
-from rota.policies.gavel.problem import Objective, Problem, seen_rates
+from rota.policies.gavel.problem import GavelProblem, Objective, seen_rates
 from rota.policies.gavel.programs import cost, finish_time, makespan, max_min, throughput
 from rota.policies.gavel.walks import fifo, isolated, proportional, shortest
 from rota.scheduler.decision import Decision, Memory
@@ -113,7 +113,7 @@ class Gavel:
         )
         seen = seen_rates(part.rates, self.parameters)
         among = entries(part, seen, self._apart_by(snapshot, part))
-        problem = Problem(
+        problem = GavelProblem(
             snapshot,
             self.parameters,
             part.rows,
@@ -161,4 +161,6 @@ def turns(parameters: GavelParameters) -> Turns:
         one_queue=parameters.mode is GavelMode.SIA,
         keeps_books=parameters.mode is GavelMode.SIA,
         lowest=parameters.mode is GavelMode.SIA,
+        all_pairs=artifact,
+        waits=parameters.mode is not GavelMode.PAPER,
     )

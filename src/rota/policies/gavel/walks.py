@@ -8,18 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from rota.model.columns import Floats
-from rota.policies.gavel.packing import beside_the_first
-from rota.policies.gavel.problem import Problem
+from rota.policies.gavel.packing import beside_the_first, generator_of
+from rota.policies.gavel.problem import GavelProblem
 from rota.scheduler.stages.round_books import Shares
 from rota.table.occupancy import EPSILON
 
 
-def isolated(problem: Problem) -> Shares:
+def isolated(problem: GavelProblem) -> Shares:
     """Everybody spends the time that it would have with an equal part of the cluster for itself."""
     return problem.by_job(problem.isolated)
 
 
-def proportional(problem: Problem) -> Shares:
+def proportional(problem: GavelProblem) -> Shares:
     """Everybody spends as much time on each type as there are GPUs of it for each job, whatever it asks for.
 
     What stands in for Gandiva_fair in Shockwave's comparison, where no tickets are kept.
@@ -29,26 +29,27 @@ def proportional(problem: Problem) -> Shares:
     return problem.by_job(np.tile(part, (len(problem.rows), 1)))
 
 
-def fifo(problem: Problem) -> Shares:
+def fifo(problem: GavelProblem) -> Shares:
     """By arrival, everybody the fastest type that still has room; the first without room ends it.
 
     Who takes all types for equally fast draws one, and stays there.  With pairs, who waits may run beside
     who has a type.
     """
     if not problem.parameters.aware:
-        return problem.by_job(_drawn(problem))
+        drawn = _drawn_by_the_authors if problem.is_artifact else _drawn
+        return problem.by_job(drawn(problem))
     fractions = _fastest(problem, range(len(problem.rows)), stop=True)
     return beside_the_first(problem, fractions) if problem.parameters.pairs else problem.by_job(fractions)
 
 
-def shortest(problem: Problem) -> Shares:
+def shortest(problem: GavelProblem) -> Shares:
     """By the time that the work left takes on the fastest type, everybody the fastest that still has room."""
     left_s = problem.work_left / problem.seen.max(axis=1)
     order = np.argsort(left_s, kind="stable").tolist()
     return problem.by_job(_fastest(problem, order, stop=False))
 
 
-def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:
+def _fastest(problem: GavelProblem, order: Sequence[int], *, stop: bool) -> Floats:
     left = problem.capacity.copy()
     fractions = np.zeros_like(problem.rates)
     for job in order:
@@ -64,7 +65,7 @@ def _fastest(problem: Problem, order: Sequence[int], *, stop: bool) -> Floats:
     return fractions
 
 
-def _drawn(problem: Problem) -> Floats:
+def _drawn(problem: GavelProblem) -> Floats:
     """A type drawn by each job, where it stays, in order of arrival; the first who finds no room ends it."""
     kind_of: dict[int, int] = dict(problem.own.get("kinds", {}))
     rows = problem.rows.tolist()
@@ -82,8 +83,55 @@ def _drawn(problem: Problem) -> Floats:
         kind_of[row] = random.Random(f"{problem.snapshot.seed}:{row}").choice(room)
         left[kind_of[row]] -= problem.gpus[job]
     problem.own["kinds"] = kind_of
+    return _only(problem, kind_of)
+
+
+def _only(problem: GavelProblem, kind_of: dict[int, int]) -> Floats:
+    """All the time of each row of `kind_of` on the type that it has there."""
     fractions = np.zeros_like(problem.rates)
-    for job, row in enumerate(rows):
+    for job, row in enumerate(problem.rows.tolist()):
         if row in kind_of:
             fractions[job, kind_of[row]] = 1.0
     return fractions
+
+
+def _drawn_by_the_authors(problem: GavelProblem) -> Floats:
+    """The same as their code does it.
+
+    Who has ended leaves its type to the first who waits, if that has as much room at this point of their
+    count.  The others all get the last type by name that any GPU was free of;
+    what is drawn is only which type leaves the list when that one is full, so that it may stay, and be given
+    to more jobs than it has GPUs for.
+    """
+    rows, gpus = problem.rows.tolist(), dict(zip(problem.rows.tolist(), problem.gpus.tolist(), strict=True))
+    runs = dict(zip(rows, (problem.rates > 0.0).tolist(), strict=True))
+    names, left = problem.snapshot.cluster.type_names, problem.capacity.tolist()
+    before: dict[int, int] = dict(problem.own.get("kinds", {}))
+    kind_of = dict(before)
+    line = [row for row in rows if row not in before]
+    for row in sorted(before):
+        kind = before[row]
+        if row in gpus:
+            left[kind] -= gpus[row]
+            continue
+        if line and gpus[line[0]] <= left[kind] and runs[line[0]][kind]:
+            heir = line.pop(0)
+            kind_of[heir] = kind
+            left[kind] -= gpus[heir]
+        del kind_of[row]
+    kinds = sorted((kind for kind in range(len(left)) if left[kind] > 0.0), key=lambda kind: names[kind])
+    with generator_of(problem) as drawing:
+        while line and kinds:
+            row = line.pop(0)
+            fits = [place for place, kind in enumerate(kinds) if left[kind] >= gpus[row]]
+            if not fits:
+                break
+            leaves, kind = fits[drawing.randrange(len(fits))], kinds[-1]
+            if not runs[row][kind]:
+                continue
+            kind_of[row] = kind
+            left[kind] -= gpus[row]
+            if left[kind] == 0.0:
+                kinds.pop(leaves)
+    problem.own["kinds"] = kind_of
+    return _only(problem, kind_of)

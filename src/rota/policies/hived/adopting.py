@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rota.policies.hived.cells import Gang, Physical, Virtual, ancestor
-from rota.policies.hived.clusters import Plan, VirtualClusters
+from rota.policies.hived.clusters import GangPlan, VirtualClusters
 
 
 def adopt(
@@ -29,7 +29,7 @@ def adopt(
         if virtual is None:
             _recover(clusters, gang, gpus, level)
             return
-    clusters.start(Plan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
+    clusters.start(GangPlan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
 
 
 def _recalled(
@@ -76,7 +76,7 @@ def _recover(clusters: VirtualClusters, gang: Gang, gpus: Sequence[Physical], le
         virtual = _served(clusters, gang, gpus, least, level or gpus[0].kind.top)
         if virtual:
             break
-    clusters.start(Plan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
+    clusters.start(GangPlan(gang, [list(gpus)], [virtual] if virtual else [], [], []))
 
 
 def _served(

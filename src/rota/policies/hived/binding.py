@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from rota.model.cells import ByLevel, spare_cells
 from rota.policies.hived.cells import OPPORTUNISTIC, Physical, Virtual
-from rota.policies.hived.packing import Nodes
-from rota.policies.hived.pool import Pool
+from rota.policies.hived.packing import GangNodes
+from rota.policies.hived.pool import FreeCells
 
 Bound = dict[int, Physical]
 """GPU by the `id` of its virtual one."""
@@ -22,7 +22,7 @@ class Binder:
     `suggested` are the nodes that will do; None for all.
     """
 
-    def __init__(self, pool: Pool, suggested: Nodes | None) -> None:
+    def __init__(self, pool: FreeCells, suggested: GangNodes | None) -> None:
         self.pool, self.suggested = pool, suggested
         self._wanted: dict[int, list[Virtual]] = {}  # by id of a cell: children of it that need a partner
         self._found: Bound = {}
@@ -165,7 +165,7 @@ class Binder:
         return all(self._descend(wanted[one], usable[at]) for at, one in owner.items())
 
 
-def bind(virtual: Virtual, physical: Physical, pool: Pool) -> None:
+def bind(virtual: Virtual, physical: Physical, pool: FreeCells) -> None:
     """The virtual GPU is served by the physical one, and so all that they are in, up to what is bound."""
     cell, by = virtual, physical
     while cell.physical is None:
@@ -179,7 +179,7 @@ def bind(virtual: Virtual, physical: Physical, pool: Pool) -> None:
     assert cell.physical is by, "cells are bound as their parents are"
 
 
-def unbind(virtual: Virtual, pool: Pool) -> None:
+def unbind(virtual: Virtual, pool: FreeCells) -> None:
     """The GPU is not in use any more; nor are cells in which nothing else is. A fixed cell stays bound."""
     cell: Virtual | None = virtual
     while cell is not None and not any(child.physical for child in cell.children):

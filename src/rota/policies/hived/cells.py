@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 
 FREE = -2
 """Priority of a GPU that nobody uses; an opportunistic job has -1, guaranteed ones 0 or more."""
@@ -55,7 +55,7 @@ class Cell:
 
     __slots__ = ("busy", "gang", "kind", "level", "number", "priority", "size", "used")
 
-    def __init__(self, kind: Kind, level: int, number: int) -> None:
+    def __init__(self, kind: CellKind, level: int, number: int) -> None:
         self.kind, self.level, self.number = kind, level, number
         self.used: dict[int, int] = {}
         """GPUs in use by priority."""
@@ -77,7 +77,7 @@ class Physical(Cell):
 
     __slots__ = ("bad_children", "children", "device", "is_free", "leaves", "nodes", "parent", "virtual")
 
-    def __init__(self, kind: Kind, level: int, number: int, parent: Physical | None) -> None:
+    def __init__(self, kind: CellKind, level: int, number: int, parent: Physical | None) -> None:
         super().__init__(kind, level, number)
         self.parent = parent
         self.children: list[Physical] = []
@@ -110,7 +110,7 @@ class Virtual(Cell):
 
     __slots__ = ("children", "leaves", "parent", "physical", "pin", "vc")
 
-    def __init__(self, kind: Kind, level: int, number: int, parent: Virtual | None, vc: str) -> None:
+    def __init__(self, kind: CellKind, level: int, number: int, parent: Virtual | None, vc: str) -> None:
         super().__init__(kind, level, number)
         self.parent = parent
         self.children: list[Virtual] = []
@@ -140,7 +140,7 @@ def ancestor(cell: AnyCell, level: int) -> AnyCell:
 
 
 def physical_cell(
-    kind: Kind, level: int, nodes: Sequence[int], devices: Sequence[int], first: int = 0
+    kind: CellKind, level: int, nodes: Sequence[int], devices: Sequence[int], first: int = 0
 ) -> Physical:
     """A tree over `devices`, which lie on `nodes` in equal parts; `first` trees like it come before."""
     numbers = dict.fromkeys(range(1, level + 1), 0)
@@ -150,7 +150,7 @@ def physical_cell(
 
 
 def _physical(
-    kind: Kind,
+    kind: CellKind,
     level: int,
     nodes: tuple[int, ...],
     devices: tuple[int, ...],
@@ -175,7 +175,7 @@ def _physical(
 
 
 def virtual_cell(
-    kind: Kind, level: int, vc: str, numbers: dict[int, int], parent: Virtual | None = None
+    kind: CellKind, level: int, vc: str, numbers: dict[int, int], parent: Virtual | None = None
 ) -> Virtual:
     """A tree of `level` as it is promised to `vc`; `numbers` counts the cells of each level."""
     number = numbers.get(level, 0)

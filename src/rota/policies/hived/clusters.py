@@ -2,8 +2,8 @@
 
 Source    Zhao et al., "HiveD", OSDI 2020; HiveD's published code for what the paper leaves open
 
-Nothing here knows of time.  A `Plan` is made without a trace; `start` and `stop` change what is, and keep the
-invariant of every pool they touch.
+Nothing here knows of time. A `GangPlan` is made without a trace; `start` and `stop` change what is, and
+keep the invariant of every pool they touch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rota.errors import InputError
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 from rota.policies.hived.binding import Binder, bind, unbind
 from rota.policies.hived.cells import (
     FREE,
@@ -26,8 +26,8 @@ from rota.policies.hived.cells import (
     virtual_cell,
 )
 from rota.policies.hived.doomed import Doom
-from rota.policies.hived.packing import Nodes, Packing
-from rota.policies.hived.pool import Pool
+from rota.policies.hived.packing import GangNodes, Packing
+from rota.policies.hived.pool import FreeCells
 
 HIGHEST_PRIORITY = 1000
 """Of the published system; Rota's own priorities are not limited."""
@@ -39,7 +39,7 @@ Pods = list[list[Physical]]
 VirtualPods = list[list[Virtual]]
 
 
-class Promise(NamedTuple):
+class CellPromise(NamedTuple):
     """So many cells of one level that a virtual cluster owns, wherever they are."""
 
     vc: str
@@ -69,7 +69,7 @@ class VirtualCluster:
 
 
 @dataclass
-class Plan:
+class GangPlan:
     """GPUs for a gang, and what has to happen before."""
 
     gang: Gang
@@ -91,14 +91,14 @@ class VirtualClusters:
 
     def __init__(
         self,
-        tops: Mapping[Kind, Sequence[Physical]],
-        promises: Iterable[Promise],
+        tops: Mapping[CellKind, Sequence[Physical]],
+        promises: Iterable[CellPromise],
         pins: Iterable[Pin] = (),
         *,
         artifact: bool = False,
     ) -> None:
         self.kinds = {kind.name: kind for kind in tops}
-        self.pools = {kind.name: Pool(kind, cells, swaps=artifact) for kind, cells in tops.items()}
+        self.pools = {kind.name: FreeCells(kind, cells, swaps=artifact) for kind, cells in tops.items()}
         self.vcs: dict[str, VirtualCluster] = {}
         self._artifact = artifact
         self._numbers: dict[tuple[str, str], dict[int, int]] = {}
@@ -125,10 +125,10 @@ class VirtualClusters:
     def _vc(self, name: str) -> VirtualCluster:
         return self.vcs.setdefault(name, VirtualCluster(name))
 
-    def _root(self, kind: Kind, level: int, vc: str) -> Virtual:
+    def _root(self, kind: CellKind, level: int, vc: str) -> Virtual:
         return virtual_cell(kind, level, vc, self._numbers.setdefault((vc, kind.name), {}))
 
-    def _promise(self, promise: Promise) -> None:
+    def _promise(self, promise: CellPromise) -> None:
         kind = self.kinds[promise.kind]
         roots = self._vc(promise.vc).roots.setdefault(promise.kind, [])
         roots += [self._root(kind, promise.level, promise.vc) for _ in range(promise.cells)]
@@ -168,7 +168,7 @@ class VirtualClusters:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def plan(self, gang: Gang, suggested: Nodes | None = None) -> Plan | str:
+    def plan(self, gang: Gang, suggested: GangNodes | None = None) -> GangPlan | str:
         """Where `gang` could run now, or in words why it cannot.
 
         `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what
@@ -220,7 +220,7 @@ class VirtualClusters:
         """Whether its virtual cluster, with nobody on it and all of it healthy, has room for `gang`."""
         return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
-    def _plan_low(self, gang: Gang, suggested: Nodes | None) -> Plan | str:
+    def _plan_low(self, gang: Gang, suggested: GangNodes | None) -> GangPlan | str:
         """Idle GPUs of anybody."""
         why = ""
         for name, packing in self._low.items():
@@ -228,17 +228,19 @@ class VirtualClusters:
                 continue
             physical = packing.pack(gang, suggested)
             if not isinstance(physical, str):
-                return Plan(gang, physical, [], [], [])
+                return GangPlan(gang, physical, [], [], [])
             why = why or physical
         return why
 
-    def bound(self, gang: Gang, virtual: list[list[Virtual]], suggested: Nodes | None = None) -> Plan | None:
+    def bound(
+        self, gang: Gang, virtual: list[list[Virtual]], suggested: GangNodes | None = None
+    ) -> GangPlan | None:
         """The plan that puts `gang` on GPUs of its virtual cluster which somebody else has chosen."""
         return self._bound(gang, virtual[0][0].kind.name, virtual, suggested)
 
     def _bound(
-        self, gang: Gang, kind: str, virtual: list[list[Virtual]], suggested: Nodes | None
-    ) -> Plan | None:
+        self, gang: Gang, kind: str, virtual: list[list[Virtual]], suggested: GangNodes | None
+    ) -> GangPlan | None:
         """The plan that serves `virtual`; None if nothing that will do can."""
         wanted = [leaf for pod in sorted(virtual, key=len) for leaf in pod]
         others = dict.fromkeys(leaf.gang for leaf in wanted if leaf.gang is not None)
@@ -246,19 +248,19 @@ class VirtualClusters:
         kept = [(other, other.virtual) for other in demoted]
         for other in demoted:
             self._demote(other)
-        found = Binder(self.pools[kind], suggested).bind(wanted)
+        binding = Binder(self.pools[kind], suggested).bind(wanted)
         plan = None
-        if found is not None:
-            physical = [[found[id(leaf)] for leaf in pod] for pod in virtual]
+        if binding is not None:
+            physical = [[binding[id(leaf)] for leaf in pod] for pod in virtual]
             victims = dict.fromkeys(leaf.gang for pod in physical for leaf in pod if leaf.gang is not None)
-            plan = Plan(gang, physical, virtual, list(victims), [d for d in demoted if d not in victims])
+            plan = GangPlan(gang, physical, virtual, list(victims), [d for d in demoted if d not in victims])
         for other, before in kept:
             self._promote(other, before)
         return plan
 
     # -- doing -------------------------------------------------------------------------------------
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: GangPlan) -> None:
         """Carry `plan` out: who has to stop does, who is demoted goes on."""
         for victim in plan.victims:
             self.stop(victim)
@@ -316,7 +318,7 @@ def _flat(pods: list[list[Physical]] | list[list[Virtual]]) -> list:  # type: ig
     return [leaf for pod in pods for leaf in pod]
 
 
-def _node_cells(kind: Kind, tops: Sequence) -> list:  # type: ignore[type-arg]
+def _node_cells(kind: CellKind, tops: Sequence) -> list:  # type: ignore[type-arg]
     """Node cells in `tops`, then those of them that are smaller than a node, larger ones first."""
     small = sorted((cell for cell in tops if cell.level < kind.node_level), key=lambda cell: -cell.level)
     large = [cell for top in tops for cell in below(top) if cell.level == kind.node_level]

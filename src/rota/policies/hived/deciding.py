@@ -10,7 +10,7 @@ from rota.model.promises import Offer, Promise
 from rota.model.tenants import Tenants
 from rota.policies.hived.adopting import adopt
 from rota.policies.hived.cells import Gang, Physical
-from rota.policies.hived.clusters import NOT_BOUND, Plan, VirtualClusters, VirtualPods
+from rota.policies.hived.clusters import NOT_BOUND, GangPlan, VirtualClusters, VirtualPods
 from rota.policies.hived.gang_requests import Requests, Shape
 from rota.scheduler.decision import Decision, Memory
 from rota.scheduler.snapshot import Snapshot
@@ -152,7 +152,7 @@ class Deciding:
         """Whether the cells of its tenant could hold `row` if nobody else were there."""
         return bool(self._gangs(row))
 
-    def _carry_out(self, row: int, plan: Plan) -> bool:
+    def _carry_out(self, row: int, plan: GangPlan) -> bool:
         """Start `plan`, unless cores, memory or a quota forbid it."""
         lost = [self.row_of[victim] for victim in plan.victims]
         held = [self._held(other) for other in lost if self._counts(other)]

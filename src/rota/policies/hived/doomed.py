@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rota.policies.hived.cells import Physical, Virtual
-from rota.policies.hived.pool import Pool
+from rota.policies.hived.pool import FreeCells
 
 
 class Doom:
     """The doomed cells of one kind; `roots` are those that each virtual cluster owns."""
 
-    def __init__(self, pool: Pool, roots: Mapping[str, Sequence[Virtual]]) -> None:
+    def __init__(self, pool: FreeCells, roots: Mapping[str, Sequence[Virtual]]) -> None:
         self.pool, self.roots = pool, roots
         self.bound: list[Virtual] = []
 

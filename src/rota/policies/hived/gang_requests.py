@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from rota.model.cells import Kind
+from rota.model.cells import CellKind
 from rota.model.grants import Grant, Role
 from rota.model.job_columns import JobKind
 from rota.policies.hived.cells import OPPORTUNISTIC, Gang
@@ -62,17 +62,17 @@ class Requests:
         pin = self.layout.pin_for(vc, jobs.name_of("node_set", row)) if guaranteed else ""
         wanted = jobs.gpu_types.item(row)
         types = jobs.types_in(wanted) if wanted else ()
-        found = []
+        gangs = []
         for kind in self.layout.kinds:
             largest = self._largest(clusters, vc, kind, pin) if guaranteed else kind.gpus(kind.node_level)
             fed = self._fed(row, kind)
             if (types and kind.gpu_type not in types) or not min(largest, fed):
                 continue
             pods = pods_of(jobs.gpus.item(row), min(largest, fed))
-            found.append(
+            gangs.append(
                 Gang(jobs.ids[row], vc, priority, pods, (), kind.name, pin, self.lazy, most_per_node=fed)
             )
-        return found
+        return gangs
 
     def running(self, row: int) -> Gang:
         """The gang of a job that runs."""
@@ -82,7 +82,7 @@ class Requests:
         pin = self.layout.pin_for(vc, jobs.name_of("node_set", row)) if guaranteed else ""
         return Gang(jobs.ids[row], vc, priority, (jobs.gpus.item(row),), (), "", pin, self.lazy)
 
-    def _largest(self, clusters: VirtualClusters, vc: str, kind: Kind, pin: str) -> int:
+    def _largest(self, clusters: VirtualClusters, vc: str, kind: CellKind, pin: str) -> int:
         """GPUs of the largest node that the virtual cluster has of a kind; 0 if it has none."""
         own = clusters.vcs[vc]
         packing = own.pin_packings.get(pin) if pin else own.packings.get(kind.name)
@@ -90,7 +90,7 @@ class Requests:
             return 0
         return packing.largest
 
-    def _fed(self, row: int, kind: Kind) -> int:
+    def _fed(self, row: int, kind: CellKind) -> int:
         """GPUs of the job that an idle node of the kind has cores and memory for."""
         cluster, jobs = self.snapshot.cluster, self.jobs
         most, asked = kind.gpus(kind.node_level), max(jobs.gpus.item(row), 1)

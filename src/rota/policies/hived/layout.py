@@ -6,7 +6,7 @@ from rota.errors import InputError
 from rota.model.cells import Owned, check_cells, kinds_of, owned_cells, place_of
 from rota.model.cluster import Cluster
 from rota.policies.hived.cells import Physical, below, physical_cell
-from rota.policies.hived.clusters import Pin, Promise, VirtualClusters
+from rota.policies.hived.clusters import CellPromise, Pin, VirtualClusters
 
 EVERYBODY = "*"
 """The one virtual cluster of a cluster whose tenants have no cells: it owns all."""
@@ -44,9 +44,11 @@ class Layout:
                 for number, nodes in enumerate(parts)
             ]
         if not self.owned and not self.problem:
-            everything = [Promise(EVERYBODY, kind.name, kind.top, len(cells)) for kind, cells in tops.items()]
+            everything = [
+                CellPromise(EVERYBODY, kind.name, kind.top, len(cells)) for kind, cells in tops.items()
+            ]
             return VirtualClusters(tops, everything)
-        promises = [Promise(c.tenant, c.kind.name, c.level, c.cells) for c in self.owned if not c.at]
+        promises = [CellPromise(c.tenant, c.kind.name, c.level, c.cells) for c in self.owned if not c.at]
         pins = [Pin(c.tenant, c.at, _nth(tops[c.kind], c.level, self._place(c))) for c in self.owned if c.at]
         return VirtualClusters(tops, promises, pins)
 

@@ -15,7 +15,7 @@ ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
 
 
-class Nodes(Protocol):
+class GangNodes(Protocol):
     """Nodes that will do for a gang; a set is one."""
 
     def isdisjoint(self, other: Iterable[int], /) -> bool: ...
@@ -34,24 +34,24 @@ class Packing(Generic[AnyCell]):
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
 
-    def pack(self, gang: Gang, suggested: Nodes | None) -> list[list[AnyCell]] | str:
+    def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
         Nobody is stopped if that can be done without; else those of a lower priority may be.
         `suggested` are the nodes that will do; None for all.
         """
         order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
-        found: list[AnyCell] | str = TOO_FEW
+        nodes: list[AnyCell] | str = TOO_FEW
         priority = OPPORTUNISTIC
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
-            found = self._nodes_for(gang, order, priority, suggested)
-            if not isinstance(found, str):
+            nodes = self._nodes_for(gang, order, priority, suggested)
+            if not isinstance(nodes, str):
                 break
-        if isinstance(found, str):
-            return found
+        if isinstance(nodes, str):
+            return nodes
         taken: set[int] = set()
         gpus: list[list[AnyCell]] = [[] for _ in gang.pods]
-        for pod, node in zip(order, found, strict=True):
+        for pod, node in zip(order, nodes, strict=True):
             gpus[pod] = closest(node, gang.pods[pod], priority, taken)
             taken.update(id(leaf) for leaf in gpus[pod])
         return gpus
@@ -67,7 +67,7 @@ class Packing(Generic[AnyCell]):
         return True
 
     def _nodes_for(
-        self, gang: Gang, order: Sequence[int], priority: int, suggested: Nodes | None
+        self, gang: Gang, order: Sequence[int], priority: int, suggested: GangNodes | None
     ) -> list[AnyCell] | str:
         """A node for each pod, the smallest first; greedily, and never back."""
         least = gang.pods[order[0]]
@@ -89,7 +89,7 @@ class Packing(Generic[AnyCell]):
                     return picked
         return TOO_FEW
 
-    def _rank(self, node: AnyCell, gang: Gang, suggested: Nodes | None) -> tuple[bool, bool, int, int]:
+    def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
         """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
         used = node.busy
         higher = 0
@@ -109,7 +109,7 @@ def _is_bad(node: AnyCell) -> bool:
     return served_by is not None and served_by.is_bad
 
 
-def _is_suggested(node: AnyCell, suggested: Nodes | None) -> bool:
+def _is_suggested(node: AnyCell, suggested: GangNodes | None) -> bool:
     served_by = _served_by(node)
     return suggested is None or served_by is None or not suggested.isdisjoint(served_by.nodes)
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rota.errors import PolicyError
-from rota.model.cells import ByLevel, Kind, spare_cells
+from rota.model.cells import ByLevel, CellKind, spare_cells
 from rota.policies.hived.cells import Physical, ancestor, below
 
 
-class Pool:
+class FreeCells:
     """Free lists by level.  `owed` counts the cells that virtual clusters own and do not use.
 
     With `swaps` a list fills a hole with its last cell, as the published code does; else order is kept.
     """
 
-    def __init__(self, kind: Kind, tops: Sequence[Physical], *, swaps: bool = False) -> None:
+    def __init__(self, kind: CellKind, tops: Sequence[Physical], *, swaps: bool = False) -> None:
         self.kind, self.tops, self.swaps = kind, list(tops), swaps
         self.free: list[list[Physical]] = [[] for _ in range(kind.top + 1)]
         self.owed: ByLevel = [0] * (kind.top + 1)

@@ -22,7 +22,7 @@ from rota.table.occupancy import Occupancy
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServedJobs:
     """The jobs of one decision that have parameter servers, and how many each is to have."""
 
     jobs: JobTable
@@ -66,7 +66,7 @@ def served_rows(table: Table, rows: Sequence[int]) -> dict[int, Served]:
 def hand_out_both(
     snapshot: Snapshot,
     sizing: Sizing,
-    serving: Serving,
+    serving: ServedJobs,
     curves: Sequence[Sequence[float]],
     left_s: Floats,
     worth: Floats,
@@ -92,7 +92,7 @@ def hand_out_both(
     return [held[WORKER] for held in units.of]
 
 
-def seconds_at(serving: Serving, row: int, servers: int, workers: int) -> float:
+def seconds_at(serving: ServedJobs, row: int, servers: int, workers: int) -> float:
     """What a second of work at the request takes with so many of both."""
     served, jobs = serving.of[row], serving.jobs
     asked = served.at(served.asked(jobs, row), jobs.gpus.item(row))
@@ -100,7 +100,7 @@ def seconds_at(serving: Serving, row: int, servers: int, workers: int) -> float:
 
 
 def _served(
-    serving: Serving, row: int, counts: Sequence[int], left_s: float, most_servers: float
+    serving: ServedJobs, row: int, counts: Sequence[int], left_s: float, most_servers: float
 ) -> TrainingJob:
     served = serving.of[row]
     return TrainingJob(
@@ -152,7 +152,7 @@ class ServingFitter(FeedingFitter):
     that a job can have one at last.
     """
 
-    def __init__(self, snapshot: Snapshot, place: Place, serving: Serving) -> None:
+    def __init__(self, snapshot: Snapshot, place: Place, serving: ServedJobs) -> None:
         super().__init__(snapshot, place)
         self.serving = serving
 

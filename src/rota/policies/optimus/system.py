@@ -40,7 +40,7 @@ from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint, Grant
 from rota.policies.optimus.artifact import BySteps
 from rota.policies.optimus.placing import place_anew
-from rota.policies.optimus.serving import Serving, ServingFitter, hand_out_both, seconds_at, served_rows
+from rota.policies.optimus.serving import ServedJobs, ServingFitter, hand_out_both, seconds_at, served_rows
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -127,7 +127,7 @@ class ByIntervals:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizing = Sizing(snapshot, left_alone(snapshot, memory.setdefault("refused", {})))
         served = served_rows(snapshot.know(Knowledge.SERVERS), sizing.rows.tolist())
-        serving = Serving(snapshot.jobs.table, served)
+        serving = ServedJobs(snapshot.jobs.table, served)
         shares = self._shares(snapshot, sizing, serving)
         fit = ServingFitter(snapshot, even, serving) if served else FeedingFitter(snapshot, even)
         grants, preempt = place_anew(snapshot, shares, fit, serving.limited)
@@ -137,14 +137,14 @@ class ByIntervals:
         return Decision(memory, grants, preempt, wake=wake, reasons=reasons, targets=shares, target=GPUS)
 
     def _wake(self, snapshot: Snapshot, rows: Ints) -> Wake:
-        """When the next interval begins; on whatever happens if nobody is there."""
+        """When the next interval begins; on whatever happens if nobody is there, or runs."""
         if not len(rows):
             return Wake()
         interval_s = self.parameters.interval_s
         at_s = (math.floor(snapshot.now / interval_s) + 1) * interval_s
-        return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.NONE)
+        return Wake(at_s, Event.ANY if self.parameters.event_driven else Event.IDLE)
 
-    def _shares(self, snapshot: Snapshot, sizing: Sizing, serving: Serving) -> dict[int, int]:
+    def _shares(self, snapshot: Snapshot, sizing: Sizing, serving: ServedJobs) -> dict[int, int]:
         """GPUs for each row, by the time that a step saves for what it takes; `serving` is told servers."""
         known, rows = snapshot.know(Knowledge.CONVERGENCE).by_row, sizing.rows
         left_s = _left(known["left_s"][rows])
@@ -164,7 +164,7 @@ class ByIntervals:
                     shares[job] = serving.keep(held)
         return dict(zip(rows.tolist(), shares, strict=True))
 
-    def _faster(self, seconds: Sequence[float], serving: Serving, held: Grant, share: int) -> float:
+    def _faster(self, seconds: Sequence[float], serving: ServedJobs, held: Grant, share: int) -> float:
         """Seconds that a second of work at the request takes less on `share` GPUs than under `held`."""
         row, before = held.job, len(held.devices)
         if row not in serving.units:

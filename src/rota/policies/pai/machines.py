@@ -18,7 +18,7 @@ POWER = ("MISC", "T4", "P100", "V100", "V100M32")
 STRONG = frozenset({"V100", "V100M32"})
 
 
-class Machines(StrEnum):
+class MachineOrder(StrEnum):
     """Which machines a job tries first."""
 
     RESERVE = "reserve"  # by GPU type as its need is, then the least allocated
@@ -115,7 +115,7 @@ class Rates:
 class PaiFitter(Fitter):
     """Places one job: types by power, machines by allocation rate, a fraction on the fullest device."""
 
-    def __init__(self, snapshot: Snapshot, machines: Machines, rates: Rates) -> None:
+    def __init__(self, snapshot: Snapshot, machines: MachineOrder, rates: Rates) -> None:
         super().__init__(snapshot, consolidate)
         self.machines = machines
         self.rates = rates
@@ -140,13 +140,13 @@ class PaiFitter(Fitter):
         """Machines to try, in order, one attempt after another; none of them mixes types."""
         masks = self._masks(scratch, row)
         codes = [code for code, mask in enumerate(masks) if mask]
-        if self.machines is Machines.RESERVE:
+        if self.machines is MachineOrder.RESERVE:
             by_power = self._by_power[::-1] if self._is_high(row) else self._by_power
             codes = [code for code in by_power if masks[code]]
-        elif self.machines is Machines.BALANCE:
+        elif self.machines is MachineOrder.BALANCE:
             codes.sort(key=lambda code: self.rates.of(next(self.rates.ascending(masks[code]))))
         for code in codes:
-            if self.machines is Machines.PACK:
+            if self.machines is MachineOrder.PACK:
                 yield iter(nodes_in(masks[code]))
             else:
                 yield self.rates.ascending(masks[code])

@@ -17,7 +17,7 @@ from rota.scheduler.stages.order import Front, Item, SortedItems
 Keys = tuple[Hashable, ...]
 
 
-class Line:
+class ExpectationLine:
     """Rows that wait with one expectation and one kind of request, ascending."""
 
     __slots__ = ("_head", "_rows", "first", "kind", "speaker")
@@ -54,8 +54,8 @@ class ExpectedOrder:
     def __init__(self, history: Recurrence) -> None:
         self.history = history
         self._keys_of: dict[int, Keys] = {}
-        self._line_of: dict[int, Line] = {}
-        self._lines: dict[Hashable, dict[int, Line]] = {}
+        self._line_of: dict[int, ExpectationLine] = {}
+        self._lines: dict[Hashable, dict[int, ExpectationLine]] = {}
         """By speaker and kind; none of them is empty."""
         self._alike: dict[Hashable, dict[Keys, set[int]]] = {}
         """Waiting rows by each of their keys and by all of them together."""
@@ -108,7 +108,7 @@ class ExpectedOrder:
         lines = self._lines.setdefault(speaker, {})
         line = lines.get(kind)
         if line is None:
-            line = lines[kind] = Line(speaker, kind)
+            line = lines[kind] = ExpectationLine(speaker, kind)
         self._line_of[row] = line
         line.add(row)
         if line.first is None or row < line.first[1]:
@@ -120,7 +120,7 @@ class ExpectedOrder:
         if line.first is not None and line.first[1] == row:
             self._place(line)
 
-    def _place(self, line: Line) -> None:
+    def _place(self, line: ExpectationLine) -> None:
         """Enter the first row of `line` with what is expected of it now."""
         firsts = self._firsts.setdefault(line.kind, SortedItems())
         if line.first is not None:
@@ -144,7 +144,7 @@ class ExpectedOrder:
 class Walk:
     """Goes through the waiting rows; a kind of which one row has been passed over can be left aside."""
 
-    def __init__(self, firsts: dict[int, SortedItems], line_of: dict[int, Line]) -> None:
+    def __init__(self, firsts: dict[int, SortedItems], line_of: dict[int, ExpectationLine]) -> None:
         self._firsts = firsts
         self._line_of = line_of
         self._heads: dict[int, list[Item]] = {}  # next row of each line, of the kinds that were asked for

@@ -34,7 +34,7 @@ from enum import StrEnum
 
 from rota.knowledge.needs import Knowledge
 from rota.model.jobs import JobTable
-from rota.policies.pai.machines import Machines, PaiFitter, Rates, percent_of
+from rota.policies.pai.machines import MachineOrder, PaiFitter, Rates, percent_of
 from rota.policies.pai.queues import ExpectedOrder, Keys
 from rota.policies.pai.recurrence import Recurrence
 from rota.scheduler.decision import Decision, Memory, Wake
@@ -65,7 +65,7 @@ class PaiParameters:
 
     estimate: EstimateSource = EstimateSource.GROUP_GPU
     """What the order goes by (section 5.1)."""
-    machines: Machines = Machines.RESERVE
+    machines: MachineOrder = MachineOrder.RESERVE
     """Which machines come first (section 5.2)."""
 
 

@@ -16,11 +16,11 @@ from bisect import bisect_right
 from rota.knowledge.needs import Knowledge
 from rota.model.grants import Grant, Role
 from rota.policies.philly.delays import Class
-from rota.policies.philly.gang import Attempt, Attempts
+from rota.policies.philly.gang import Attempts, LatestAttempt
 from rota.policies.philly.locality import Domains, Locality, gather, room_on
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues, Line
-from rota.policies.philly.quota import Shares, reclaim
+from rota.policies.philly.quota import QuotaShares, reclaim
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.fit import Fitter
 from rota.table.free import Free, mask_of
@@ -37,7 +37,7 @@ class PhillyDecision:
         fit: Fitter,
         queues: AttemptQueues,
         domains: Domains,
-        shares: Shares,
+        shares: QuotaShares,
         slept_s: dict[int, float],
         sleeps: bool,
     ) -> None:
@@ -204,14 +204,14 @@ class PhillyDecision:
                 return False
         return bool(latest.wants & nodes)
 
-    def _latest(self, row: int) -> Attempt:
+    def _latest(self, row: int) -> LatestAttempt:
         """The latest attempt of `row`."""
         return self.queues.latest.of(row, self.now)
 
     def _is_seen(self, row: int) -> bool:
         return self.attempts[row]["opened_s"] == self._latest(row).opened_s
 
-    def _open(self, row: int, nodes: int, latest: Attempt) -> None:
+    def _open(self, row: int, nodes: int, latest: LatestAttempt) -> None:
         self.attempts[row]["opened_s"], self.attempts[row]["nodes"] = latest.opened_s, nodes
         latest.wants = nodes
 

@@ -19,7 +19,7 @@ import numpy as np
 from rota.model.columns import Floats, Ints
 from rota.model.grants import Code, Constraint
 from rota.policies.philly.gang import Attempts, Cycle
-from rota.policies.philly.quota import Shares
+from rota.policies.philly.quota import QuotaShares
 from rota.scheduler.decision import Memory
 
 FAIR_SHARE, FRAGMENTATION, BORROWED = LABELS = ("fair share", "fragmentation", "borrowed")
@@ -42,7 +42,7 @@ def size_bucket(gpus: int) -> str:
     return "1" if gpus <= 1 else "2-4" if gpus <= 4 else "5-8" if gpus <= 8 else ">8"
 
 
-def label_of(shares: Shares, name: str, gpus: int, free: float) -> str:
+def label_of(shares: QuotaShares, name: str, gpus: int, free: float) -> str:
     """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
     if not shares.is_due(name, gpus):
         return FAIR_SHARE
@@ -113,13 +113,13 @@ def _last(history: ReasonHistory, moment_s: float, side: Literal["left", "right"
     return max(0, int(at_s.searchsorted(moment_s, side=side)) - 1)
 
 
-class Reasons(Mapping[int, Constraint]):
+class DelayReasons(Mapping[int, Constraint]):
     """The labels of waiting jobs as constraints, made when somebody asks."""
 
     def __init__(
         self,
         delays: Delays,
-        shares: Shares,
+        shares: QuotaShares,
         free: float,
         waits: Mapping[int, Attempts],
         class_of: Callable[[int], Class],

@@ -75,12 +75,14 @@ class Cycle:
         """What the latest attempt asks for."""
         return self.latest(attempts, now).level
 
-    def latest(self, attempts: Attempts, now: float) -> Attempt:
+    def latest(self, attempts: Attempts, now: float) -> LatestAttempt:
         """All of this at once."""
         count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
         relaxed = min(attempts["level"] + count // attempts["per_level"], len(_LEVELS) - 1)
         opened_s = since + count * period
-        return Attempt(opened_s, opened_s + self.timeout_s, since + (count + 1) * period, _LEVELS[relaxed])
+        return LatestAttempt(
+            opened_s, opened_s + self.timeout_s, since + (count + 1) * period, _LEVELS[relaxed]
+        )
 
     def _count(self, attempts: Attempts, now: float) -> int:
         """Attempts that failed before the latest one; consistent with the moments above to the last bit."""
@@ -106,7 +108,7 @@ class Cycle:
         return np.where(phase < self.timeout_s, moments_s, moments_s - phase + self.period_s)
 
 
-class Attempt:
+class LatestAttempt:
     """The latest attempt of a job."""
 
     __slots__ = ("level", "next_s", "opened_s", "until_s", "wants")
@@ -129,9 +131,9 @@ class Latest:
     def __init__(self, attempts: dict[int, Attempts], cycle: Cycle) -> None:
         self._attempts = attempts
         self._cycle = cycle
-        self._of: dict[int, Attempt] = {}
+        self._of: dict[int, LatestAttempt] = {}
 
-    def of(self, row: int, now: float) -> Attempt:
+    def of(self, row: int, now: float) -> LatestAttempt:
         """The latest attempt of `row`, which has an entry in `attempts`."""
         latest = self._of.get(row)
         if latest is None or not latest.opened_s <= now < latest.next_s:

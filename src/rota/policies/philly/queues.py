@@ -123,10 +123,14 @@ class AttemptQueues:
 
         Without those for which exactly the nodes of a mask of `but` will do.
         """
-        found = [
+        rows_by_line = [
             calendar.opened(from_s, to_s) for mask, calendar in self._calendars.items() if mask not in but
         ]
-        return found[0] if len(found) == 1 else sorted([row for rows in found for row in rows])
+        return (
+            rows_by_line[0]
+            if len(rows_by_line) == 1
+            else sorted([row for rows in rows_by_line for row in rows])
+        )
 
     def without(self, nodes: int) -> list[int]:
         """Masks of the nodes that will do for some rows, and have none of `nodes`."""

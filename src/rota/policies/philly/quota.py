@@ -19,7 +19,7 @@ NOBODY = ""
 """Name of the virtual cluster of all whose tenant is not configured."""
 
 
-class VirtualClusters:
+class VirtualClusterQuotas:
     """Whose job is whose, and the GPUs that each is due: what the cluster and the table of jobs decide."""
 
     def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
@@ -40,10 +40,10 @@ class VirtualClusters:
         return name
 
 
-class Shares:
+class QuotaShares:
     """GPUs that each virtual cluster uses and is due; used are granted GPUs, reservations do not count."""
 
-    def __init__(self, snapshot: Snapshot, clusters: VirtualClusters) -> None:
+    def __init__(self, snapshot: Snapshot, clusters: VirtualClusterQuotas) -> None:
         self.clusters = clusters
         self.quota = clusters.quota
         occupancy = snapshot.occupancy
@@ -77,7 +77,7 @@ class Shares:
 
 
 def reclaim(
-    shares: Shares, running: list[tuple[float, int, float]], fits: Callable[[int], bool]
+    shares: QuotaShares, running: list[tuple[float, int, float]], fits: Callable[[int], bool]
 ) -> list[int] | None:
     """Rows to preempt until `fits`, called with each victim as it goes, says True; None if it never does.
 

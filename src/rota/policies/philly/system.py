@@ -37,12 +37,12 @@ from rota.model.cluster import Cluster
 from rota.model.grants import Reservation
 from rota.model.jobs import JobTable
 from rota.policies.philly.decision import PhillyDecision
-from rota.policies.philly.delays import Delays, Reasons, label_of
+from rota.policies.philly.delays import DelayReasons, Delays, label_of
 from rota.policies.philly.gang import Attempts, Cycle
 from rota.policies.philly.locality import Domains
 from rota.policies.philly.parameters import PhillyParameters
 from rota.policies.philly.queues import AttemptQueues
-from rota.policies.philly.quota import Shares, VirtualClusters
+from rota.policies.philly.quota import QuotaShares, VirtualClusterQuotas
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -70,7 +70,7 @@ class Philly:
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         now, attempts, place = snapshot.now, memory.setdefault("attempts", {}), self._place_of(snapshot)
-        delays, shares = Delays(memory, self.cycle), Shares(snapshot, place.clusters)
+        delays, shares = Delays(memory, self.cycle), QuotaShares(snapshot, place.clusters)
         fit = Fitter(snapshot, consolidate)
         gone, come = self._changes(snapshot, attempts, shares, fit)
         queues = self.queues
@@ -91,14 +91,14 @@ class Philly:
             grants=list(turn.grants.values()),
             preempt=[row for row in turn.victims if row not in turn.grants],
             reservations=[Reservation(row, devices, until[row]) for row, devices in turn.held.items()],
-            reasons=Reasons(delays, shares, free, attempts, queues.class_of.__getitem__, now),
+            reasons=DelayReasons(delays, shares, free, attempts, queues.class_of.__getitem__, now),
             wake=Wake(min([memory["asleep_until_s"], *until.values()]), if_waiting=True),
         )
 
     # -- caches: built anew from snapshot and memory whenever they do not match ----------------------
 
     def _changes(
-        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: Shares, fit: Fitter
+        self, snapshot: Snapshot, attempts: dict[int, Attempts], shares: QuotaShares, fit: Fitter
     ) -> tuple[list[int], list[int]]:
         """Rows that have attempts but no longer wait, and rows that wait but have none."""
         changed = snapshot.changes(self._cursor)
@@ -128,7 +128,7 @@ class _Place:
         self.cluster = cluster
         self.jobs = jobs
         self.domains = Domains(cluster, p.domain)
-        self.clusters = VirtualClusters(cluster, jobs)
+        self.clusters = VirtualClusterQuotas(cluster, jobs)
         hosts = jobs.cpus.any() and cluster.node_cpus.any()
         hosts |= jobs.memory_gib.any() and cluster.node_memory_gib.any()
         caps = any(tenant.hard for tenant in cluster.tenants.by_path.values())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rota.model.columns import Array, Bools, Ints
-from rota.policies.pollux.search import Problem
+from rota.policies.pollux.search import SharingProblem
 
 _CROWDED = 2.0
 """A job leaves its cell for one with so many times the GPUs for each job."""
@@ -79,7 +79,7 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
     return carried
 
 
-def filled(problem: Problem) -> Array:
+def filled(problem: SharingProblem) -> Array:
     """What is held, and the least size of everybody who holds nothing, where there is room."""
     filled = problem.base.copy()
     room = problem.capacity - filled.sum(axis=1)

@@ -12,10 +12,10 @@ import numpy as np
 
 from rota.model.columns import Array, Floats
 from rota.policies.pollux.cells import filled
-from rota.policies.pollux.search import Problem
+from rota.policies.pollux.search import SharingProblem
 
 
-def grown(problem: Problem) -> Array:
+def grown(problem: SharingProblem) -> Array:
     """`filled`, and what is left shared out by gains for each GPU, [node, job]."""
     matrix = filled(problem)
     free = int(problem.capacity.sum()) - int(matrix.sum())
@@ -26,7 +26,7 @@ def grown(problem: Problem) -> Array:
     return matrix
 
 
-def _sizes(problem: Problem, matrix: Array, free: int) -> Array:
+def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
     """GPUs of each job once the `free` ones are shared out."""
     values = _values(problem)
     sizes: Array = matrix.sum(axis=0, dtype=np.int64)
@@ -58,7 +58,7 @@ def _sizes(problem: Problem, matrix: Array, free: int) -> Array:
     return sizes
 
 
-def _values(problem: Problem) -> Floats:
+def _values(problem: SharingProblem) -> Floats:
     """[job, GPUs]: what a changed job is worth there; minus infinity for numbers that it cannot use."""
     gpus = np.arange(problem.worth.shape[3])
     one_node = gpus <= problem.capacity.max(initial=0)
@@ -67,7 +67,7 @@ def _values(problem: Problem) -> Floats:
     return values
 
 
-def _place(problem: Problem, matrix: Array, job: int, size: int) -> None:
+def _place(problem: SharingProblem, matrix: Array, job: int, size: int) -> None:
     """`size` GPUs for `job`: on a node that it has, on the fullest that will do, or on the emptiest."""
     before = matrix[:, job].copy()
     matrix[:, job] = 0

@@ -10,7 +10,7 @@ from rota.policies.pollux.speedups import Models, Speedups
 
 
 @dataclass(frozen=True)
-class Reasons(Mapping[int, Constraint]):
+class PolluxReasons(Mapping[int, Constraint]):
     """Why jobs wait, put into words when somebody asks."""
 
     models: Models
@@ -40,6 +40,7 @@ class Reasons(Mapping[int, Constraint]):
             self.models.limits[place : place + 1],
             self.models.noises[place : place + 1],
             self.models.profiled[place : place + 1],
+            self.models.stages[place : place + 1],
         )
         table = self.speedups.goodputs(one)[0]
         sizes = [1 << power for power in range(7) if 1 << power <= self.speedups.most]

@@ -12,7 +12,7 @@ import numpy as np
 from rota.model.columns import Array, Floats
 from rota.model.grants import Grant
 from rota.policies.pollux.cells import filled
-from rota.policies.pollux.search import Problem, Search
+from rota.policies.pollux.search import Search, SharingProblem
 from rota.policies.pollux.speedups import Models, Speedups
 from rota.scheduler.snapshot import Snapshot
 
@@ -58,14 +58,14 @@ def closest(best: Callable[[int], float], aim: float, nodes: int, most: int, *, 
     the last on that way: jobs of which nothing is known gain by every node.
     """
     few, many = (1, nodes) if shrinks else (nodes, most)
-    found = {count: best(count) for count in {few, many}}
+    worth = {count: best(count) for count in {few, many}}
     while many - few > 1:
         middle = (few + many) // 2
-        found[middle] = best(middle)
-        few, many = (middle, many) if found[middle] > aim else (few, middle)
+        worth[middle] = best(middle)
+        few, many = (middle, many) if worth[middle] > aim else (few, middle)
     if shrinks:
-        return min((few, many), key=lambda count: (abs(found[count] - aim), count))
-    return min((few, many), key=lambda count: (abs(found[count] - aim), -count))
+        return min((few, many), key=lambda count: (abs(worth[count] - aim), count))
+    return min((few, many), key=lambda count: (abs(worth[count] - aim), -count))
 
 
 def _held(snapshot: Snapshot, models: Models, grants: Mapping[int, Grant]) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes:
     """What a search on so many empty nodes comes to."""
     parameters, size, jobs = speedups.parameters, speedups.node_gpus, len(models.rows)
     there = Speedups(parameters, size, nodes * size)
-    problem = Problem(
+    problem = SharingProblem(
         np.zeros((nodes, jobs), dtype=np.int16),
         np.full(nodes, size, dtype=np.int16),
         there.worth(there.speedups(models, jobs), np.ones(jobs)),
@@ -95,7 +95,7 @@ def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes:
     )
     search = Search(problem, np.random.default_rng([snapshot.seed, number, _STREAM + nodes]))
     begins = filled(problem)[:, None, :]
-    found = search.run(begins, parameters.population, parameters.generations, parameters.patience).best
-    held = np.minimum(found.sum(axis=0, dtype=np.int64), there.most)
-    several = ((found > 0).sum(axis=0) > 1).astype(np.int64)
+    state = search.run(begins, parameters.population, parameters.generations, parameters.patience).best
+    held = np.minimum(state.sum(axis=0, dtype=np.int64), there.most)
+    several = ((state > 0).sum(axis=0) > 1).astype(np.int64)
     return utility((several, held), there.alone(models), nodes * size)

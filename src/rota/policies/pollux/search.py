@@ -23,7 +23,7 @@ _TOUCHED = round(0.632 * _DRAWS)
 _ROUNDING = 1e-9
 
 
-class Problem(NamedTuple):
+class SharingProblem(NamedTuple):
     """What is to be shared out; rows are jobs in order of precedence, those that are pinned first."""
 
     base: Array
@@ -46,6 +46,8 @@ class Problem(NamedTuple):
     """Jobs that may have so many GPUs together, no more."""
     hosts: tuple[tuple[Floats, Floats], ...] = ()
     """CPUs, memory: what each job wants of its node for a GPU, and what each node has."""
+    speedup: Floats | None = None
+    """[job, one node or several, GPUs], what no restart takes from: the second objective of the authors."""
 
 
 class Found(NamedTuple):
@@ -70,7 +72,7 @@ class Search:
     does fast with many small rows: a search among forty jobs is ten thousand calls of a few microseconds.
     """
 
-    def __init__(self, problem: Problem, random: Generator) -> None:
+    def __init__(self, problem: SharingProblem, random: Generator) -> None:
         self.problem, self.random = problem, random
         self.nodes, self.jobs = problem.base.shape
         self._most = problem.worth.shape[3] - 1
@@ -94,9 +96,7 @@ class Search:
         """
         bound = self.bound()
         states = self._first(begins, population)
-        scores = self.scores(states)
-        kept = fittest(scores, population)
-        states, scores = states[:, kept], scores[kept]
+        states, scores = self._chosen(states, self.scores(states), population)
         best, still, number = float(scores[0]), 0, 0
         while number < generations and still < patience and best < bound:
             number += 1
@@ -171,8 +171,12 @@ class Search:
     def _survivors(self, states: Array, scores: Floats, children: Array) -> tuple[Array, Floats]:
         """The fittest of parents and children."""
         both = np.concatenate((scores, self.scores(children)))
-        kept = fittest(both, len(scores))
-        return np.concatenate((states, children), axis=1).take(kept, axis=1), both[kept]
+        return self._chosen(np.concatenate((states, children), axis=1), both, len(scores))
+
+    def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
+        """The `many` that go on, the fittest first."""
+        kept = fittest(scores, many)
+        return states.take(kept, axis=1), scores[kept]
 
     # -- breeding ----------------------------------------------------------------------------------
 
@@ -194,14 +198,18 @@ class Search:
         `states` lie in one piece; so does `rows`, [node, row of a member], which shows the same.
         """
         rows = states.reshape(self.nodes, -1)
-        chance = self._draws(3, rows.shape[1])
+        chance = self._draws(2, rows.shape[1])
         reset = np.flatnonzero(chance[0] < _RESET)
         rows[:, reset] = self._base[:, 0].take(reset % self.jobs, axis=1)
         cleared = np.flatnonzero(chance[1] < _CLEAR)
         rows[:, cleared] *= self._draws(self.nodes, len(cleared)) >= _CLEARED
-        self._raise_with_room(states, np.flatnonzero(chance[2] < _TOUCHED))
-        self._raise_used(states)
+        self._raise_some(states)
         return states
+
+    def _raise_some(self, states: Array) -> None:
+        """For each job, on average, one entry where there is room and one that it has."""
+        self._raise_with_room(states, np.flatnonzero(self._draws(states[0].size) < _TOUCHED))
+        self._raise_used(states)
 
     def _draws(self, *shape: int) -> Array:
         """Numbers below `_DRAWS`."""
@@ -269,10 +277,15 @@ class Search:
         node, at = np.nonzero(mine.astype(np.float32) @ self._ones > 1.0)
         if len(node):
             on_node, place = states.reshape(-1, self.jobs), node * states.shape[1] + at
-            stays = ~mine.reshape(-1, self.jobs).take(place, axis=0)
-            stays[np.arange(len(node)), stays.argmin(axis=1)] = True  # the first one of them does as well
-            stays |= self.problem.pinned
-            on_node[place] = on_node.take(place, axis=0) * stays
+            leaving = self._leaving(mine.reshape(-1, self.jobs).take(place, axis=0))
+            leaving &= ~self.problem.pinned
+            on_node[place] = on_node.take(place, axis=0) * ~leaving
+
+    def _leaving(self, several: Bools) -> Bools:
+        """Who leaves a node, of those that use it beside others, [.., job]: all but the first."""
+        leaving = several.copy()
+        leaving[np.arange(len(several)), several.argmax(axis=1)] = False
+        return leaving
 
     def _trim(self, states: Array) -> None:
         """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
@@ -323,7 +336,7 @@ class Search:
         states[:, over] = 0
 
 
-def dtypes(problem: Problem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
+def dtypes(problem: SharingProblem) -> tuple[type[np.signedinteger[Any]], type[np.signedinteger[Any]]]:
     """The smallest types for the GPUs of a job on a node, and for sums of them over all jobs or nodes."""
     nodes, jobs = problem.base.shape
     most = max(int(problem.capacity.max(initial=0)), int(problem.base.max(initial=0)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.knowledge.goodput import Batch, BatchLimits, Noise, StepFit
+from rota.knowledge.goodput import BatchLimits, BatchSplit, Noise, StepFit, stages_of
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.columns import Array, Bools, Floats, Ints
@@ -36,6 +36,8 @@ class Models:
     """[row], scales in examples."""
     profiled: Floats
     """[row]: the most GPUs that it was measured on; infinite if all is known."""
+    stages: Ints
+    """[row]: GPUs of one replica, of which fits and limits are."""
 
     @property
     def known(self) -> Bools:
@@ -56,7 +58,8 @@ def models_of(snapshot: Snapshot, rows: Ints, kinds: Ints) -> Models:
     phase = np.minimum((phases[:, :, 0] <= done[:, None]).sum(axis=1), phases.shape[1] - 1)
     noise = phases[np.arange(len(rows)), phase]
     scale = [Noise(sqr, var).scale(first) for (_, sqr, var), first in zip(noise, limits[:, 0], strict=True)]
-    return Models(rows, shared["fits"][number, kinds], limits, np.array(scale), most)
+    stages = stages_of(told, number)[np.arange(len(rows)), kinds]
+    return Models(rows, shared["fits"][number, kinds], limits, np.array(scale), most, stages)
 
 
 class Speedups:
@@ -85,6 +88,9 @@ class Speedups:
         table[:, 0, 1 : self.local + 1] = best[:, : self.local]
         table[:, 0, self.local + 1 :] = table[:, 1, self.local + 1 :]
         table[:, 1, 1] = table[:, 0, 1]
+        for row in np.flatnonzero(models.stages > 1).tolist():
+            table[row] = table[row][:, np.arange(self.most + 1) // models.stages[row]]
+            table[row, 0, self.local + 1 :] = table[row, 1, self.local + 1 :]
         table[~models.known] = math.nan
         return table
 
@@ -118,7 +124,10 @@ class Speedups:
 
         `restart` [row] is the part of the speedup that is left to a job that is changed.
         """
-        both = np.stack((speedups, speedups * restart[:, None, None]), axis=1) + _LEAST
+        both = np.stack((speedups, speedups * restart[:, None, None]), axis=1)
+        if self.parameters.is_artifact:  # as many GPUs as a node has are 1
+            both /= self.node_gpus
+        both += _LEAST
         p = self.parameters.p
         if p == 0.0:
             return np.log(both)
@@ -131,7 +140,7 @@ class Speedups:
         """[row, GPUs]: the largest number that each can use and that is no more than these; else 0."""
         table, can = snapshot.jobs.table, snapshot.jobs.can(models.rows)
         most = np.maximum(np.minimum(self.parameters.growth * models.profiled, self.most), 1)
-        most = np.minimum(most, models.limits[:, 1] // np.maximum(models.limits[:, 2], 1))
+        most = np.minimum(most, models.limits[:, 1] // np.maximum(models.limits[:, 2], 1) * models.stages)
         limits = np.zeros((len(models.rows), self.most + 1), dtype=np.int16)
         known: dict[tuple[object, ...], Array] = {}
         for place, row in enumerate(models.rows.tolist()):
@@ -172,7 +181,8 @@ class Speedups:
         `now` is the batch that it works with, which it keeps if the best gains too little; NaN for none.
         """
         row, limits = models.limits[place], _limits(models.limits[place])
-        if limits.most == limits.initial:
+        gpus //= int(models.stages[place])
+        if limits.most == limits.initial or not gpus:
             return math.nan
         if not models.known[place]:
             usual = max(limits.initial, limits.local_least * gpus)
@@ -181,7 +191,7 @@ class Speedups:
         size = (gpus if nodes == 1 else self.local + gpus - 1) - 1
         if size >= len(best.goodput) or not best.goodput[size] > 0.0:
             return now
-        chosen = Batch(int(best.local[size]), int(best.passes[size])).total(gpus)
+        chosen = BatchSplit(int(best.local[size]), int(best.passes[size])).total(gpus)
         if now == now:
             fit, batch = StepFit(*models.fits[place].tolist()), limits.split(gpus, now)
             noise = models.noises[place] / limits.initial

@@ -32,9 +32,10 @@ from rota.policies.pollux.cells import carried, cells_of, filled
 from rota.policies.pollux.growing import grown
 from rota.policies.pollux.parameters import PolluxParameters
 from rota.policies.pollux.placing import Carrier, is_whole
-from rota.policies.pollux.reasons import Reasons
+from rota.policies.pollux.published import PublishedSearch
+from rota.policies.pollux.reasons import PolluxReasons
 from rota.policies.pollux.scaling import wanted_nodes
-from rota.policies.pollux.search import Found, Problem, Search
+from rota.policies.pollux.search import Found, Search, SharingProblem
 from rota.policies.pollux.speedups import Speedups, models_of, restart_factor
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
@@ -177,11 +178,11 @@ class _Plan:
         cells = cells_of(base, allowed, self.pinned, capacity, self.parameters.cell_nodes)
         before = memory.get("population", {})
         memory["population"] = {}
-        found = base.copy()
+        state = base.copy()
         for number, (nodes, members) in enumerate(cells):
             if not len(members):
                 continue
-            problem = Problem(
+            problem = SharingProblem(
                 base[np.ix_(nodes, members)],
                 capacity[nodes],
                 worth[members],
@@ -192,30 +193,40 @@ class _Plan:
                 self.parameters.most_nodes,
                 self._quotas(members),
                 self._hosts(nodes, members),
+                table[members] if self.parameters.is_artifact else None,
             )
             result = self._run(problem, members, before.get(str(number)), number, memory["searches"])
-            found[:, members] = 0  # what a job has in the cell that it leaves
-            found[np.ix_(nodes, members)] = result.best
+            state[:, members] = 0  # what a job has in the cell that it leaves
+            state[np.ix_(nodes, members)] = result.best
             memory["population"][str(number)] = self._stored(result, members, len(cells))
-        self._take_up(found, base)
+        self._take_up(state, base)
 
     def _run(
-        self, problem: Problem, members: Ints, before: Mapping[str, Array] | None, cell: int, number: int
+        self,
+        problem: SharingProblem,
+        members: Ints,
+        before: Mapping[str, Array] | None,
+        cell: int,
+        number: int,
     ) -> Found:
         parameters = self.parameters
         begins = carried(before, self.rows[members], len(problem.capacity))
-        if not parameters.is_artifact:
-            ours = np.stack((filled(problem), grown(problem)), axis=1)
-            begins = np.concatenate((ours, begins), axis=1)
-        search = Search(problem, np.random.default_rng([self.snapshot.seed, number, cell]))
-        patience = parameters.generations if parameters.is_artifact else parameters.patience
-        return search.run(begins, parameters.population, parameters.generations, patience)
+        random = np.random.default_rng([self.snapshot.seed, number, cell])
+        if parameters.is_artifact:
+            published = PublishedSearch(problem, random, parameters.p)
+            return published.run(
+                begins, parameters.population, parameters.generations, parameters.generations
+            )
+        ours = np.stack((filled(problem), grown(problem)), axis=1)
+        begins = np.concatenate((ours, begins), axis=1)
+        search = Search(problem, random)
+        return search.run(begins, parameters.population, parameters.generations, parameters.patience)
 
-    def _stored(self, found: Found, members: Ints, cells: int) -> dict[str, Array]:
+    def _stored(self, result: Found, members: Ints, cells: int) -> dict[str, Array]:
         """As much of a population as is kept for the next search."""
-        nodes, population, jobs = found.states.shape
+        nodes, population, jobs = result.states.shape
         most = max(2, min(population, _STORED // max(cells * nodes * jobs, 1)))
-        return {"rows": self.rows[members].copy(), "states": found.states[:, :most].copy()}
+        return {"rows": self.rows[members].copy(), "states": result.states[:, :most].copy()}
 
     def _base(self) -> Array:
         """GPUs that each row holds on each node, [node, row]."""
@@ -266,18 +277,18 @@ class _Plan:
                 hosts.append((asked[rows] / gpus, room[nodes]))
         return tuple(hosts)
 
-    def _take_up(self, found: Array, base: Array) -> None:
+    def _take_up(self, state: Array, base: Array) -> None:
         """Grants for what was found; who is not changed keeps his devices."""
-        same = (found == base).all(axis=0)
+        same = (state == base).all(axis=0)
         rows = self.rows.tolist()
         stays = [
             self.held[row] for row, is_same in zip(rows, same, strict=True) if is_same and row in self.held
         ]
         self.carrier.keep(stays)
         wanted = {}
-        for place in np.flatnonzero(~same & (found.sum(axis=0) > 0)).tolist():
-            nodes = np.flatnonzero(found[:, place]).tolist()
-            wanted[rows[place]] = {node: int(found[node, place]) for node in nodes}
+        for place in np.flatnonzero(~same & (state.sum(axis=0) > 0)).tolist():
+            nodes = np.flatnonzero(state[:, place]).tolist()
+            wanted[rows[place]] = {node: int(state[node, place]) for node in nodes}
         self.grants = {grant.job: grant for grant in stays} | self.carrier.carry_out(wanted)
 
     # -- between searches --------------------------------------------------------------------------
@@ -330,7 +341,7 @@ class _Plan:
     def reasons(self) -> Mapping[int, Constraint]:
         """Why rows wait."""
         waiting = [row for row in self.rows.tolist() if row not in self.grants]
-        return Reasons(self.models, self.speedups, waiting)
+        return PolluxReasons(self.models, self.speedups, waiting)
 
 
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:

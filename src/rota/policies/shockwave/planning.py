@@ -10,8 +10,8 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.policies.shockwave.outlook import Outlook
 from rota.policies.shockwave.parameters import ShockwaveParameters
 from rota.scheduler.stages.finish_time import finish_time_ratio
-from rota.solvers.window import Window, log_utility, solve_window
-from rota.solvers.window_rounds import Layout, lay_out
+from rota.solvers.window import PlanningWindow, log_utility, solve_window
+from rota.solvers.window_rounds import RoundLayout, lay_out
 
 HEAVIEST = 1e12
 """No utility counts more than this many times another: beyond, sums would lose the others' digits."""
@@ -21,7 +21,7 @@ UNIT = 0.001
 """Shares of a GPU are counted to so much of one."""
 
 
-class Plan(NamedTuple):
+class WindowPlan(NamedTuple):
     """Who runs in which of the rounds to come."""
 
     runs: Bools
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     """What a better plan could be worth more, at most, as a part of what this one is worth over none."""
 
 
-class Question(NamedTuple):
+class WindowQuestion(NamedTuple):
     """What a plan is made from; columns run over jobs."""
 
     ahead: Outlook
@@ -51,7 +51,7 @@ class Question(NamedTuple):
     """The moment at which the plan begins."""
 
 
-def make_plan(question: Question, parameters: ShockwaveParameters) -> Plan:
+def make_plan(question: WindowQuestion, parameters: ShockwaveParameters) -> WindowPlan:
     """The plan: with all finishes fair, or else weighted by how unfair they are about to be."""
     ones = np.ones(len(question.gpus))
     window = window_of(question, parameters, ones, fair_rounds(question, parameters))
@@ -68,13 +68,17 @@ def make_plan(question: Question, parameters: ShockwaveParameters) -> Plan:
     return _plan(window, layout, counts.bound, counts.is_cut, keeps_fair=False)
 
 
-def _plan(window: Window, layout: Layout, bound: float, is_cut: bool, *, keeps_fair: bool) -> Plan:
+def _plan(
+    window: PlanningWindow, layout: RoundLayout, bound: float, is_cut: bool, *, keeps_fair: bool
+) -> WindowPlan:
     value, nothing = window.value(layout.counts), window.value(np.zeros_like(layout.counts))
     gap = (bound - value) / (bound - nothing) if bound > nothing else 0.0
-    return Plan(layout.runs, keeps_fair, is_cut, max(gap, 0.0))
+    return WindowPlan(layout.runs, keeps_fair, is_cut, max(gap, 0.0))
 
 
-def window_of(question: Question, parameters: ShockwaveParameters, weight: Floats, least: Ints) -> Window:
+def window_of(
+    question: WindowQuestion, parameters: ShockwaveParameters, weight: Floats, least: Ints
+) -> PlanningWindow:
     """The program of the window (section 6); utility is the logarithm of all progress so far, not of the
     window's."""
     ahead = question.ahead
@@ -82,10 +86,12 @@ def window_of(question: Question, parameters: ShockwaveParameters, weight: Float
     progress = np.minimum(ahead.progress[:, None] + time_s / ahead.whole_s[:, None], 1.0)
     units, capacity = _units(question.gpus, question.capacity)
     left_s = _left_s(ahead, time_s)
-    return Window(units, capacity, log_utility(progress), left_s, weight, least, parameters.makespan_weight)
+    return PlanningWindow(
+        units, capacity, log_utility(progress), left_s, weight, least, parameters.makespan_weight
+    )
 
 
-def fair_rounds(question: Question, parameters: ShockwaveParameters) -> Ints:
+def fair_rounds(question: WindowQuestion, parameters: ShockwaveParameters) -> Ints:
     """Rounds that each job needs to keep its fair finish, more than the window has if that cannot be.
 
     What is left after the window is taken to be worked off at the even share.
@@ -97,7 +103,7 @@ def fair_rounds(question: Question, parameters: ShockwaveParameters) -> Ints:
     return rounds
 
 
-def weights(question: Question, parameters: ShockwaveParameters) -> Floats:
+def weights(question: WindowQuestion, parameters: ShockwaveParameters) -> Floats:
     """What each utility counts: 1, or a power of the projected finish over the fair one if that is too late.
 
     Both are times since submission; the authors' code takes moments.  As there, who needs less than a round

@@ -36,7 +36,7 @@ from rota.knowledge.needs import Knowledge
 from rota.model.columns import Bools, Floats, Ints
 from rota.policies.shockwave.outlook import Outlook, outlook
 from rota.policies.shockwave.parameters import ShockwaveParameters
-from rota.policies.shockwave.planning import Plan, Question, make_plan
+from rota.policies.shockwave.planning import WindowPlan, WindowQuestion, make_plan
 from rota.policies.shockwave.targets import FinishTargets
 from rota.policies.shockwave.turns import PlanTurns
 from rota.scheduler.decision import Decision, Event, Memory, Wake
@@ -50,7 +50,7 @@ from rota.table.occupancy import EPSILON
 
 
 @dataclass
-class Book:
+class ShockwaveMemory:
     """What is remembered from round to round."""
 
     round: int = 0
@@ -95,7 +95,7 @@ class Shockwave:
         self.parameters = parameters or ShockwaveParameters()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        book = Book(**memory)
+        book = ShockwaveMemory(**memory)
         capacity = healthy_gpus(snapshot)
         live = _Live.of(snapshot, capacity)
         ahead = outlook(snapshot, live.rows, self.parameters)
@@ -116,7 +116,8 @@ class Shockwave:
         runs = _anybody(snapshot, decision)
         book.round += 1
         decision.memory = vars(book)
-        decision.wake = Wake(snapshot.now + self.parameters.round_s, Event.ROUND) if runs else Wake()
+        news = Event.ROUND if self.parameters.is_artifact else Event.ROUND | Event.IDLE
+        decision.wake = Wake(snapshot.now + self.parameters.round_s, news) if runs else Wake()
         return decision
 
     @property
@@ -127,7 +128,7 @@ class Shockwave:
 
     # -- the plan ----------------------------------------------------------------------------------
 
-    def _is_due(self, book: Book, live: _Live, ahead: Outlook, capacity: Floats) -> bool:
+    def _is_due(self, book: ShockwaveMemory, live: _Live, ahead: Outlook, capacity: Floats) -> bool:
         """True if the plan is to be made anew, which notes new targets if jobs or GPUs have changed."""
         if not (np.array_equal(live.rows, book.rows) and np.array_equal(capacity, book.capacity)):
             return True
@@ -136,7 +137,9 @@ class Shockwave:
         is_over = book.round - book.begins >= book.runs.shape[1]
         return is_over or book.round % self.parameters.resolve_rounds == 0
 
-    def _plan(self, snapshot: Snapshot, book: Book, live: _Live, ahead: Outlook, capacity: Floats) -> None:
+    def _plan(
+        self, snapshot: Snapshot, book: ShockwaveMemory, live: _Live, ahead: Outlook, capacity: Floats
+    ) -> None:
         """A new plan from this round on."""
         p, total = self.parameters, float(capacity.sum())
         share = min(1.0, total / max(len(live.rows), 1)) or 1.0
@@ -145,13 +148,15 @@ class Shockwave:
         if not (np.array_equal(live.rows, book.rows) and np.array_equal(capacity, book.capacity)):
             targets.note(live.rows, submit_s + (ahead.spent_s + ahead.left_s) / share, book.round)
         clock_s = book.round * p.round_s if p.is_artifact else snapshot.now
-        question = Question(
+        question = WindowQuestion(
             ahead, targets.target_s(live.rows, book.round), submit_s, live.gpus, total, share, clock_s
         )
         plan = make_plan(question, p)
         _enter(book, live.rows, plan)
 
-    def _turns(self, snapshot: Snapshot, book: Book, ahead: Outlook, decision: Decision) -> PlanTurns:
+    def _turns(
+        self, snapshot: Snapshot, book: ShockwaveMemory, ahead: Outlook, decision: Decision
+    ) -> PlanTurns:
         """What the plan says to those who ask."""
         stopped = set(decision.preempt)
         stay = [row for row, grant in snapshot.grants.items() if grant.devices and row not in stopped]
@@ -160,13 +165,13 @@ class Shockwave:
         return PlanTurns(book.planned, later, ahead.left_s, sorted(now_run), end_s, self.parameters.round_s)
 
 
-def _targets(book: Book) -> Targets:
+def _targets(book: ShockwaveMemory) -> Targets:
     """The part of the rounds of the plan, from now to its end, in which each job is to run."""
     rows, ahead = book.planned, book.runs[:, book.round - book.begins :]
     return Targets(lambda: dict(zip(rows.tolist(), ahead.mean(axis=1).tolist(), strict=True)))
 
 
-def _enter(book: Book, rows: Ints, plan: Plan) -> None:
+def _enter(book: ShockwaveMemory, rows: Ints, plan: WindowPlan) -> None:
     book.planned, book.runs, book.begins = rows, plan.runs, book.round
     book.plans += 1
     book.relaxed += not plan.keeps_fair
@@ -174,7 +179,7 @@ def _enter(book: Book, rows: Ints, plan: Plan) -> None:
     book.missing = plan.missing
 
 
-def _idle_rounds(snapshot: Snapshot, book: Book, rows: Ints) -> Ints:
+def _idle_rounds(snapshot: Snapshot, book: ShockwaveMemory, rows: Ints) -> Ints:
     """Rounds since each of `rows` last ran, or came, this one not counted."""
     before = dict(zip(book.rows.tolist(), book.idle.tolist(), strict=True))
     held = snapshot.grants

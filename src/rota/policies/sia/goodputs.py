@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rota.knowledge.goodput import stages_of
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Table
 from rota.model.columns import Bools, Floats, Ints
@@ -21,15 +22,19 @@ class SizesByType:
     def __init__(self, *, clips: bool = True) -> None:
         """`clips` as of `GoodputSizes`."""
         self._clips = clips
-        self._of: dict[tuple[int, bytes], GoodputSizes] = {}
+        self._of: dict[tuple[int, int, bytes], GoodputSizes] = {}
 
-    def on(self, per_node: int, gpus: Ints) -> GoodputSizes:
-        """For so many `gpus` (each number once) on nodes of `per_node`, as few as possible."""
-        key = per_node, gpus.tobytes()
+    def on(self, per_node: int, gpus: Ints, stages: int = 1) -> GoodputSizes:
+        """For so many `gpus` (each number once) on nodes of `per_node`, as few as possible.
+
+        A replica takes `stages` of them.
+        """
+        key = per_node, stages, gpus.tobytes()
         if key not in self._of:
             if len(self._of) > 16:
                 self._of.clear()
-            self._of[key] = GoodputSizes(-(-gpus // max(per_node, 1)), gpus, clips=self._clips)
+            nodes = -(-gpus // max(per_node, 1))
+            self._of[key] = GoodputSizes(nodes, gpus // stages, clips=self._clips)
         return self._of[key]
 
 
@@ -48,6 +53,8 @@ class Goodputs:
         self.limits = _limits(table, classes, batch, np.full(len(rows), np.nan) if most is None else most)
         """[job, type, 5]"""
         self._noise = noise_scales(table, classes, done)
+        self.stages = stages_of(table, classes)
+        """[job, type]: GPUs of one replica."""
         self.has_fit: Bools = np.isnan(self._fits).sum(axis=2) == 0
         """[job, type]"""
         alone = shared.get("alone")
@@ -65,24 +72,29 @@ class Goodputs:
         source = np.where(self.has_fit[menu.job, menu.kind], menu.kind, self.has_fit.argmax(axis=1)[menu.job])
         goodput = np.zeros(len(menu.job))
         for kind, shape in enumerate(shapes):
-            asked = np.flatnonzero((source == kind) & knows[menu.job])
-            if len(asked):
-                goodput[asked] = self._measured(menu.job[asked], kind, menu.gpus[asked], shape, sizes)
+            of_kind = (source == kind) & knows[menu.job]
+            stages = self.stages[menu.job, menu.kind]
+            for each in np.unique(stages[of_kind]).tolist():
+                asked = np.flatnonzero(of_kind & (stages == each))
+                gpus = menu.gpus[asked]
+                goodput[asked] = self._measured(menu.job[asked], kind, gpus, shape, sizes, each)
         taken = np.flatnonzero((source != menu.kind) & knows[menu.job])
         goodput[taken] *= self._ratio(menu.job[taken], menu.kind[taken], source[taken])
         blank = np.flatnonzero(~knows[menu.job])
         goodput[blank] = self._unknown(menu.take(blank), alone_known=alone_known)
         return goodput
 
-    def _measured(self, job: Ints, kind: int, gpus: Ints, shape: TypeShape, sizes: SizesByType) -> Floats:
+    def _measured(
+        self, job: Ints, kind: int, gpus: Ints, shape: TypeShape, sizes: SizesByType, stages: int
+    ) -> Floats:
         """Goodput of jobs on numbers of GPUs of a type for which they have a fit."""
         jobs, row = np.unique(job, return_inverse=True)
         each, column = np.unique(gpus, return_inverse=True)
-        best = sizes.on(shape.per_node, each).best(
+        best = sizes.on(shape.per_node, each, stages).best(
             self._fits[jobs, kind], self.limits[jobs, kind], self._noise[jobs]
         )
-        found: Floats = best.goodput[row, column]
-        return found
+        goodput: Floats = best.goodput[row, column]
+        return goodput
 
     def _ratio(self, job: Ints, kind: Ints, source: Ints) -> Floats:
         """What one GPU of `kind` does over what one of `source` does; 1 if nobody measured both."""

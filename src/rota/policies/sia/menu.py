@@ -32,7 +32,7 @@ class Menu(NamedTuple):
         return Menu(job[places], kind[places], nodes[places], gpus[places], is_held[places])
 
 
-class Held(NamedTuple):
+class HeldGpus(NamedTuple):
     """What each row holds, one a place; -1 for one that holds nothing, or GPUs of several types."""
 
     kind: Ints
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     """True if it holds anything at all."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, rows: Ints) -> Held:
+    def of(cls, snapshot: Snapshot, rows: Ints) -> HeldGpus:
         kinds, gpus = np.full(len(rows), _NO_GRANT), np.full(len(rows), _NO_GRANT)
         runs = np.zeros(len(rows), dtype=bool)
         device_type = snapshot.cluster.device_type
@@ -57,9 +57,17 @@ class Held(NamedTuple):
 
 
 def menu_of(
-    snapshot: Snapshot, rows: Ints, held: Held, most: Ints, sets: Configurations, shapes: Sequence[TypeShape]
+    snapshot: Snapshot,
+    rows: Ints,
+    held: HeldGpus,
+    most: Ints,
+    sets: Configurations,
+    shapes: Sequence[TypeShape],
+    stages: Ints,
 ) -> Menu:
     """All that `rows` may have; `most` is how far each may grow, but its least size is always allowed.
+
+    `stages` [row, type] are the GPUs of a replica: only multiples of them will do, and one replica always.
 
     A job that can use no configuration, such as one of three GPUs, has its least size on every type, and a
     job that holds what is no configuration may keep that.
@@ -69,12 +77,13 @@ def menu_of(
     size = sets.gpus[None, :]
     usable = (size >= least[:, None]) & (size <= largest[:, None])
     usable &= (size - least[:, None]) % step[:, None] == 0
+    usable &= size % stages[:, sets.kind] == 0
     powers = (jobs.counts[rows] == AllowedCounts.POWERS_OF_TWO) & (least < largest)
     usable &= ~powers[:, None] | (size & (size - 1) == 0)
     accepts = _accepted(snapshot, rows)
     usable &= accepts[:, sets.kind]
     first = np.where(usable, size, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    usable &= size <= np.maximum(most, first)[:, None]
+    usable &= size <= np.maximum(np.maximum(most, first)[:, None], stages[:, sets.kind])
     odd = ~usable.any(axis=1)
     job, column = np.nonzero(usable)
     parts = [np.stack((job, sets.kind[column], sets.nodes[column], size[0, column]))]
@@ -108,7 +117,7 @@ def _of_least_size(places: Ints, least: Ints, accepts: Bools, shapes: Sequence[T
     return np.array(rows, dtype=np.int64).reshape(-1, 4).T
 
 
-def _held_besides(held: Held, known: set[tuple[int, int, int]], shapes: Sequence[TypeShape]) -> Ints:
+def _held_besides(held: HeldGpus, known: set[tuple[int, int, int]], shapes: Sequence[TypeShape]) -> Ints:
     """What jobs hold that is not on their menu yet: [4, option]."""
     rows = [
         (place, kind, -(-gpus // max(shapes[kind].per_node, 1)), gpus)

@@ -17,7 +17,7 @@ from rota.scheduler.stages.place import consolidate
 from rota.table.free import Free, nodes_in
 
 
-class Wanted(NamedTuple):
+class WantedConfiguration(NamedTuple):
     """What a job is to have."""
 
     row: int
@@ -36,15 +36,15 @@ class Placer:
             self.scratch.release(snapshot.grants[row])
         self.placed: dict[int, Grant] = {}
         """What jobs get."""
-        self.failed: list[Wanted] = []
+        self.failed: list[WantedConfiguration] = []
         """Who found no place."""
         self._nodes_of = snapshot.occupancy.node_sets.of_type
         self._per_node = 0
-        self._small: dict[int, dict[int, Wanted]] = {}
+        self._small: dict[int, dict[int, WantedConfiguration]] = {}
         """By node, the jobs on a part of it that may be placed anew."""
-        self._queue: list[Wanted] = []
+        self._queue: list[WantedConfiguration] = []
 
-    def place(self, wanted: Sequence[Wanted], keeps: Mapping[int, Grant]) -> None:
+    def place(self, wanted: Sequence[WantedConfiguration], keeps: Mapping[int, Grant]) -> None:
         """Places all of `wanted` but those of `keeps`, which stay unless somebody larger needs their node."""
         for one in wanted:
             if one.row in keeps:
@@ -58,7 +58,7 @@ class Placer:
             self._queue.sort(key=_largest_first)
             self._put(self._queue.pop(0))
 
-    def add(self, one: Wanted, *, scattered: bool = False) -> bool:
+    def add(self, one: WantedConfiguration, *, scattered: bool = False) -> bool:
         """Places `one` on what is free, without moving anybody; False if it finds no place.
 
         `scattered`: on parts of several nodes, if need be.
@@ -74,17 +74,17 @@ class Placer:
 
     # -- one job -----------------------------------------------------------------------------------
 
-    def _is_large(self, one: Wanted) -> bool:
+    def _is_large(self, one: WantedConfiguration) -> bool:
         return one.gpus >= self.shapes[one.kind].per_node
 
-    def _put(self, one: Wanted) -> None:
+    def _put(self, one: WantedConfiguration) -> None:
         clear = self._clear_nodes if self._is_large(one) else self._clear_part
         if not self.add(one):
             clear(one)
             if not self.add(one):
                 self.failed.append(one)
 
-    def _note(self, one: Wanted, grant: Grant) -> None:
+    def _note(self, one: WantedConfiguration, grant: Grant) -> None:
         """Remember who may be moved: jobs on a part of a node."""
         nodes = {self.scratch.free.node_of[device] for device in grant.devices}
         if not self._is_large(one) and len(nodes) == 1:
@@ -111,7 +111,7 @@ class Placer:
 
     # -- making room -------------------------------------------------------------------------------
 
-    def _clear_nodes(self, one: Wanted) -> None:
+    def _clear_nodes(self, one: WantedConfiguration) -> None:
         """Whoever holds parts of the emptiest nodes leaves them, until there are whole nodes enough."""
         free, per_node = self.scratch.free, self.shapes[one.kind].per_node
         whole = free.buckets[per_node] & self._nodes_of[one.kind]
@@ -128,7 +128,7 @@ class Placer:
         movable = sum(other.gpus for other in self._small.get(node, {}).values())
         return free.count[node] < per_node and free.count[node] + movable == per_node
 
-    def _clear_part(self, one: Wanted) -> None:
+    def _clear_part(self, one: WantedConfiguration) -> None:
         """The smallest jobs leave the node that lacks least, if that makes room for `one`."""
         free = self.scratch.free
         nodes = sorted(nodes_in(self._nodes_of[one.kind]), key=lambda node: (-free.count[node], node))
@@ -144,11 +144,11 @@ class Placer:
                     self._push_out(node, other)
                 return
 
-    def _push_out(self, node: int, other: Wanted) -> None:
+    def _push_out(self, node: int, other: WantedConfiguration) -> None:
         del self._small[node][other.row]
         self.scratch.release(self.placed.pop(other.row))
         self._queue.append(other)
 
 
-def _largest_first(one: Wanted) -> tuple[int, int]:
+def _largest_first(one: WantedConfiguration) -> tuple[int, int]:
     return -one.gpus, one.row

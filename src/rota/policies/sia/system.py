@@ -29,6 +29,7 @@ from itertools import product
 
 import numpy as np
 
+from rota.knowledge.goodput import stages_of
 from rota.knowledge.needs import Knowledge, Table
 from rota.model.columns import Bools, Floats, Ints
 from rota.model.grants import Can, Grant
@@ -41,16 +42,16 @@ from rota.policies.sia.configurations import (
 )
 from rota.policies.sia.explaining import ByConfiguration
 from rota.policies.sia.goodputs import Goodputs, SizesByType
-from rota.policies.sia.menu import Held, Menu, menu_of, values
+from rota.policies.sia.menu import HeldGpus, Menu, menu_of, values
 from rota.policies.sia.parameters import SiaMode, SiaParameters
-from rota.policies.sia.placing import Placer, Wanted
+from rota.policies.sia.placing import Placer, WantedConfiguration
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.scheduler.stages.sizes import are_silent, left_alone
 from rota.scheduler.stages.trial import admit_placed
 from rota.scheduler.targets import GPUS, Targets
-from rota.solvers.configurations import NOTHING, Assignment, Limits, Options, assign
+from rota.solvers.configurations import NOTHING, Assignment, ConfigurationOptions, SearchLimits, assign
 
 _TIE_HELD, _TIE_GPU, _TIE_PLACE = 1e-5, 1e-7, 1e-10
 """What of equal costs is preferred: what a job has, fewer GPUs, the configuration that comes first."""
@@ -59,7 +60,7 @@ _ROUNDED = 0.01
 
 
 @dataclass
-class Book:
+class SiaMemory:
     """What is remembered from round to round."""
 
     next_s: float = 0.0
@@ -81,7 +82,7 @@ class _Round:
     """The program of one round, and what came out."""
 
     rows: Ints
-    held: Held
+    held: HeldGpus
     menu: Menu
     value: Floats
     cost: Floats
@@ -116,7 +117,7 @@ class Sia:
         self._sizes = SizesByType(clips=not self.parameters.is_artifact)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        book = Book(**memory)
+        book = SiaMemory(**memory)
         rows = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         rows = rows[snapshot.jobs.gpus[rows] > 0]
         shapes = _shapes(snapshot)
@@ -131,12 +132,15 @@ class Sia:
         decision.targets, decision.target = _targets(turn), GPUS
         decision.is_cut = turn.chosen.is_cut
         decision.memory = vars(book)
-        decision.wake = Wake(book.next_s, Event.ROUND | Event.CAPACITY) if len(rows) else Wake()
+        news = Event.ROUND | Event.CAPACITY
+        if not self.parameters.is_artifact:
+            news |= Event.IDLE
+        decision.wake = Wake(book.next_s, news) if len(rows) else Wake()
         return decision
 
     # -- what is known -----------------------------------------------------------------------------
 
-    def _note(self, snapshot: Snapshot, book: Book) -> None:
+    def _note(self, snapshot: Snapshot, book: SiaMemory) -> None:
         """Remember how far each job that lives has grown."""
         live = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         known = np.isin(book.rows, live)
@@ -146,7 +150,7 @@ class Sia:
         book.rows = np.array(sorted(most), dtype=np.int64)
         book.most = np.array([most[row] for row in book.rows.tolist()], dtype=np.int64)
 
-    def _reach(self, book: Book, told: Table, rows: Ints) -> Ints:
+    def _reach(self, book: SiaMemory, told: Table, rows: Ints) -> Ints:
         """GPUs that each row may be given at most: twice what it has been measured on."""
         p = self.parameters
         if "profiled" in told.by_row:
@@ -157,17 +161,19 @@ class Sia:
             most = np.where(ran, book.most[place] if len(book.rows) else 0, 0)
         grown = np.maximum(np.floor(p.growth * most), 1.0)
         limits = told.shared["limits"][told.by_row["class"][rows]]
-        split = np.maximum(limits[:, 1] // np.maximum(limits[:, 2], 1.0), 1.0)
+        stages = stages_of(told, told.by_row["class"][rows]).max(axis=1)
+        split = np.maximum(limits[:, 1] // np.maximum(limits[:, 2], 1.0), 1.0) * stages
         reach: Ints = np.minimum(np.minimum(grown, split), p.most_gpus).astype(np.int64)
         return reach
 
     # -- the program -------------------------------------------------------------------------------
 
-    def _solve(self, snapshot: Snapshot, book: Book, rows: Ints, shapes: list[TypeShape]) -> _Round:
+    def _solve(self, snapshot: Snapshot, book: SiaMemory, rows: Ints, shapes: list[TypeShape]) -> _Round:
         p, jobs, told = self.parameters, snapshot.jobs, snapshot.know(Knowledge.GOODPUT)
-        held = Held.of(snapshot, rows)
+        held = HeldGpus.of(snapshot, rows)
         sets = configurations(shapes, p.most_gpus)
-        menu = menu_of(snapshot, rows, held, self._reach(book, told, rows), sets, shapes)
+        stages = stages_of(told, told.by_row["class"][rows])
+        menu = menu_of(snapshot, rows, held, self._reach(book, told, rows), sets, shapes, stages)
         most = jobs.batch_size[rows] if p.is_artifact else np.full(len(rows), np.nan)
         goodputs = Goodputs(told, rows, jobs.work_done(rows), _fixed_batch(snapshot, rows), most)
         goodput = goodputs.of(menu, shapes, self._sizes, alone_known=not p.is_artifact)
@@ -183,17 +189,23 @@ class Sia:
         usable = np.flatnonzero(worth > 0.0)
         share: Floats = jobs.gpu_share[rows][menu.job]
         cost_of = cost + ties
-        options = Options(menu.job[usable], menu.kind[usable], (menu.gpus * share)[usable], cost_of[usable])
+        options = ConfigurationOptions(
+            menu.job[usable], menu.kind[usable], (menu.gpus * share)[usable], cost_of[usable]
+        )
         gap = p.gap * p.no_allocation * len(rows)
-        limits = Limits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
+        limits = SearchLimits(gap if gap >= _ROUNDED else 0.0, p.nodes, wall_s=p.wall_s)
         room = _room(snapshot, rows, shapes)
-        found = assign(options, len(rows), room, limits)
-        option = np.where(found.option >= 0, usable[found.option], NOTHING) if len(usable) else found.option
-        book.cut += found.is_cut
-        book.missing = found.cost - found.bound
-        return _Round(rows, held, menu, value, cost, found._replace(option=option))
+        assignment = assign(options, len(rows), room, limits)
+        option = (
+            np.where(assignment.option >= 0, usable[assignment.option], NOTHING)
+            if len(usable)
+            else assignment.option
+        )
+        book.cut += assignment.is_cut
+        book.missing = assignment.cost - assignment.bound
+        return _Round(rows, held, menu, value, cost, assignment._replace(option=option))
 
-    def _factors(self, snapshot: Snapshot, rows: Ints, held: Held) -> Floats:
+    def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
         """What a restart leaves of the value of other configurations."""
         p, jobs = self.parameters, snapshot.jobs
         if not p.restart_factor:
@@ -210,7 +222,7 @@ class Sia:
         has = np.flatnonzero(option >= 0)
         place = option[has]
         wanted = [
-            Wanted(*one)
+            WantedConfiguration(*one)
             for one in zip(
                 turn.rows[has].tolist(), menu.kind[place].tolist(), menu.gpus[place].tolist(), strict=True
             )
@@ -237,7 +249,7 @@ class Sia:
             menu = np.flatnonzero((turn.menu.job == place_of[one.row]) & (turn.cost < 0.0))
             best = menu[np.argsort(turn.cost[menu], kind="stable")].tolist()
             for scattered, place in product((False, True), best):
-                other = Wanted(one.row, turn.menu.kind.item(place), turn.menu.gpus.item(place))
+                other = WantedConfiguration(one.row, turn.menu.kind.item(place), turn.menu.gpus.item(place))
                 if placer.add(other, scattered=scattered):
                     break
 

@@ -11,7 +11,7 @@ from rota.knowledge.needs import Knowledge, Table
 from rota.model.cluster import Cluster
 from rota.model.columns import Floats
 from rota.model.jobs import JobTable
-from rota.policies.synergy.parameters import Mechanism, SynergyMode, SynergyParameters
+from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
 from rota.policies.synergy.room import AMOUNTS, capacities
 from rota.scheduler.snapshot import Snapshot
 
@@ -42,7 +42,7 @@ class Demands:
 
     def of(self, row: int, gpus: int) -> Floats:
         """What the job wants for each of `gpus` GPUs, [amount]; NaN is its share in proportion."""
-        if self.parameters.mechanism is Mechanism.PROPORTIONAL:
+        if self.parameters.mechanism is SynergyMechanism.PROPORTIONAL:
             return _SHARE
         number = self.class_of(row)
         wants = self._asked(row) if number < 0 else self.best(number)

@@ -13,7 +13,7 @@ import numpy as np
 from rota.model.columns import Floats
 from rota.policies.synergy.demand import Demands
 from rota.policies.synergy.room import Ask, Room
-from rota.solvers.choice import Choice, Kind, choose
+from rota.solvers.choice import Choice, ItemKind, choose
 
 
 def divide(room: Room, asks: Sequence[Ask], demands: Demands) -> tuple[list[Ask], Choice]:
@@ -25,7 +25,7 @@ def divide(room: Room, asks: Sequence[Ask], demands: Demands) -> tuple[list[Ask]
             groups.setdefault((number, ask.gpus), []).append(ask)
     options = {number: _options(demands, number) for number, _ in groups}
     kinds = [
-        Kind(len(group), options[number][:, 0], gpus * _needs(options[number], demands))
+        ItemKind(len(group), options[number][:, 0], gpus * _needs(options[number], demands))
         for (number, gpus), group in groups.items()
     ]
     choice = choose(kinds, _left(room, asks, demands, groups), demands.parameters.max_nodes)

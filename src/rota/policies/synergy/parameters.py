@@ -10,7 +10,7 @@ from rota.errors import InputError
 from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
 
 
-class Mechanism(StrEnum):
+class SynergyMechanism(StrEnum):
     """Who gets which cores and which memory."""
 
     TUNE = "tune"  # what it wants, or its share in proportion where that is too much
@@ -32,7 +32,7 @@ class SynergyParameters:
 
     policy: str = "fifo[skip=yes]"
     """Policy that says who runs; its parameters stand in brackets, as in `las[quantum=7200]`."""
-    mechanism: Mechanism = Mechanism.TUNE
+    mechanism: SynergyMechanism = SynergyMechanism.TUNE
     """`tune`, `opt`, `proportional` or `greedy`."""
     round_s: float = 300.0
     """Length of a round, at whose end everything is divided anew; 0 does so whenever something happens."""

@@ -31,12 +31,12 @@ import numpy as np
 from rota.knowledge.needs import Knowledge
 from rota.model.cluster import Cluster
 from rota.model.columns import Bools, Floats
-from rota.model.grants import Code, Constraint, Grant, with_one_nan
+from rota.model.grants import Code, Constraint, Grant, are_idle, with_one_nan
 from rota.model.jobs import JobTable
 from rota.policies.synergy.beside import Hosted, hosts_of_cpu_jobs
 from rota.policies.synergy.demand import Demands
 from rota.policies.synergy.opt import divide
-from rota.policies.synergy.parameters import Mechanism, SynergyMode, SynergyParameters
+from rota.policies.synergy.parameters import SynergyMechanism, SynergyMode, SynergyParameters
 from rota.policies.synergy.ranking import as_gpus
 from rota.policies.synergy.room import Ask, Room, Seat
 from rota.policies.synergy.tune import settle
@@ -58,15 +58,15 @@ _GREEDY = Constraint(
 
 
 def _needs(p: SynergyParameters, kind: Knowledge) -> bool:
-    own = kind is Knowledge.HOSTS and p.mechanism is not Mechanism.PROPORTIONAL
+    own = kind is Knowledge.HOSTS and p.mechanism is not SynergyMechanism.PROPORTIONAL
     return own or kind in p.inner.make().needs
 
 
 def _pulls(p: SynergyParameters, lever: Lever) -> bool:
     artifact = p.mode is SynergyMode.ARTIFACT
     own = {
-        Lever.MIGRATE: p.migrate or artifact or p.mechanism is Mechanism.GREEDY,
-        Lever.PREEMPT: artifact or p.mechanism is Mechanism.GREEDY,
+        Lever.MIGRATE: p.migrate or artifact or p.mechanism is SynergyMechanism.GREEDY,
+        Lever.PREEMPT: artifact or p.mechanism is SynergyMechanism.GREEDY,
     }
     return own.get(lever, False) or lever in levers_of(p.inner.make())
 
@@ -99,13 +99,13 @@ class Synergy:
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         round_end_s = self._round_end_s(snapshot, memory.get("own", {}))
         if round_end_s > snapshot.now:
-            return Decision(memory, wake=Wake(round_end_s, Event.ROUND | Event.CAPACITY))
+            return Decision(memory, wake=Wake(round_end_s, self._news))
         return self.inner.decide(snapshot, memory)
 
     def _round_end_s(self, snapshot: Snapshot, own: Memory) -> float:
         """When everything is divided next: now, if a round ends, nobody runs or nodes have come or gone."""
         round_s, began_s = self.parameters.round_s, own.get("began_s")
-        if not round_s or began_s is None or not snapshot.grants or snapshot.cause & Event.CAPACITY:
+        if not round_s or began_s is None or are_idle(snapshot.grants) or snapshot.cause & Event.CAPACITY:
             return snapshot.now
         rounds = (snapshot.now - began_s) / round_s
         if abs(rounds - round(rounds)) * round_s < _NEARLY_S:
@@ -175,6 +175,12 @@ class Synergy:
         return self._ordered(asks)
 
     @property
+    def _news(self) -> Event:
+        """What ends a round before its time."""
+        news = Event.ROUND | Event.CAPACITY
+        return news | Event.IDLE if self._keeps else news
+
+    @property
     def _keeps(self) -> bool:
         return self.parameters.mode is SynergyMode.PAPER
 
@@ -183,11 +189,11 @@ class Synergy:
 
         `greedy` serves them as they come.
         """
-        if self.parameters.mechanism is Mechanism.GREEDY:
+        if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         if self.parameters.mode is SynergyMode.PAPER:
             return sorted(asks, key=lambda a: (-a.gpus, *np.nan_to_num(-a.wants, nan=0.0).tolist(), a.row))
-        if self.parameters.inner.name == "las" and self.parameters.mechanism is Mechanism.TUNE:
+        if self.parameters.inner.name == "las" and self.parameters.mechanism is SynergyMechanism.TUNE:
             return sorted(asks, key=lambda a: -a.gpus)
         return asks
 
@@ -226,9 +232,9 @@ class Synergy:
 
     def _divide(self, room: Room, asks: list[Ask], demands: Demands) -> list[Ask] | None:
         p = self.parameters
-        if p.mechanism is Mechanism.OPT:
+        if p.mechanism is SynergyMechanism.OPT:
             asks, _ = divide(room, asks, demands)
-        greedy = p.mechanism is Mechanism.GREEDY
+        greedy = p.mechanism is SynergyMechanism.GREEDY
         return settle(room, asks, migrate=p.migrate or not self._keeps, greedy=greedy)
 
     # -- saying so ---------------------------------------------------------------------------------
@@ -265,7 +271,7 @@ class Synergy:
         at_s = inner.at_s if inner.at_s > snapshot.now else math.inf
         rests = self._keeps and not decision.grants and not decision.preempt
         if runs and round_s and not rests:
-            return Wake(snapshot.now + round_s, Event.ROUND | Event.CAPACITY)
+            return Wake(snapshot.now + round_s, self._news)
         return Wake(at_s, inner.on | _COMINGS)
 
 

@@ -15,11 +15,11 @@ from rota.scheduler.stages.feeding import FeedingFitter
 from rota.scheduler.stages.place import consolidate
 from rota.scheduler.stages.requests import request_kinds
 from rota.scheduler.stages.resize import keeping
-from rota.solvers.auction import LEAST_VALUE, Step
+from rota.solvers.auction import LEAST_VALUE, AuctionStep
 from rota.table.occupancy import Occupancy
 
 
-class Group(NamedTuple):
+class AppGroup(NamedTuple):
     """The next GPUs an app could use: a gang for one more job, or more of them for one that has some."""
 
     old: Grant | None
@@ -32,7 +32,7 @@ class Handed(NamedTuple):
     """One group that was handed out."""
 
     app: int
-    group: Group
+    group: AppGroup
     before: float
     """The app's value before."""
 
@@ -87,7 +87,7 @@ class OpenMarket:
         self._seconds = [{row: estimates.seconds(g) for row, g in holds.items()} for holds in self.holds]
         self.values = [self._value(i, self.holds[i], self._seconds[i]) for i in range(len(apps))]
         self.log: list[Handed] = []
-        self._next: dict[int, Group] = {}
+        self._next: dict[int, AppGroup] = {}
         self.closely, self._kinds = tables.closely, tables.kinds
         self._hopeless: set[tuple[int, int]] = set()
 
@@ -97,10 +97,10 @@ class OpenMarket:
     def left(self) -> int:
         return self.scratch.free.total
 
-    def step(self, bidder: int) -> Step | None:
+    def step(self, bidder: int) -> AuctionStep | None:
         """The group with which it would gain most for its finish."""
-        best: Group | None = None
-        misfit: Step | None = None
+        best: AppGroup | None = None
+        misfit: AuctionStep | None = None
         for row, count in self._wishes(bidder):
             group = self._group(bidder, row, count)
             if group is not None:
@@ -111,7 +111,7 @@ class OpenMarket:
             return misfit
         self._next[bidder] = best
         had = len(best.old.devices) if best.old else 0
-        return Step(best.value - self.values[bidder], max(len(best.new.devices) - had, 1), True)
+        return AuctionStep(best.value - self.values[bidder], max(len(best.new.devices) - had, 1), True)
 
     def take(self, bidder: int) -> None:
         self._enter(bidder, self._next.pop(bidder))
@@ -135,7 +135,7 @@ class OpenMarket:
         """It gets exactly this for a job that has nothing."""
         seconds = {**self._seconds[bidder], grant.job: self.estimates.seconds(grant)}
         holds = {**self.holds[bidder], grant.job: grant}
-        self._enter(bidder, Group(None, grant, self._value(bidder, holds, seconds)))
+        self._enter(bidder, AppGroup(None, grant, self._value(bidder, holds, seconds)))
 
     def pay(self, bidder: int, kept: int) -> None:
         """Take its last groups back until they are `kept` GPUs or fewer, or only its first one is left."""
@@ -198,7 +198,7 @@ class OpenMarket:
                 has = len(holds[row].devices)
                 yield from ((row, count) for count in counts(row)[-1:] if count > has)
 
-    def _group(self, bidder: int, row: int, count: int) -> Group | None:
+    def _group(self, bidder: int, row: int, count: int) -> AppGroup | None:
         """The group of so many GPUs for `row`, on the best of what is left; None if there is no place."""
         old = self.holds[bidder].get(row)
         kind = (self._kinds[row], count) if old is None else None
@@ -211,7 +211,7 @@ class OpenMarket:
             return None
         holds = {**self.holds[bidder], row: grant}
         seconds = {**self._seconds[bidder], row: self.estimates.seconds(grant)}
-        return Group(old, grant, self._value(bidder, holds, seconds))
+        return AppGroup(old, grant, self._value(bidder, holds, seconds))
 
     def _started(self, row: int, count: int) -> Grant | None:
         """Devices for a job that has none: its own of before if no others make it faster."""
@@ -252,7 +252,7 @@ class OpenMarket:
         self._hold(old)
         return grant
 
-    def _at_best(self, bidder: int, row: int, count: int) -> Step:
+    def _at_best(self, bidder: int, row: int, count: int) -> AuctionStep:
         """What a group that does not fit would gain, were there room."""
         app = self.apps[bidder]
         seconds = {**self._seconds[bidder], row: self.estimates.at_best(row, count)}
@@ -260,7 +260,7 @@ class OpenMarket:
         holds = {**self.holds[bidder], row: old or Grant(row, tuple(range(count)))}
         value = self._value(bidder, holds, seconds) if app.rows else 0.0
         more = count - (len(old.devices) if old else 0)
-        return Step(value - self.values[bidder], max(more, 1), False)
+        return AuctionStep(value - self.values[bidder], max(more, 1), False)
 
     def _value(self, bidder: int, holds: Holds, seconds: dict[int, float]) -> float:
         """Logarithm of 1 / ρ."""
@@ -270,7 +270,7 @@ class OpenMarket:
             return math.log(LEAST_VALUE)
         return max(math.log(app.cluster_s * self.crowd[bidder] / finish), math.log(LEAST_VALUE))
 
-    def _enter(self, bidder: int, group: Group) -> None:
+    def _enter(self, bidder: int, group: AppGroup) -> None:
         if group.old is not None:
             self._release(group.old)
         self._hold(group.new)
@@ -302,5 +302,5 @@ class OpenMarket:
         self._seconds[bidder][grant.job] = self.estimates.seconds(grant)
 
 
-def _size(group: Group) -> int:
+def _size(group: AppGroup) -> int:
     return len(group.new.devices) - (len(group.old.devices) if group.old else 0)

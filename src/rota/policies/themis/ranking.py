@@ -14,7 +14,7 @@ from rota.scheduler.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class Standing:
+class AppStanding:
     """An app among the others."""
 
     rho: float
@@ -33,10 +33,10 @@ def standings(
     holds: list[Holds],
     estimates: Estimates,
     crowd: list[float],
-) -> list[Standing]:
+) -> list[AppStanding]:
     """How each app stands; `values` are logarithms of 1 / ρ, as it is with `holds`."""
     return [
-        Standing(
+        AppStanding(
             math.exp(-value) if held else math.inf,
             0.0 if held else rho_at_best(app, estimates, n),
         )
@@ -44,13 +44,13 @@ def standings(
     ]
 
 
-class Reasons(Mapping[int, Constraint]):
+class ThemisReasons(Mapping[int, Constraint]):
     """Why jobs wait, put into words when somebody asks."""
 
     def __init__(
         self,
         snapshot: Snapshot,
-        waiting: dict[int, tuple[int, Standing, int]],
+        waiting: dict[int, tuple[int, AppStanding, int]],
         won: list[int],
         until: Mapping[int, float],
     ) -> None:

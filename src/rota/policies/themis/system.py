@@ -36,7 +36,7 @@ from rota.policies.themis.exact import settle
 from rota.policies.themis.leases import Leases
 from rota.policies.themis.market import OpenMarket, Tables
 from rota.policies.themis.parameters import ThemisMode, ThemisParameters
-from rota.policies.themis.ranking import Reasons, Standing, standings
+from rota.policies.themis.ranking import AppStanding, ThemisReasons, standings
 from rota.scheduler.decision import Decision, Memory, Wake
 from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
@@ -155,7 +155,7 @@ class Themis:
         market: OpenMarket,
         leases: Leases,
         order: list[int],
-        standing: list[Standing],
+        standing: list[AppStanding],
     ) -> Decision:
         won, ended = market.won(), leases.ended()
         grants = [grant for row, grant in won.items() if snapshot.grants.get(row) != grant]
@@ -177,7 +177,7 @@ class Themis:
             for row in market.apps[i].rows
             if row not in market.holds[i]
         }
-        reasons = Reasons(snapshot, waiting, memory["won"], leases.until)
+        reasons = ThemisReasons(snapshot, waiting, memory["won"], leases.until)
         return Decision(
             memory,
             grants,
@@ -222,7 +222,7 @@ def _on_kind(snapshot: Snapshot, grant: Grant, kind: int) -> int:
     return len(devices) if devices and int(snapshot.cluster.device_type[devices[0]]) == kind else 0
 
 
-def _rhos(market: OpenMarket, standing: list[Standing]) -> dict[int, float]:
+def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
     """ρ of each job's app: with what it holds; of one that holds nothing, with the smallest gang."""
     return {
         row: stands.rho if math.isfinite(stands.rho) else stands.at_best

@@ -19,7 +19,7 @@ from rota.model.columns import Array
 from rota.model.grants import UNLIMITED, Grant, Purpose, Reservation, Role, with_one_nan
 from rota.model.job_columns import Deadline
 from rota.model.jobs import JOB_COLUMNS, JobPart, JobTable, filled_columns
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.scheduler.snapshot import Snapshot, table_of
 from rota.table.device_memory import memory_of
 from rota.table.occupancy import EPSILON, Occupancy
@@ -147,7 +147,7 @@ def _pack_tenant(tenant: Tenant) -> list[Any]:
 
 def _unpack_tenant(fields: list[Any]) -> Tenant:
     path, quota_gpus, hard, weight, quota_by_type, *rest = fields
-    cells = tuple(Cell(*cell) for cell in (rest[0] if rest else ()))
+    cells = tuple(CellQuota(*cell) for cell in (rest[0] if rest else ()))
     return Tenant(path, quota_gpus, hard, weight, quota_by_type, cells)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rota.model.cluster import Cluster
 from rota.model.grants import Grant, Reservation, with_one_nan
 from rota.model.growing import GrowingTable
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.scheduler.moments.packing import Packed, pack_jobs, unpack_jobs
 from rota.scheduler.moments.restore import Stored, fresh_state, refill, stored
 from rota.table.progress import COLUMNS as PROGRESS
@@ -45,7 +45,7 @@ class TracedState(State):
         if not self.inside:
             self.trace.append(said)
 
-    def entered(self, job: Job, types: tuple[str, ...]) -> None:
+    def entered(self, job: PlainJob, types: tuple[str, ...]) -> None:
         """`job` has been appended to the table as the next row."""
         self._note("enter", job, types)
         super().enter(job.row)
@@ -204,7 +204,7 @@ class Replica:
         state.now, progress.steady = frame.now, frame.steady
         state.refused, state.reservations = dict(frame.refused), frame.reservations
 
-    def enter(self, job: Job, types: tuple[str, ...]) -> None:
+    def enter(self, job: PlainJob, types: tuple[str, ...]) -> None:
         self.state.enter(self.table.append(job, types))
 
     def update(self, row: int, values: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ def healthy_gpus(snapshot: Snapshot) -> Floats:
     return capacity
 
 
-class LiveJobs:
+class DemandingJobs:
     """The live jobs that ask for GPUs, and the GPUs there are, as arrays that stay until they change."""
 
     def __init__(self) -> None:

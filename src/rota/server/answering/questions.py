@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.forecast.held import Wait
 from rota.forecast.remaining import Past
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.model.tenants import Tenants
 from rota.scheduler.decision import Wake
 from rota.scheduler.guard.live_rules import Redo
@@ -61,7 +61,7 @@ class AskNew:
     """What would become of `job`, were it submitted now?"""
 
     looking: Looking
-    job: Job
+    job: PlainJob
     types: tuple[str, ...] = ()
 
 

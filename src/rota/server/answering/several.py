@@ -19,12 +19,12 @@ def reasons_of(scheduler: Scheduler, store: Store, rows: Sequence[JobRow]) -> di
     words, now, epoch_s = Words.of(scheduler.world), scheduler.clock(), scheduler.clock.epoch_unix_s
     held = [row for row in rows if row.now.hold]
     free = [row for row in rows if not row.now.hold]
-    found: dict[str, list[ReasonView]] = {}
+    reasons: dict[str, list[ReasonView]] = {}
     for row in held:
         spec = store.spec(row.row)
-        found[row.id] = hold_views(words, row, now, epoch_s, spec.after if spec else (), store)
+        reasons[row.id] = hold_views(words, row, now, epoch_s, spec.after if spec else (), store)
     answers = scheduler.explain_all([row.row for row in free]) if free else {}
     for row in free:
         if row.row in answers:
-            found[row.id] = [words.view(one) for one in answers[row.row].constraints]
-    return found
+            reasons[row.id] = [words.view(one) for one in answers[row.row].constraints]
+    return reasons

@@ -39,7 +39,7 @@ class Starts:
     """Why there is no newer one, as a sentence."""
 
 
-class Outlook:
+class StartOutlook:
     """Answers at once with the last look; asks for another one beside if that is old."""
 
     def __init__(

@@ -21,7 +21,7 @@ from rota.forecast.altered import with_job, with_tenants
 from rota.forecast.compare import PolicyForecast, Range, forecast, policy_in_force
 from rota.forecast.estimate import StartEstimate, estimate_start
 from rota.forecast.fork import fork, work_s
-from rota.forecast.futures import Case, ForecastRequest, make_case
+from rota.forecast.futures import ForecastCase, ForecastRequest, make_case
 from rota.forecast.remaining import Durations, parse_source
 from rota.knowledge.needs import Knowledge
 from rota.model.cells import check_cells
@@ -203,7 +203,7 @@ def _range(moment: Range) -> Reply:
     return {"at_s": moment.at_s, "low_s": moment.low_s, "high_s": moment.high_s}
 
 
-def _left_s(case: Case, row: int) -> float | None:
+def _left_s(case: ForecastCase, row: int) -> float | None:
     """Seconds that `row` still takes at the requested allocation; None if it does not end."""
     place = int(np.searchsorted(case.rows, row))
     left = float(case.told_s[row]) - float(work_s(case.state, case.rows)[place])
@@ -229,7 +229,7 @@ class _Heard:
         return self.last
 
 
-def _first_look(moment: Frozen, case: Case, row: int) -> tuple[bool, list[Any]]:
+def _first_look(moment: Frozen, case: ForecastCase, row: int) -> tuple[bool, list[Any]]:
     """Whether `row` starts as soon as it arrives, otherwise what keeps it from that."""
     policy = _Heard(policy_in_force(moment).make())
     loop, _ = fork(

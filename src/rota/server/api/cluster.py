@@ -94,8 +94,8 @@ def usage(
 ) -> Response:
     """Say where the GPU-hours went, jobs that still run with what they have had, and what they cost."""
     prices = None if price is None else parse_prices(price)
-    found = history.usage(by.split(","), since, until, prices)
-    return Response(as_csv(found), media_type="text/csv") if format is TableFormat.CSV else answer(found)
+    table = history.usage(by.split(","), since, until, prices)
+    return Response(as_csv(table), media_type="text/csv") if format is TableFormat.CSV else answer(table)
 
 
 @router.get("/costs", response_model=list[CostView])

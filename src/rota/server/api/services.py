@@ -1,9 +1,9 @@
 """What the routes ask for, one small protocol for each subject.
 
-Plain methods are called on threads of a pool, several at once.  `sync`, `wait`, `logs` and those of
-`Terminals` are coroutines on the event loop, because hundreds of them may be waiting: they must not block,
-and are cancelled when their caller goes away.  All of them are asked only after authentication; `Caller` says
-who asks, where it matters.  How they say no stands in `rota.server.refusals`.
+Plain methods are called on threads of a pool, several at once. `sync`, `wait`, `logs` and those of
+`TerminalsService` are coroutines on the event loop, because hundreds of them may be waiting: they must not
+block, and are cancelled when their caller goes away. All of them are asked only after authentication;
+`Caller` says who asks, where it matters. How they say no stands in `rota.server.refusals`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from rota.usage.prices import Prices
 
 
-class Submissions(Protocol):
+class SubmissionsService(Protocol):
     """Jobs come in."""
 
     def submit(self, who: Caller, request: Submission) -> Submitted:
@@ -75,7 +75,7 @@ class Submissions(Protocol):
         ...
 
 
-class Jobs(Protocol):
+class JobsService(Protocol):
     """Jobs that are on record; `id` is `17` or `17_3`.
 
     Any person may list them and ask why; `detail`, `curves`, `timeline`, `logs` and `wait` take an owner
@@ -131,7 +131,7 @@ class Jobs(Protocol):
         ...
 
 
-class JobCommands(Protocol):
+class JobCommandsService(Protocol):
     """What owners have done to their jobs; Forbidden for others."""
 
     def update(self, who: Caller, id: str, change: JobChange) -> JobView:
@@ -147,7 +147,7 @@ class JobCommands(Protocol):
         ...
 
 
-class Nodes(Protocol):
+class NodesService(Protocol):
     """Machines as operators see them."""
 
     def nodes(self) -> list[NodeView]:
@@ -163,7 +163,7 @@ class Nodes(Protocol):
         ...
 
 
-class History(Protocol):
+class HistoryService(Protocol):
     """What has happened."""
 
     def history(self, since_s: float | None, until_s: float | None) -> list[JobView]:
@@ -189,7 +189,7 @@ class History(Protocol):
         ...
 
 
-class Cluster(Protocol):
+class ClusterService(Protocol):
     """How the cluster stands."""
 
     def status(self) -> ClusterStatus:
@@ -209,7 +209,7 @@ class Cluster(Protocol):
         ...
 
 
-class Policies(Protocol):
+class PoliciesService(Protocol):
     """Which policy decides, which one beside it, and what another one would do."""
 
     def policy(self) -> PolicyView:
@@ -233,7 +233,7 @@ class Policies(Protocol):
         ...
 
 
-class Tenants(Protocol):
+class TenantsService(Protocol):
     """Who is entitled to what, and has what."""
 
     def tenants(self) -> TenantsView:
@@ -252,7 +252,7 @@ class Tenants(Protocol):
         ...
 
 
-class Users(Protocol):
+class UsersService(Protocol):
     """People and their tokens."""
 
     def users(self) -> list[UserView]:
@@ -276,7 +276,7 @@ class Users(Protocol):
         ...
 
 
-class Agents(Protocol):
+class AgentsService(Protocol):
     """The conversation with agents."""
 
     def join(self, who: Caller, info: NodeInfo) -> Joined:
@@ -292,7 +292,7 @@ class Agents(Protocol):
         ...
 
 
-class Terminals(Protocol):
+class TerminalsService(Protocol):
     """People at the terminals of their jobs."""
 
     async def person(self, who: Caller, id: str, said: TerminalTalk) -> TerminalReply:
@@ -311,14 +311,14 @@ class Terminals(Protocol):
 class Services:
     """All that the routes ask; each route takes the one it needs."""
 
-    submissions: Submissions
-    jobs: Jobs
-    commands: JobCommands
-    nodes: Nodes
-    history: History
-    cluster: Cluster
-    policies: Policies
-    tenants: Tenants
-    users: Users
-    agents: Agents
-    terminals: Terminals
+    submissions: SubmissionsService
+    jobs: JobsService
+    commands: JobCommandsService
+    nodes: NodesService
+    history: HistoryService
+    cluster: ClusterService
+    policies: PoliciesService
+    tenants: TenantsService
+    users: UsersService
+    agents: AgentsService
+    terminals: TerminalsService

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from rota.server.api.calling import Person
 from rota.server.dashboard.rendering import page
-from rota.server.dashboard.schemas import Field, Piece, example_of, fields_of, pieces_of
+from rota.server.dashboard.schemas import Field, TextPiece, example_of, fields_of, pieces_of
 
 router = APIRouter(include_in_schema=False)
 TITLES = {
@@ -29,12 +29,12 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallAnswer:
     """What a call may answer."""
 
     status: str
     words: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[TextPiece]
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Call:
     words: Sequence[str]
     """Paragraphs after it."""
     parameters: Sequence[Field]
-    body: Sequence[Piece]
+    body: Sequence[TextPiece]
     example: str
     """A body, as JSON; empty if it takes none."""
-    answers: Sequence[Answer]
+    answers: Sequence[CallAnswer]
     curl: str
 
 
@@ -64,7 +64,7 @@ class Form:
     name: str
     words: str
     fields: Sequence[Field]
-    pieces: Sequence[Piece]
+    pieces: Sequence[TextPiece]
     """What it is, where it has no fields."""
 
 
@@ -124,20 +124,20 @@ def _parameter(one: Mapping[str, Any]) -> Field:
     )
 
 
-def _answers(responses: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
+def _answers(responses: Mapping[str, Mapping[str, Any]]) -> Iterator[CallAnswer]:
     """The good ones each, the refusals together: they are all alike."""
     refusals = []
     for status, one in responses.items():
         if status >= "400":
             refusals.append(status)
             continue
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         for kind, content in one.get("content", {}).items():
-            said = pieces_of(content["schema"]) if kind == "application/json" else (Piece(kind),)
-            pieces += [Piece(" or "), *said] if pieces else said
-        yield Answer(status, str(one.get("description", "")), pieces)
+            said = pieces_of(content["schema"]) if kind == "application/json" else (TextPiece(kind),)
+            pieces += [TextPiece(" or "), *said] if pieces else said
+        yield CallAnswer(status, str(one.get("description", "")), pieces)
     if refusals:
-        yield Answer(", ".join(refusals), "refused", (Piece("Problem", "Problem"),))
+        yield CallAnswer(", ".join(refusals), "refused", (TextPiece("Problem", "Problem"),))
 
 
 def _example(body: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:

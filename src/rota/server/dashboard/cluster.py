@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from rota.server.api.calling import AskedCluster, AskedJobs, AskedNodes, Person
 from rota.server.api.forms import JobFilter
-from rota.server.api.services import Cluster, Jobs, Nodes
+from rota.server.api.services import ClusterService, JobsService, NodesService
 from rota.server.dashboard.grid import grid
 from rota.server.dashboard.memo import Memo
 from rota.server.dashboard.rendering import data, fragment, page
@@ -27,7 +27,7 @@ TAKES_JOBS = "up"
 
 
 @dataclass(frozen=True)
-class Gang:
+class FreeGang:
     """What is free of one type of device, for a job that wants whole devices now."""
 
     type: str
@@ -47,7 +47,7 @@ class ClusterPage:
 
     status: ClusterStatus
     nodes: Sequence[NodeView]
-    gangs: Sequence[Gang]
+    gangs: Sequence[FreeGang]
     obtained: float | None
     """Devices' worth of work that jobs obtain, on the devices that say so; None if none does."""
     obtained_of: float
@@ -65,7 +65,7 @@ class NodesPart:
     text: str
 
 
-def cluster_page(cluster: Cluster, nodes: Sequence[NodeView]) -> ClusterPage:
+def cluster_page(cluster: ClusterService, nodes: Sequence[NodeView]) -> ClusterPage:
     """As it is now."""
     devices = [device for node in nodes for device in node.devices]
     said = [device for device in devices if device.granted and device.utilisation is not None]
@@ -74,15 +74,15 @@ def cluster_page(cluster: Cluster, nodes: Sequence[NodeView]) -> ClusterPage:
     return ClusterPage(cluster.status(), nodes, gangs(nodes), obtained, granted, time.time())
 
 
-def gangs(nodes: Sequence[NodeView]) -> list[Gang]:
+def gangs(nodes: Sequence[NodeView]) -> list[FreeGang]:
     """One for each type of device, by name: what of it is free, and what fits on one node."""
-    found: dict[str, Gang] = {}
+    by_kind: dict[str, FreeGang] = {}
     for node in nodes:
         for kind in sorted({device.info.type for device in node.devices}):
             own = [device for device in node.devices if device.info.type == kind]
             free = sum(is_free(device) for device in own) if node.state == TAKES_JOBS else 0
-            old = found.get(kind, Gang(kind, 0, 0, 0, "", 0))
-            found[kind] = Gang(
+            old = by_kind.get(kind, FreeGang(kind, 0, 0, 0, "", 0))
+            by_kind[kind] = FreeGang(
                 kind,
                 old.devices + len(own),
                 old.free + free,
@@ -90,7 +90,7 @@ def gangs(nodes: Sequence[NodeView]) -> list[Gang]:
                 node.name if free > old.on_one_node else old.where,
                 old.empty_nodes + (free == len(own)),
             )
-    return [found[kind] for kind in sorted(found)]
+    return [by_kind[kind] for kind in sorted(by_kind)]
 
 
 def is_free(device: DeviceView) -> bool:
@@ -101,10 +101,10 @@ def is_free(device: DeviceView) -> bool:
 def nodes_part(nodes: Sequence[NodeView], text: str, first: int) -> NodesPart:
     """Those whose name, state or reason has `text`, the ones that take no jobs first."""
     wanted = text.strip().lower()
-    found = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
-    found.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))
-    first = first if 0 <= first < len(found) else 0
-    return NodesPart(found[first : first + NODES_SHOWN], first, len(found), text)
+    matching = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
+    matching.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))
+    first = first if 0 <= first < len(matching) else 0
+    return NodesPart(matching[first : first + NODES_SHOWN], first, len(matching), text)
 
 
 @router.get("/")
@@ -134,12 +134,12 @@ def show_grid(request: Request, nodes: AskedNodes, jobs: AskedJobs, who: Person)
     return data(memo.get("grid", lambda: _grid(request, nodes, jobs)))
 
 
-def _grid(request: Request, nodes: Nodes, jobs: Jobs) -> Mapping[str, Any]:
+def _grid(request: Request, nodes: NodesService, jobs: JobsService) -> Mapping[str, Any]:
     holding: Sequence[JobView] = jobs.jobs(JobFilter(state=HOLDING, limit=MOST_JOBS))
     return grid(_nodes(request, nodes), holding)
 
 
-def _nodes(request: Request, nodes: Nodes) -> Sequence[NodeView]:
+def _nodes(request: Request, nodes: NodesService) -> Sequence[NodeView]:
     memo: Memo = request.app.state.memo
     return memo.get("nodes", lambda: sorted(nodes.nodes(), key=_natural))
 

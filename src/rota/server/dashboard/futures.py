@@ -36,7 +36,7 @@ TICKS = 4
 
 
 @dataclass(frozen=True)
-class Bar:
+class FutureBar:
     """One job: it waits, then runs.  Places in the units of the picture."""
 
     job: str
@@ -51,11 +51,11 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Chart:
+class FutureChart:
     """One policy's picture."""
 
     policy: str
-    bars: tuple[Bar, ...]
+    bars: tuple[FutureBar, ...]
     ticks: tuple[tuple[float, str], ...]
     height: float
     more: int
@@ -64,7 +64,7 @@ class Chart:
     left: float = LEFT
 
 
-def charts(answer: WhatIf, jobs: Mapping[str, JobView], now_s: float) -> list[Chart]:
+def charts(answer: WhatIf, jobs: Mapping[str, JobView], now_s: float) -> list[FutureChart]:
     """One chart for each policy of the answer; jobs stand in the order in which they start now."""
     policies = list(dict.fromkeys(row.policy for row in answer.rows))
     if not policies:
@@ -78,7 +78,7 @@ def charts(answer: WhatIf, jobs: Mapping[str, JobView], now_s: float) -> list[Ch
     step_s = next((step_s for step_s in STEPS_S if span_s / step_s <= TICKS), span_s / TICKS)
     ticks = tuple(_tick(at * step_s, span_s) for at in range(int(span_s / step_s) + 1))
     return [
-        Chart(
+        FutureChart(
             policy,
             tuple(
                 _bar(of_policy[policy].get(job), jobs.get(job), job, place, now_s, span_s)
@@ -107,14 +107,14 @@ def _x(after_s: float, span_s: float) -> float:
 
 def _bar(
     row: ForecastRow | None, job: JobView | None, id: str, place: int, now_s: float, span_s: float
-) -> Bar:
+) -> FutureBar:
     start_s = None if row is None else row.start_s
     finish_s = None if row is None else row.finish_s
     name, tenant = (job.name, job.tenant) if job is not None else ("", "")
     wait_x, end_x = _x(0.0, span_s), _x(span_s, span_s)
     run_x = end_x if start_s is None else _x(start_s - now_s, span_s)
     stop_x = end_x if finish_s is None else _x(finish_s - now_s, span_s)
-    return Bar(
+    return FutureBar(
         id,
         name,
         tenant,

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from rota.server.api.calling import AskedJobs, Person
 from rota.server.api.forms import JobFilter
-from rota.server.api.services import Jobs
+from rota.server.api.services import JobsService
 from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, page
 from rota.wire.views import JobView
@@ -67,32 +67,34 @@ class HistoryPage:
 
     asked: Filter
     jobs: Sequence[JobView]
-    found: int
+    matches: int
     """Jobs that pass the filter."""
     is_cut: bool
     """True if older jobs than those searched are on record."""
     gpu_hours: float
-    """That those found held."""
+    """That those matches held."""
     pages: int
     export: str
     """Query of the trace of the same window."""
 
 
-def history_page(jobs: Jobs, asked: Filter) -> HistoryPage:
+def history_page(jobs: JobsService, asked: Filter) -> HistoryPage:
     """The jobs that pass, newest first."""
-    found, is_cut = ended(jobs, asked)
-    pages = max(-(-len(found) // LINES), 1)
+    jobs_ended, is_cut = ended(jobs, asked)
+    pages = max(-(-len(jobs_ended) // LINES), 1)
     asked = replace(asked, at=min(max(asked.at, 0), pages - 1))
     begin = asked.at * LINES
     since_s, until_s = asked.window
     export = urlencode(
         {k: v for k, v in (("since", since_s), ("until", until_s)) if v is not None} | {"format": "csv"}
     )
-    hours = sum(job.gpu_s for job in found) / 3600.0
-    return HistoryPage(asked, found[begin : begin + LINES], len(found), is_cut, hours, pages, export)
+    hours = sum(job.gpu_s for job in jobs_ended) / 3600.0
+    return HistoryPage(
+        asked, jobs_ended[begin : begin + LINES], len(jobs_ended), is_cut, hours, pages, export
+    )
 
 
-def ended(jobs: Jobs, asked: Filter) -> tuple[list[JobView], bool]:
+def ended(jobs: JobsService, asked: Filter) -> tuple[list[JobView], bool]:
     """All that pass, the one that ended last first; and whether there were more to search."""
     since_s, until_s = asked.window
     states = (asked.state,) if asked.state in STATES else STATES

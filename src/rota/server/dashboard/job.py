@@ -13,7 +13,7 @@ from rota.client.saying import abilities, asked, spare
 from rota.model.words import count, utc
 from rota.server.api.calling import AskedJobs, JobId, Person
 from rota.server.api.forms import JobFilter, LogRequest, Verb
-from rota.server.api.services import Jobs
+from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.rendering import HEADERS, fragment, page
@@ -84,14 +84,14 @@ class JobPage(JobRecord):
     """What the caller may do to it now."""
 
 
-def job_record(jobs: Jobs, who: Caller, id: str) -> JobRecord:
+def job_record(jobs: JobsService, who: Caller, id: str) -> JobRecord:
     """As it is now; Forbidden for those whose job it is not."""
     detail = jobs.detail(who, id)
     detail.events = detail.events[-MOST_EVENTS:]
     return JobRecord(detail, time.time())
 
 
-def job_page(jobs: Jobs, who: Caller, id: str) -> JobPage:
+def job_page(jobs: JobsService, who: Caller, id: str) -> JobPage:
     """Likewise, with its life, and why it waits or runs."""
     record, life = job_record(jobs, who, id), jobs.timeline(who, id)
     return JobPage(

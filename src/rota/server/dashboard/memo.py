@@ -18,7 +18,7 @@ RESTS = 3
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptValue:
     """A value, the count of the feed when it was made, when that was, and how long it took."""
 
     value: Any
@@ -32,7 +32,7 @@ class Memo:
 
     def __init__(self, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
         self._feed, self._clock = feed, clock
-        self._values: dict[str, Kept] = {}
+        self._values: dict[str, KeptValue] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._told: dict[str, threading.Timer] = {}
@@ -53,16 +53,16 @@ class Memo:
                 self._tell_later(name, kept.at_s + RESTS * kept.took_s - now)
             return cast(T, kept.value)
 
-    def _is_due(self, kept: Kept, now: float) -> bool:
+    def _is_due(self, kept: KeptValue, now: float) -> bool:
         age_s = now - kept.at_s
         has_changed = kept.count != self._feed.count and age_s >= RESTS * kept.took_s
         return has_changed or age_s > max(LONGEST_S, RESTS * kept.took_s)
 
-    def _made(self, name: str, make: Callable[[], T]) -> Kept:
+    def _made(self, name: str, make: Callable[[], T]) -> KeptValue:
         count, began = self._feed.count, self._clock()
         value = make()
         ended = self._clock()
-        kept = self._values[name] = Kept(value, count, ended, ended - began)
+        kept = self._values[name] = KeptValue(value, count, ended, ended - began)
         return kept
 
     def _tell_later(self, name: str, after_s: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class NavigationEntry:
     """One entry of the navigation."""
 
     name: str

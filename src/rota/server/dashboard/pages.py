@@ -6,17 +6,17 @@ from importlib import import_module
 
 from fastapi import APIRouter
 
-from rota.server.dashboard.page import Page
+from rota.server.dashboard.page import NavigationEntry
 
 PAGES = (
-    Page("Cluster", "/", "c", "cluster"),
-    Page("Queue", "/queue", "q", "queue"),
-    Page("Job", "/jobs", "j", "job"),
-    Page("Policy", "/policy", "p", "policy"),
-    Page("Tenants", "/tenants", "t", "tenants"),
-    Page("Usage", "/usage", "u", "usage"),
-    Page("History", "/history", "h", "history"),
-    Page("API", "/api", "a", "api"),
+    NavigationEntry("Cluster", "/", "c", "cluster"),
+    NavigationEntry("Queue", "/queue", "q", "queue"),
+    NavigationEntry("Job", "/jobs", "j", "job"),
+    NavigationEntry("Policy", "/policy", "p", "policy"),
+    NavigationEntry("Tenants", "/tenants", "t", "tenants"),
+    NavigationEntry("Usage", "/usage", "u", "usage"),
+    NavigationEntry("History", "/history", "h", "history"),
+    NavigationEntry("API", "/api", "a", "api"),
 )
 """In the order of the navigation; those without a path are listed without a link."""
 SHARED = ("sessions", "stream", "acts", "statics")

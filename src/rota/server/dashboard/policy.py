@@ -18,8 +18,8 @@ from rota.scheduler.parameters import ParameterTold, parameters_told
 from rota.scheduler.policy import PolicySpec, parse_policy, policy_names, system
 from rota.server.api.calling import Admin, AskedJobs, AskedPolicies, Person
 from rota.server.api.forms import JobFilter, Question
-from rota.server.api.services import Jobs, Policies
-from rota.server.dashboard.futures import Chart, charts
+from rota.server.api.services import JobsService, PoliciesService
+from rota.server.dashboard.futures import FutureChart, charts
 from rota.server.dashboard.rendering import HEADERS, fragment, page
 from rota.wire.views import PolicyView, WhatIf
 
@@ -51,12 +51,12 @@ class Ahead:
     answer: WhatIf
     lines: Sequence[tuple[str, str, str, str]]
     """Measure, now, then, and `better`, `worse` or nothing."""
-    charts: Sequence[Chart]
+    charts: Sequence[FutureChart]
     basis: str = ""
     """What the durations rest on: `3 from time limits, 2 guessed`."""
 
 
-def policy_page(policies: Policies) -> PolicyPage:
+def policy_page(policies: PoliciesService) -> PolicyPage:
     """As it is now."""
     view = policies.policy()
     spec = parse_policy(view.policy)
@@ -82,15 +82,15 @@ def parameters_of(spec: PolicySpec) -> list[tuple[ParameterTold, str]]:
 @cache
 def able() -> tuple[str, ...]:
     """Policies that can run on a live cluster as they are."""
-    found = []
+    names = []
     for name in policy_names():
         try:
             needs = parse_policy(name).make().needs
         except InputError:  # it has a parameter that must be given
             continue
         if needs <= kinds(Where.LIVE):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 # -- looking ahead -----------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ MEASURES = (
 )
 
 
-def ahead_of(policies: Policies, jobs: Jobs, policy: str) -> Ahead:
+def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str) -> Ahead:
     """What the policy would do; InputError with its sentence if it cannot decide here."""
     spec = str(parse_policy(policy))
     answer = policies.whatif(Question(policies=[spec]))
@@ -131,15 +131,15 @@ def lines_of(summary: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str
     return lines
 
 
-def times(policies: Policies) -> dict[str, Any]:
+def times(policies: PoliciesService) -> dict[str, Any]:
     """How long decisions took: what `series.js` draws."""
-    found = policies.decisions(DECISIONS)
-    late = [one.took_ms if one.late else None for one in found]
-    took = [round(one.took_ms, 3) for one in found]
+    decisions = policies.decisions(DECISIONS)
+    late = [one.took_ms if one.late else None for one in decisions]
+    took = [round(one.took_ms, 3) for one in decisions]
     series: list[dict[str, Any]] = [{"name": "time of a decision", "values": took, "dots": True}]
     if any(value is not None for value in late):
         series.append({"name": "late or failed", "values": late, "dots": True})
-    return {"times": [one.at_s for one in found], "series": series, "unit": "ms", "log": True}
+    return {"times": [one.at_s for one in decisions], "series": series, "unit": "ms", "log": True}
 
 
 # -- routes ------------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def look_ahead(
     request: Request, policies: AskedPolicies, jobs: AskedJobs, who: Person, policy: Text
 ) -> Response:
     """What another policy would do with the live jobs; may take seconds."""
-    found = ahead_of(policies, jobs, policy)
-    return fragment(request, "policy_ahead.html", ahead=found, now=policies.policy().policy)
+    ahead = ahead_of(policies, jobs, policy)
+    return fragment(request, "policy_ahead.html", ahead=ahead, now=policies.policy().policy)
 
 
 @router.put("/policy")

@@ -16,7 +16,7 @@ from rota.scheduler.reasons.order import Precedence
 from rota.server.answering.starts import Range, Starts
 from rota.server.api.calling import AskedJobs, Person
 from rota.server.api.forms import Verb
-from rota.server.api.services import Jobs
+from rota.server.api.services import JobsService
 from rota.server.callers import Caller
 from rota.server.dashboard.acts import offered
 from rota.server.dashboard.memo import Memo
@@ -104,7 +104,7 @@ class Queue:
         return "by submission: this policy has no order"
 
 
-def queue_of(jobs: Jobs) -> Queue:
+def queue_of(jobs: JobsService) -> Queue:
     """The same for everybody: in order, or by what each is to have, then who is held, then who runs."""
     live = jobs.lines()
     trouble, known = "", Precedence()
@@ -130,7 +130,7 @@ def queue_of(jobs: Jobs) -> Queue:
     )
 
 
-def queue_page(queue: Queue, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
+def queue_page(queue: Queue, jobs: JobsService, who: Caller, look: Look) -> QueuePage:
     """The window that is asked for, with the reasons of the jobs in it."""
     chosen = [job.row for job in queue.jobs if _is_wanted(job, look)]
     first = look.first if 0 <= look.first < len(chosen) else 0
@@ -162,7 +162,7 @@ def queue_page(queue: Queue, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
     )
 
 
-def _reasons(jobs: Jobs, ids: Sequence[str]) -> tuple[Mapping[str, Sequence[ReasonView]], str]:
+def _reasons(jobs: JobsService, ids: Sequence[str]) -> tuple[Mapping[str, Sequence[ReasonView]], str]:
     if not ids:
         return {}, ""
     try:
@@ -187,7 +187,7 @@ def _look(text: str, state: str, tenant: str, first: int) -> Look:
     return Look(text[:LONGEST_TEXT].strip(), state if state in STATES else "waiting", tenant[:128], first)
 
 
-def _shown(request: Request, jobs: Jobs, who: Caller, look: Look) -> QueuePage:
+def _shown(request: Request, jobs: JobsService, who: Caller, look: Look) -> QueuePage:
     memo: Memo = request.app.state.memo
     return queue_page(memo.get("queue", lambda: queue_of(jobs)), jobs, who, look)
 

@@ -94,6 +94,6 @@ fragment = page
 def rendered(request: Request, template: str, **values: Any) -> str:
     """The template's text for this caller."""
     who: Caller | None = request.scope.get("identity")
-    found = environment().get_template(template)
+    source = environment().get_template(template)
     seen = request.scope.get("seen", 0)
-    return found.render(who=who, path=request.url.path, seen=seen, **values)
+    return source.render(who=who, path=request.url.path, seen=seen, **values)

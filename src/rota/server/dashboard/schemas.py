@@ -17,7 +17,7 @@ _LEAST = {"integer": 0, "number": 0.0, "string": "", "boolean": False, "null": N
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A stretch of text about a type; with the name of a form, where that is described."""
 
     text: str
@@ -29,7 +29,7 @@ class Field:
     """One field of a form, or one parameter of a call."""
 
     name: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[TextPiece]
     is_required: bool = False
     default: str = ""
     words: str = ""
@@ -37,39 +37,43 @@ class Field:
     """`path`, `query`; empty for fields."""
 
 
-def pieces_of(schema: Schema) -> list[Piece]:
+def pieces_of(schema: Schema) -> list[TextPiece]:
     """What a value may be: `list of JobView`, `text or null`, `whole number from 1 to 10`."""
     if "$ref" in schema:
         name = form_of(schema)
-        return [Piece(name, name)]
+        return [TextPiece(name, name)]
     for key in ("anyOf", "oneOf"):
         if key in schema:
             return _joined([pieces_of(one) for one in schema[key]], " or ")
     if "allOf" in schema:
         return _joined([pieces_of(one) for one in schema["allOf"]], " and ")
     if "const" in schema:
-        return [Piece(json.dumps(schema["const"]))]
+        return [TextPiece(json.dumps(schema["const"]))]
     if "enum" in schema:
         listed = [one if isinstance(one, str) else json.dumps(one) for one in schema["enum"]]
         more = [f"{len(listed) - MOST_WORDS} more"] if len(listed) > MOST_WORDS else []
-        return [Piece(" | ".join(listed[:MOST_WORDS] + more))]
+        return [TextPiece(" | ".join(listed[:MOST_WORDS] + more))]
     kind = schema.get("type")
     if kind == "array":
-        return [Piece("list of "), *pieces_of(schema.get("items", {}))]
+        return [TextPiece("list of "), *pieces_of(schema.get("items", {}))]
     if kind == "object":
         values = schema.get("additionalProperties")
-        return [Piece("object of "), *pieces_of(values)] if isinstance(values, Mapping) else [Piece("object")]
+        return (
+            [TextPiece("object of "), *pieces_of(values)]
+            if isinstance(values, Mapping)
+            else [TextPiece("object")]
+        )
     if kind == "null":
-        return [Piece("null")]
-    return [Piece(_KINDS.get(str(kind), "anything") + _bounds(schema))]
+        return [TextPiece("null")]
+    return [TextPiece(_KINDS.get(str(kind), "anything") + _bounds(schema))]
 
 
-def _joined(several: Sequence[Sequence[Piece]], word: str) -> list[Piece]:
-    kept: list[Sequence[Piece]] = []
+def _joined(several: Sequence[Sequence[TextPiece]], word: str) -> list[TextPiece]:
+    kept: list[Sequence[TextPiece]] = []
     for one in several:
         if one not in kept:
             kept.append(one)
-    return [piece for i, one in enumerate(kept) for piece in ([Piece(word)] * (i > 0) + list(one))]
+    return [piece for i, one in enumerate(kept) for piece in ([TextPiece(word)] * (i > 0) + list(one))]
 
 
 def _bounds(schema: Schema) -> str:

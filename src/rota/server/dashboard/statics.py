@@ -20,12 +20,12 @@ router = APIRouter(include_in_schema=False)
 @router.get(FOLDER + "{name:path}")
 def static(name: str) -> Response:
     """One file; NotFound."""
-    found = contents().get(name)
-    if found is None:
+    content = contents().get(name)
+    if content is None:
         raise NotFound(f"there is no file {name[:80]!r}")
     kind = guess_type(name)[0] or "application/octet-stream"
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-    return Response(found, headers=headers, media_type=kind)
+    return Response(content, headers=headers, media_type=kind)
 
 
 @cache
@@ -47,7 +47,7 @@ def palette() -> str:
 def contents() -> dict[str, bytes]:
     """Every file by its path."""
     root = files("rota.server.dashboard") / "static"
-    found: dict[str, bytes] = {"palette.css": palette().encode()}
+    by_name: dict[str, bytes] = {"palette.css": palette().encode()}
     folders = [("", root)]
     while folders:
         prefix, folder = folders.pop()
@@ -55,5 +55,5 @@ def contents() -> dict[str, bytes]:
             if entry.is_dir():
                 folders.append((f"{prefix}{entry.name}/", entry))
             else:
-                found[prefix + entry.name] = entry.read_bytes()
-    return found
+                by_name[prefix + entry.name] = entry.read_bytes()
+    return by_name

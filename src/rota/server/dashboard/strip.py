@@ -21,7 +21,7 @@ _STEPS_S = (
 
 
 @dataclass(frozen=True)
-class Bar:
+class StripBar:
     """A rectangle: `left` and `width` in parts of a hundred, `top` and `height` in pixels."""
 
     doing: str
@@ -37,7 +37,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Tick:
+class StripTick:
     """A moment of the axis, counted from the submission."""
 
     left: float
@@ -48,8 +48,8 @@ class Tick:
 class Strip:
     """The picture; its axis goes from the first moment to the last."""
 
-    bars: Sequence[Bar]
-    ticks: Sequence[Tick]
+    bars: Sequence[StripBar]
+    ticks: Sequence[StripTick]
     from_s: float
     to_s: float
     most_gpus: int
@@ -74,7 +74,7 @@ def strip(stretches: Sequence[StretchView], now_s: float) -> Strip:
         width = max(part(until_s) - left, LEAST_WIDTH)
         height = _height(one, most)
         bars.append(
-            Bar(
+            StripBar(
                 doing=one.doing,
                 left=min(left, 100.0 - width),
                 width=width,
@@ -102,10 +102,12 @@ def _title(one: StretchView, seconds: float) -> str:
     return f"{one.doing} {format_duration(seconds)}{held}{end}{why}"
 
 
-def _ticks(span_s: float) -> list[Tick]:
+def _ticks(span_s: float) -> list[StripTick]:
     """Round moments, a few of them."""
     step = next((one for one in _STEPS_S if span_s / one <= TICKS + 1), _STEPS_S[-1])
     while span_s / step > 2 * TICKS:
         step *= 2
     count = int(span_s / step)
-    return [Tick(100.0 * i * step / span_s, f"+{format_duration(i * step)}") for i in range(1, count + 1)]
+    return [
+        StripTick(100.0 * i * step / span_s, f"+{format_duration(i * step)}") for i in range(1, count + 1)
+    ]

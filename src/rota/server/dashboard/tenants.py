@@ -14,7 +14,7 @@ from rota.client.entitled import entitled_to
 from rota.model.units import plural
 from rota.model.words import count
 from rota.server.api.calling import AskedTenants, Person
-from rota.server.api.services import Tenants
+from rota.server.api.services import TenantsService
 from rota.server.callers import Caller
 from rota.server.dashboard.rendering import HEADERS, colour_of, fragment, page
 from rota.wire.tenants import TenantsView, TenantView
@@ -50,7 +50,7 @@ class TenantsPage:
     now_s: float
 
 
-def tenants_page(tenants: Tenants, who: Caller) -> TenantsPage:
+def tenants_page(tenants: TenantsService, who: Caller) -> TenantsPage:
     """As it is now, the caller's own tenant first."""
     view = tenants.tenants()
     in_use = sum(one.held for one in view.tenants if not above(one.path, view.tenants)) or 1.0
@@ -140,7 +140,7 @@ def _gpus(number: float) -> str:
 # -- curves ------------------------------------------------------------------------------------------
 
 
-def curves(tenants: Tenants, days: int, path: str) -> dict[str, Any]:
+def curves(tenants: TenantsService, days: int, path: str) -> dict[str, Any]:
     """What `series.js` draws: one tenant against what is its own, or those that used most."""
     history, view = tenants.tenants_history(float(days), POINTS), tenants.tenants()
     known = {one.path: one for one in view.tenants}

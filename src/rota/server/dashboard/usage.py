@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from rota.errors import InputError
 from rota.server.api.calling import AskedHistory, Person
-from rota.server.api.services import History
+from rota.server.api.services import HistoryService
 from rota.server.dashboard.days import day_start
 from rota.server.dashboard.rendering import HEADERS, page
 from rota.usage.prices import parse_prices
@@ -27,7 +27,7 @@ Word = Annotated[str, Query(max_length=1024, pattern=r"^[^\x00]*$")]
 
 
 @dataclass(frozen=True)
-class Asked:
+class UsageAsked:
     """What is to be counted; days are UTC, `2026-11-22`, empty for all of the past."""
 
     by: str = "tenant"
@@ -55,7 +55,7 @@ class Asked:
 class UsagePage:
     """What the page shows."""
 
-    asked: Asked
+    asked: UsageAsked
     usage: UsageView
     lines: Sequence[tuple[UsageLine, float]]
     """With how wide its bar is, 0 to 1."""
@@ -63,7 +63,7 @@ class UsagePage:
     """Why the cost is missing; empty if it is not."""
 
 
-def counted(history: History, asked: Asked) -> tuple[UsageView, str]:
+def counted(history: HistoryService, asked: UsageAsked) -> tuple[UsageView, str]:
     """The figures, and why they are without a cost although one was asked for."""
     since_s, until_s = day_start(asked.since, "since"), day_start(asked.until, "until")
     end_s = None if until_s is None else until_s + DAY_S
@@ -76,7 +76,7 @@ def counted(history: History, asked: Asked) -> tuple[UsageView, str]:
         return history.usage(asked.words, since_s, end_s, None), str(error).removeprefix("--price: ")
 
 
-def usage_page(history: History, asked: Asked) -> UsagePage:
+def usage_page(history: HistoryService, asked: UsageAsked) -> UsagePage:
     """The lines with the most GPU-hours."""
     usage, trouble = counted(history, asked)
     most = max((line.gpu_hours for line in usage.lines), default=0.0) or 1.0
@@ -86,11 +86,11 @@ def usage_page(history: History, asked: Asked) -> UsagePage:
 
 def _asked(
     by: Word = "tenant", then: Word = "", since: Word = "", until: Word = "", price: Word = ""
-) -> Asked:
-    return Asked(by, then, since, until, price.strip())
+) -> UsageAsked:
+    return UsageAsked(by, then, since, until, price.strip())
 
 
-AskedFor = Annotated[Asked, Depends(_asked)]
+AskedFor = Annotated[UsageAsked, Depends(_asked)]
 
 
 @router.get("/usage")

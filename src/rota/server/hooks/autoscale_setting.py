@@ -17,7 +17,7 @@ _KNOWN = ("min", "max", "cooldown", "timeout", "again", "nodes")
 
 
 @dataclass(frozen=True)
-class Autoscale:
+class AutoscaleSetting:
     """The setting `autoscale`."""
 
     limits: ScaleLimits
@@ -31,7 +31,7 @@ class Autoscale:
     """So long machines may take to come, or to go, before the hook is told again."""
 
 
-def autoscale_of(said: Any) -> Autoscale | None:
+def autoscale_of(said: Any) -> AutoscaleSetting | None:
     """The setting `autoscale`; None if it says nothing.  InputError names what is wrong with it."""
     if not said:
         return None
@@ -54,7 +54,7 @@ def autoscale_of(said: Any) -> Autoscale | None:
     timeout_s = seconds("timeout", "1m")
     if timeout_s <= 0.0:
         raise InputError("autoscale: timeout leaves no time to answer; expected a duration such as 1m")
-    return Autoscale(limits, command, url, timeout_s, seconds("again", "10m"))
+    return AutoscaleSetting(limits, command, url, timeout_s, seconds("again", "10m"))
 
 
 def _is_count(said: Any) -> bool:

@@ -23,7 +23,7 @@ from rota.model.atomic import replacing
 from rota.model.units import format_duration, plural
 from rota.scheduler.policy import Lever, levers_of, parse_policy
 from rota.server.clocks import Clock
-from rota.server.hooks.autoscale_setting import Autoscale
+from rota.server.hooks.autoscale_setting import AutoscaleSetting
 from rota.server.hooks.delivering import NotTaken, kill_group, post, run_command, shown_target
 from rota.server.scheduler_view import SchedulerView
 from rota.server.store.failures import StoreError
@@ -79,7 +79,7 @@ class Scaler:
 
     def __init__(
         self,
-        autoscale: Autoscale,
+        autoscale: AutoscaleSetting,
         cluster: str,
         store: Store,
         shown: SchedulerView,

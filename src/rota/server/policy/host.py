@@ -18,7 +18,7 @@ from rota.scheduler.reasons.order import Precedence
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.messages import WhyAnswer
-from rota.server.policy.remote import Costs, Feed, Limits, RemotePolicy
+from rota.server.policy.remote import Costs, RemotePolicy, TableFeed, Timeouts
 from rota.server.policy.shadow import Shadow, ShadowMoment
 
 
@@ -34,7 +34,7 @@ class PolicyHost:
         *,
         memory: bytes | None = None,
         seed: int = 0,
-        limits: Limits | None = None,
+        limits: Timeouts | None = None,
         costs: Costs | None = None,
         log_folder: Path | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class PolicyHost:
         seed: int,
         process: PolicyProcess | None,
     ) -> None:
-        self._feed, self._seed = Feed(state, table), seed
+        self._feed, self._seed = TableFeed(state, table), seed
         self.real = RemotePolicy(
             policy,
             self._feed,

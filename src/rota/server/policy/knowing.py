@@ -8,7 +8,7 @@ import numpy as np
 
 from rota.knowledge.needs import Knowledge, Known, Table
 from rota.model.columns import Array, Bools, Ints
-from rota.server.policy.messages import Rows
+from rota.server.policy.messages import NewRows
 
 _ALONE = ""
 """Name of a column that is no part of a table."""
@@ -27,18 +27,18 @@ class KnowledgeTold:
 
     def news(
         self, known: Mapping[Knowledge, Known], needs: Collection[Knowledge], submitted: int
-    ) -> list[Rows]:
+    ) -> list[NewRows]:
         """What has changed, of what is needed, since the last call; columns up to row `submitted`."""
         told = (self._new(kind, known[kind], submitted) for kind in sorted(needs) if kind in known)
         return [rows for rows in told if rows is not None]
 
-    def _new(self, kind: Knowledge, known: Known, submitted: int) -> Rows | None:
+    def _new(self, kind: Knowledge, known: Known, submitted: int) -> NewRows | None:
         columns, shared = _parts(known.values)
         told = self._columns.get(kind)
         if told is None or not _are_alike(told, columns):
             self._columns[kind] = {name: np.array(column) for name, column in columns.items()}
             self._shared[kind] = dict(shared)
-            return Rows(kind, known.provenance, _whole({n: a.copy() for n, a in columns.items()}, shared))
+            return NewRows(kind, known.provenance, _whole({n: a.copy() for n, a in columns.items()}, shared))
         rows = _changed_rows(told, columns, submitted)
         new = self._new_shared(kind, shared)
         if not len(rows) and not new:
@@ -46,7 +46,7 @@ class KnowledgeTold:
         changed = {name: column[rows] for name, column in columns.items()}
         for name, values in changed.items():
             told[name][rows] = values
-        return Rows(kind, known.provenance, _whole(changed, new), rows)
+        return NewRows(kind, known.provenance, _whole(changed, new), rows)
 
     def _new_shared(self, kind: Knowledge, shared: Mapping[str, Array]) -> dict[str, Array]:
         told = self._shared[kind]
@@ -97,7 +97,7 @@ class KnowledgeHeard:
         self._written: dict[Knowledge, tuple[dict[str, Array], dict[str, Array]]] = {}
         """The columns and what they share behind `known`, which shows them read-only."""
 
-    def learn(self, news: Collection[Rows]) -> None:
+    def learn(self, news: Collection[NewRows]) -> None:
         """Take in what `KnowledgeTold.news` has said."""
         for told in news:
             changed, new = _parts(told.values)

@@ -55,7 +55,7 @@ class NotTakenError(PipeError):
 
 
 @dataclass(frozen=True)
-class Rows:
+class NewRows:
     """What is new in the knowledge of one kind: some rows of its columns, or all of it."""
 
     kind: Knowledge
@@ -83,7 +83,7 @@ class Decide:
 
     frames: list[Frame]
     cause: int
-    news: list[Rows] = field(default_factory=list)
+    news: list[NewRows] = field(default_factory=list)
     memory: bytes | None = None
     """Go on with this sealed memory; None for the one that the last decision left."""
     costs: Mapping[int, float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Explain:
 
 
 @dataclass(frozen=True)
-class Order:
+class ServedOrder:
     """In which order the waiting jobs are served."""
 
     frames: list[Frame]
@@ -113,7 +113,7 @@ class Freeze:
 
 
 @dataclass(frozen=True)
-class Standing:
+class GuaranteedRunners:
     """Who runs on what its tenant can always have?"""
 
     frames: list[Frame]

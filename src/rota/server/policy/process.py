@@ -36,9 +36,9 @@ from rota.server.policy.messages import (
     Decide,
     Explain,
     Freeze,
-    Order,
+    GuaranteedRunners,
     PipeError,
-    Standing,
+    ServedOrder,
     import_policies,
     last_line,
     pack_constraint,
@@ -59,7 +59,7 @@ AHEAD = 3
 """So many of the rows before a job are named."""
 
 
-class Child:
+class PolicyChild:
     """The policy with all it sees."""
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class Child:
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
             Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
-            Order: self.order,
-            Standing: self.standing,
+            ServedOrder: self.order,
+            GuaranteedRunners: self.standing,
         }  # fmt: skip
 
     def answer(self, request: Any) -> Reply:
@@ -196,7 +196,7 @@ class Child:
             return [other for other in snapshot.waiting.tolist() if other < row]
         return [int(other) for other in self.last.ranking.ahead(snapshot, row) if other != row]
 
-    def order(self, request: Order) -> Reply:
+    def order(self, request: ServedOrder) -> Reply:
         self._follow(request.frames)
         snapshot, rows = self._snapshot(), len(self.replica.state.phase)
         live = snapshot.by_row.phase
@@ -208,7 +208,7 @@ class Child:
         order = waiting_order(snapshot, self.last.ranking)
         return {"order": order, "targets": targets, "target": self.target}
 
-    def standing(self, request: Standing) -> Reply:
+    def standing(self, request: GuaranteedRunners) -> Reply:
         self._follow(request.frames)
         rows = self.last.guaranteed
         if rows is None:
@@ -273,4 +273,4 @@ def main(fd: str, parent: str, child: Answering) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Child())
+    main(sys.argv[1], sys.argv[2], PolicyChild())

@@ -33,10 +33,10 @@ from rota.server.policy.messages import (
     Decide,
     Explain,
     Freeze,
+    GuaranteedRunners,
     NotTakenError,
-    Order,
     PipeError,
-    Standing,
+    ServedOrder,
     WhyAnswer,
     import_policies,
     sealed_memory,
@@ -54,7 +54,7 @@ Costs = Callable[[], Mapping[int, float]]
 """What the preemption of each running job would cost now, in seconds."""
 
 
-class Feed:
+class TableFeed:
     """Hands what happens to one table to all who follow it.  Only the scheduler's thread may use it."""
 
     def __init__(self, state: TracedState, table: GrowingTable) -> None:
@@ -74,7 +74,7 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Timeouts:
     """How long one waits for whom."""
 
     deadline_s: float = 10.0
@@ -109,11 +109,11 @@ class RemotePolicy:
     def __init__(
         self,
         spec: str,
-        feed: Feed,
+        feed: TableFeed,
         *,
         memory: bytes | None = None,
         seed: int = 0,
-        limits: Limits | None = None,
+        limits: Timeouts | None = None,
         costs: Costs | None = None,
         log: Path | None = None,
         process: PolicyProcess | None = None,
@@ -124,7 +124,7 @@ class RemotePolicy:
         policy = parse_policy(spec).make()
         self.needs: frozenset[Knowledge] = frozenset(policy.needs)
         self.levers = levers_of(policy)
-        self.limits = limits or Limits()
+        self.limits = limits or Timeouts()
         self.seed = seed
         self.tally = Tally()
         self.trouble = ""
@@ -301,7 +301,7 @@ class RemotePolicy:
 
     def order(self, timeout_s: float = 2.0) -> Precedence:
         """How jobs stand with the policy.  Raises as `explain`."""
-        reply = self._asked_beside(Order, timeout_s)
+        reply = self._asked_beside(ServedOrder, timeout_s)
         return Precedence(reply["order"], reply["targets"], reply["target"])
 
     def standing(self, timeout_s: float = 2.0) -> frozenset[int] | None:
@@ -309,7 +309,7 @@ class RemotePolicy:
 
         Raises as `explain`.
         """
-        rows = self._asked_beside(Standing, timeout_s)["guaranteed"]
+        rows = self._asked_beside(GuaranteedRunners, timeout_s)["guaranteed"]
         return None if rows is None else frozenset(rows)
 
     def freeze(self, timeout_s: float = 10.0) -> bytes:

@@ -24,8 +24,8 @@ from rota.scheduler.policy import parse_policy
 from rota.scheduler.snapshot import Snapshot
 from rota.server.policy.child import PolicyProcess
 from rota.server.policy.knowing import KnowledgeTold
-from rota.server.policy.messages import Begin, Decide, Rows, import_policies, unpack_decision
-from rota.server.policy.remote import MOST_FRAMES, Feed, Limits
+from rota.server.policy.messages import Begin, Decide, NewRows, import_policies, unpack_decision
+from rota.server.policy.remote import MOST_FRAMES, TableFeed, Timeouts
 
 LAG = 4
 """Moments that may wait; with more, only the newest is decided upon."""
@@ -46,7 +46,7 @@ class ShadowMoment:
 class _Moment:
     now: float
     cause: int
-    news: list[Rows]
+    news: list[NewRows]
     real: Decision
     held: dict[int, Grant]
     """What running jobs held at this moment."""
@@ -58,17 +58,17 @@ class Shadow:
     def __init__(
         self,
         spec: str,
-        feed: Feed,
+        feed: TableFeed,
         *,
         seed: int = 0,
-        limits: Limits | None = None,
+        limits: Timeouts | None = None,
         log: Path | None = None,
         lag: int = LAG,
     ) -> None:
         import_policies()
         self.name = spec
         self.needs: frozenset[Knowledge] = frozenset(parse_policy(spec).make().needs)
-        self.limits = limits or Limits()
+        self.limits = limits or Timeouts()
         self.moments: deque[ShadowMoment] = deque(maxlen=KEPT)
         self.skipped = 0
         """Moments it did not decide upon, because it lagged behind or had to begin anew."""
@@ -170,7 +170,7 @@ class Shadow:
         skip = left - 1 if left > self._lag else 0
         self.skipped += skip
         frames: list[Frame] = []
-        news: list[Rows] = []
+        news: list[NewRows] = []
         for item in queue:
             if isinstance(item, Frame):
                 frames.append(item)
@@ -191,7 +191,7 @@ class Shadow:
             self._child = PolicyProcess(self._log)
         self._asked(begin, self.limits.begin_s)
 
-    def _decide(self, moment: _Moment, frames: list[Frame], news: list[Rows]) -> None:
+    def _decide(self, moment: _Moment, frames: list[Frame], news: list[NewRows]) -> None:
         reply = self._asked(Decide(frames, moment.cause, news), self.limits.deadline_s)
         try:
             self._memory = bytes(reply["memory"])

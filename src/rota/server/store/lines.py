@@ -30,9 +30,13 @@ _LINES = select(*(t.jobs.c[name] for name in JobLine._fields))
 
 def lines(connection: Connection, also: Collection[int]) -> list[JobLine]:
     """See `Store.lines`."""
-    found = [JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(LIVE_ROWS)))]
-    more = sorted(set(also) - {one.row for one in found})
+    lines_read = [
+        JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(LIVE_ROWS)))
+    ]
+    more = sorted(set(also) - {one.row for one in lines_read})
     for i in range(0, len(more), SOME):
         rows = [bounded(row) for row in more[i : i + SOME]]
-        found += [JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(rows)))]
-    return sorted(found)
+        lines_read += [
+            JobLine(*values) for values in connection.execute(_LINES.where(t.jobs.c.row.in_(rows)))
+        ]
+    return sorted(lines_read)

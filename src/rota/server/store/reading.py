@@ -26,7 +26,7 @@ from rota.model.columns import Floats
 from rota.server.store import tables as t
 from rota.server.store.forms import RowForm, bounded, clean
 from rota.server.store.loading import parsed
-from rota.server.store.rows import Done, Held, HistoryWindow, JobQuery, JobRow, PastJob
+from rota.server.store.rows import CompletedJob, HeldSpan, HistoryWindow, JobQuery, JobRow, PastJob
 from rota.server.store.stored import INTERVAL, JOB_NAMES, columns, job_row, selected
 from rota.table.state import Phase
 from rota.wire.job import JobSpec
@@ -200,23 +200,23 @@ def live_requests(connection: Connection) -> dict[tuple[str, str], tuple[int, fl
     return {(row[0], row[1]): (row[2], float(row[3])) for row in connection.execute(live)}
 
 
-def held(connection: Connection, since_s: float) -> list[Held]:
+def held(connection: Connection, since_s: float) -> list[HeldSpan]:
     """See `Store.held`."""
     c, newest = t.intervals.c, select(func.max(t.intervals.c.seq)).scalar_subquery()
     lately = select(t.jobs.c.tenant, c.start_s, c.end_s, c.share, c.devices).join_from(t.intervals, t.jobs)
     lately = lately.where(c.seq > newest - MOST_HELD, c.end_s >= since_s).order_by(c.seq)
     return [
-        Held(tenant, start_s, end_s, share * (devices.count(",") + 1 if len(devices) > len("[]") else 0))
+        HeldSpan(tenant, start_s, end_s, share * (devices.count(",") + 1 if len(devices) > len("[]") else 0))
         for tenant, start_s, end_s, share, devices in connection.execute(lately)
     ]
 
 
-def completed(connection: Connection, since_s: float, limit: int) -> list[Done]:
+def completed(connection: Connection, since_s: float, limit: int) -> list[CompletedJob]:
     """See `Store.completed`."""
     c = t.jobs.c
     asked = select(c.tenant, c.submit_s, c.finish_s, c.run_s, c.gpus * c.gpu_share)
     lately = asked.where(c.finish_s >= since_s, c.phase == int(Phase.COMPLETED))
-    return [Done(*row) for row in connection.execute(lately.order_by(c.finish_s.desc()).limit(limit))]
+    return [CompletedJob(*row) for row in connection.execute(lately.order_by(c.finish_s.desc()).limit(limit))]
 
 
 def totals(connection: Connection) -> dict[str, int]:

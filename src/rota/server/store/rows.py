@@ -426,7 +426,7 @@ class Everything:
     """What else on record cannot be read, as sentences."""
 
 
-class Held(NamedTuple):
+class HeldSpan(NamedTuple):
     """GPUs that a job of a tenant held between two moments."""
 
     tenant: str
@@ -435,7 +435,7 @@ class Held(NamedTuple):
     gpus: float
 
 
-class Done(NamedTuple):
+class CompletedJob(NamedTuple):
     """A job that completed."""
 
     tenant: str

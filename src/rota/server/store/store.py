@@ -35,12 +35,12 @@ from rota.server.store.migrations import bring
 from rota.server.store.rows import (
     AttemptRow,
     CommandRow,
+    CompletedJob,
     CostRow,
     DecisionRow,
-    Done,
     EventRow,
     Everything,
-    Held,
+    HeldSpan,
     HistoryWindow,
     IntervalRow,
     JobQuery,
@@ -401,12 +401,12 @@ class Store:
         with self._db.reading() as connection:
             return reading.live_requests(connection)
 
-    def held(self, since_s: float) -> list[Held]:
+    def held(self, since_s: float) -> list[HeldSpan]:
         """What jobs held since then, and hold no more, in the newest `reading.MOST_HELD` intervals."""
         with self._db.reading() as connection:
             return reading.held(connection, since_s)
 
-    def completed(self, since_s: float, limit: int = 20_000) -> list[Done]:
+    def completed(self, since_s: float, limit: int = 20_000) -> list[CompletedJob]:
         """The newest jobs that completed since then."""
         with self._db.reading() as connection:
             return reading.completed(connection, since_s, limit)

@@ -20,7 +20,7 @@ from rota.server.callers import Caller
 from rota.server.commanding import Commands
 from rota.server.refusals import Busy, Conflict
 from rota.server.scheduler import Scheduler
-from rota.server.store.rows import AttemptRow, Done, Held, JobQuery, JobRow
+from rota.server.store.rows import AttemptRow, CompletedJob, HeldSpan, JobQuery, JobRow
 from rota.server.store.store import Store
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 from rota.wire.tenants import CellView, TenantsHistory, TenantsMoved, TenantsView, TenantView
@@ -33,7 +33,7 @@ NAMED = 5
 
 
 class TenantAccounts:
-    """Implements `rota.server.api.services.Tenants`."""
+    """Implements `rota.server.api.services.TenantsService`."""
 
     def __init__(self, store: Store, scheduler: Scheduler, commands: Commands, answers: Answers) -> None:
         self._store, self._scheduler = store, scheduler
@@ -109,14 +109,14 @@ class TenantAccounts:
 
     def _by_type(self, attempt: AttemptRow) -> dict[str, float]:
         """GPUs that it holds, by type."""
-        nodes, found = self._scheduler.view.nodes, dict[str, float]()
+        nodes, gpus = self._scheduler.view.nodes, dict[str, float]()
         for place in attempt.parts["places"]:
             devices = nodes[place["name"]].info.devices if place["name"] in nodes else []
             kind_of = {device.index: device.type for device in devices}
             for index in place["devices"]:
                 kind = kind_of.get(index, "GPU")
-                found[kind] = found.get(kind, 0.0) + float(attempt.grant[2])
-        return found
+                gpus[kind] = gpus.get(kind, 0.0) + float(attempt.grant[2])
+        return gpus
 
     def _gpu_s(
         self, since_s: float, now: float, running: Collection[JobRow], holding: Mapping[int, AttemptRow]
@@ -142,7 +142,7 @@ class TenantAccounts:
         now, clock = self._scheduler.clock(), self._scheduler.clock
         begin_s = max(now - days * 24 * HOUR_S, 0.0)
         edges = np.linspace(begin_s, max(now, begin_s + 1.0), points + 1)
-        parts: dict[str, list[Held]] = {}
+        parts: dict[str, list[HeldSpan]] = {}
         known = self._scheduler.view.tenants.tenants
         for held in [*self._store.held(begin_s), *self._held_now(now)]:
             for path in (
@@ -157,11 +157,11 @@ class TenantAccounts:
             held={path: means[path].round(3).tolist() for path in by_use},
         )
 
-    def _held_now(self, now: float) -> list[Held]:
+    def _held_now(self, now: float) -> list[HeldSpan]:
         """What running jobs hold, which no interval on record says yet."""
         holding = self._scheduler.view.holding.copy()
         return [
-            Held(row.asked.tenant, row.now.since_s, now, _gpus_of(holding[row.row]))
+            HeldSpan(row.asked.tenant, row.now.since_s, now, _gpus_of(holding[row.row]))
             for row in self._store.jobs(JobQuery(states=("RUNNING",)))
             if row.row in holding
         ]
@@ -194,7 +194,7 @@ def _gpus_of(attempt: AttemptRow) -> float:
     return float(attempt.grant[2]) * len(attempt.grant[1])
 
 
-def mean_held(held: Sequence[Held], edges: Floats) -> Floats:
+def mean_held(held: Sequence[HeldSpan], edges: Floats) -> Floats:
     """Mean GPUs between each two of `edges`."""
     starts, ends, gpus = (
         np.array([getattr(one, name) for one in held]) for name in ("start_s", "end_s", "gpus")
@@ -264,7 +264,7 @@ class _Book:
         for view in self._lineage(tenant):
             view.gpu_hours += gpu_hours
 
-    def fared(self, jobs: Sequence[Done], gpus: int) -> None:
+    def fared(self, jobs: Sequence[CompletedJob], gpus: int) -> None:
         """Mean over jobs of how long they took, to how long on an equal part of the cluster."""
         tenants, sums = len({job.tenant for job in jobs}), dict[str, list[float]]()
         for job in jobs:
@@ -305,7 +305,7 @@ def _cells_of(cluster: Cluster | None) -> dict[str, list[CellView]]:
         owned = owned_cells(cluster, kinds_of(cluster))
     except InputError:
         return {}
-    found: dict[str, list[CellView]] = {}
+    cells: dict[str, list[CellView]] = {}
     for cell in owned:
         view = CellView(
             level=cell.kind.names[cell.level - 1],
@@ -314,5 +314,5 @@ def _cells_of(cluster: Cluster | None) -> dict[str, list[CellView]]:
             at=cell.at,
             gpus=cell.cells * cell.kind.gpus(cell.level),
         )
-        found.setdefault(cell.tenant, []).append(view)
-    return found
+        cells.setdefault(cell.tenant, []).append(view)
+    return cells

@@ -12,7 +12,7 @@ from typing import Any
 
 from rota.errors import InputError
 from rota.model.cluster import DEVICE, NODE
-from rota.model.tenants import Cell, Tenant, Tenants
+from rota.model.tenants import CellQuota, Tenant, Tenants
 from rota.model.units import plural
 from rota.wire.job import check_tenant
 
@@ -84,7 +84,7 @@ def _tenant(path: str, fields: Mapping[str, Any], where: str) -> Tenant:
     )
 
 
-def _cells(said: Any, where: str) -> tuple[Cell, ...]:
+def _cells(said: Any, where: str) -> tuple[CellQuota, ...]:
     """Units that a tenant is entitled to as a whole: `[{level: node, count: 2, type: V100}]`.
 
     A live cluster has the levels `node` and `device`: machines come and go, and say of none above or between.
@@ -92,7 +92,7 @@ def _cells(said: Any, where: str) -> tuple[Cell, ...]:
     return tuple(_cell(one, where) for one in (said if isinstance(said, list) else [said]))
 
 
-def _cell(said: Any, where: str) -> Cell:
+def _cell(said: Any, where: str) -> CellQuota:
     fields = said if isinstance(said, dict) else {}
     for name in fields:
         _known(str(name), CELL, where)
@@ -103,7 +103,7 @@ def _cell(said: Any, where: str) -> Cell:
             f"{where}: {said!r} is no cell; expected {{level: node, count: 2}}, level node or device, and a "
             "type if only some will do"
         )
-    return Cell(level, count, str(fields.get("type") or ""), gpus, str(fields.get("at") or ""))
+    return CellQuota(level, count, str(fields.get("type") or ""), gpus, str(fields.get("at") or ""))
 
 
 def _known(name: str, names: Sequence[str], where: str) -> None:
@@ -158,7 +158,7 @@ def _plain(tenant: Tenant) -> dict[str, Any]:
     return said
 
 
-def _plain_cell(cell: Cell) -> dict[str, Any]:
+def _plain_cell(cell: CellQuota) -> dict[str, Any]:
     optional = {"type": cell.gpu_type, "gpus": cell.gpus, "at": cell.at}
     return {"level": cell.level, "count": cell.count} | {name: v for name, v in optional.items() if v}
 
@@ -189,12 +189,12 @@ def _in_words(tenant: Tenant) -> list[tuple[str, str]]:
     ]
 
 
-def cells_in_words(cells: Sequence[Cell]) -> str:
+def cells_in_words(cells: Sequence[CellQuota]) -> str:
     """`2 nodes of A100, node n3`."""
     return ", ".join(_cell_in_words(cell) for cell in cells)
 
 
-def _cell_in_words(cell: Cell) -> str:
+def _cell_in_words(cell: CellQuota) -> str:
     if cell.at:
         return f"{cell.level} {cell.at}"
     size = f" with {plural(cell.gpus, 'GPU')}" if cell.gpus else ""

@@ -8,7 +8,7 @@ from rota.wire.sync import Cost, Exit, PartStatus
 from rota.worlds.live import groups, lifecycle
 from rota.worlds.live.attempts import Attempt, LiveJob
 from rota.worlds.live.batch_builder import BatchBuilder
-from rota.worlds.live.endings import Cause, Verdict, judge, parting
+from rota.worlds.live.endings import Cause, EndVerdict, judge, parting
 from rota.worlds.live.holds import BACK_OFF, Hold
 from rota.worlds.live.jobs import LiveJobs
 from rota.worlds.live.observing import draw_end
@@ -83,7 +83,7 @@ def first_end(attempt: Attempt) -> Exit | None:
     return bad[0] if bad else ends[0]
 
 
-def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder) -> None:
+def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
     """The program has come to its end, even if it was told to go meanwhile."""
     attempt.how = How.FINISHED.value
     job.exit = attempt.exit
@@ -97,7 +97,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, ba
 
 
 def _gone_as_told(
-    live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder
+    live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder
 ) -> None:
     """It has given its devices back as it was told to: the next attempt may begin."""
     assert attempt.told is not None
@@ -119,13 +119,13 @@ def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
         lifecycle.withdraw(live, newest)
 
 
-def _failed_before(attempt: Attempt, verdict: Verdict) -> bool:
+def _failed_before(attempt: Attempt, verdict: EndVerdict) -> bool:
     """Whether the program had failed by itself before it could be told to go: then that is its end."""
     end = attempt.exit
     return end is not None and end.by_itself and verdict.cause in (Cause.USER, Cause.OOM)
 
 
-def _as_told(attempt: Attempt, verdict: Verdict) -> str:
+def _as_told(attempt: Attempt, verdict: EndVerdict) -> str:
     """Why it had to go, and how it went."""
     how = parting(attempt.exit, verdict)
     return f"{attempt.notice.text}; {how}" if attempt.notice is not None and attempt.has_begun else how
@@ -149,7 +149,7 @@ def _slow_down(live: LiveJobs, job: LiveJob, attempt: Attempt, batch: BatchBuild
         lifecycle.hold(live, job, Hold(BACK_OFF, text, batch.now + pause_s), batch)
 
 
-def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: Verdict, batch: BatchBuilder) -> None:
+def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
     """A failure nobody asked for: tried again after a pause, or for good."""
     is_infrastructure = verdict.cause is Cause.INFRASTRUCTURE
     how = How.LOST if is_infrastructure else How.FAILED

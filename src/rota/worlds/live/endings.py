@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EndVerdict:
     """What an end means."""
 
     cause: Cause
@@ -95,26 +95,26 @@ class Verdict:
     sentence: str
 
 
-def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> Verdict:
+def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> EndVerdict:
     """The meaning of an end that nobody asked for; `lost` says why there is no record of it."""
     if end is None:
-        return Verdict(Cause.INFRASTRUCTURE, "lost", lost or "lost: it left no record of its end")
+        return EndVerdict(Cause.INFRASTRUCTURE, "lost", lost or "lost: it left no record of its end")
     if end.infrastructure or (end.code is None and end.signal is None):
-        return Verdict(Cause.INFRASTRUCTURE, "could not be started", end.error or "could not be started")
+        return EndVerdict(Cause.INFRASTRUCTURE, "could not be started", end.error or "could not be started")
     if end.code == 0 and end.signal is None:
-        return Verdict(Cause.FINISHED, "finished", "finished")
+        return EndVerdict(Cause.FINISHED, "finished", "finished")
     if end.code == requeue_code and end.signal is None:
-        return Verdict(
+        return EndVerdict(
             Cause.REQUEUE, "checkpointed", f"left a checkpoint and asked to be run again ({end.code})"
         )
     if end.oom:
-        return Verdict(Cause.OOM, "out of memory", f"{words(end)}: the kernel killed it for memory")
+        return EndVerdict(Cause.OOM, "out of memory", f"{words(end)}: the kernel killed it for memory")
     rule = next((rule for rule in rules if rule.fits(end)), None)
     cause, name = (rule.cause, rule.name) if rule else (Cause.USER, "error in the program")
-    return Verdict(cause, name, f"{words(end)}: {end.error or name}")
+    return EndVerdict(cause, name, f"{words(end)}: {end.error or name}")
 
 
-def parting(end: Exit | None, verdict: Verdict) -> str:
+def parting(end: Exit | None, verdict: EndVerdict) -> str:
     """How an attempt went that was told to go: what our own signals did to it is nobody's failure."""
     if end is None or end.oom or verdict.cause in (Cause.FINISHED, Cause.REQUEUE):
         return verdict.sentence

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.wire.sync import SyncRequest
 from rota.worlds.live.attempts import LiveJob
 
@@ -16,7 +16,7 @@ from rota.worlds.live.attempts import LiveJob
 class Arrived:
     """Jobs were put on record, rows ascending: each as it lives, and as it asks."""
 
-    jobs: list[tuple[LiveJob, Job]]
+    jobs: list[tuple[LiveJob, PlainJob]]
 
 
 OF_ITSELF = -1

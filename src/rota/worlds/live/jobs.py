@@ -12,7 +12,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 
 from rota.knowledge.needs import Observation
 from rota.model.growing import GrowingTable
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.scheduler.moments.replica import TracedState
 from rota.table.progress import Progress
 from rota.table.state import State
@@ -82,7 +82,7 @@ class LiveJobs(Mapping[int, LiveJob]):
 
     # -- rows come and go ------------------------------------------------------------------------
 
-    def enter(self, job: LiveJob, asked: Job) -> None:
+    def enter(self, job: LiveJob, asked: PlainJob) -> None:
         """Append a job to the growing table, which has room for it."""
         types = tuple(job.spec.gpu_types)
         row = self.table.append(asked, types)

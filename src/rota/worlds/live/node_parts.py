@@ -113,7 +113,7 @@ def named(pattern: str, job: LiveJob) -> str:
     index = "" if job.array_index is None else str(job.array_index)
     values = {"j": job.id, "A": array_of(job.id), "a": index, "x": job.spec.name, "u": job.user}
     safe = {letter: value.replace("/", "_").replace("%", "%%") for letter, value in values.items()}
-    return _PATTERN.sub(lambda found: safe.get(found[1], found[0]), pattern)
+    return _PATTERN.sub(lambda match: safe.get(match[1], match[0]), pattern)
 
 
 def ranks_of(kind: str, counts: Sequence[Sequence[int]]) -> list[list[Rank]]:

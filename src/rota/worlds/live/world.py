@@ -15,7 +15,7 @@ from rota.knowledge.needs import Observation
 from rota.model.cluster import Cluster
 from rota.model.grants import Leave
 from rota.model.growing import GrowingTable
-from rota.model.jobs import Job
+from rota.model.jobs import PlainJob
 from rota.model.promises import Offer
 from rota.scheduler.decision import Event as Cause
 from rota.scheduler.guard.host_memory import Resident
@@ -226,7 +226,7 @@ class LiveWorld:
             self._arrive(job, asked, batch)
         return True
 
-    def _arrive(self, job: LiveJob, asked: Job, batch: BatchBuilder) -> None:
+    def _arrive(self, job: LiveJob, asked: PlainJob, batch: BatchBuilder) -> None:
         live = self.live
         live.enter(job, asked)
         expect(live, job)

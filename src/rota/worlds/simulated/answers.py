@@ -14,7 +14,7 @@ EXPECTED = "FACTOR or FACTOR:AFTER, for instance 1.5 or 2:10m"
 
 
 @dataclass(frozen=True)
-class Answers:
+class UserAnswers:
     """Users who wait up to `factor` times as long as they had asked for, and answer after a while."""
 
     factor: float = 1.0
@@ -36,7 +36,7 @@ class Answers:
         return (answer_s, takes) if answer_s <= offer.until_s else (offer.until_s, False)
 
 
-def parse_answers(text: str) -> Answers:
+def parse_answers(text: str) -> UserAnswers:
     """`1.5` or `1.5:10m`; InputError names what is expected."""
     match = re.fullmatch(r"([\d.]+)(?::(.+))?", text.strip())
     try:
@@ -48,4 +48,4 @@ def parse_answers(text: str) -> Answers:
     except (ValueError, InputError):
         problem = f"{text!r} does not say which later deadlines users accept"
         raise InputError.at(problem, field="--accept", expected=EXPECTED) from None
-    return Answers(factor, after_s)
+    return UserAnswers(factor, after_s)

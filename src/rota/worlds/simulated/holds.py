@@ -14,7 +14,7 @@ from rota.model.trace import Trace
 from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch
 from rota.table.state import Phase, State
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 
 _END = int(Event.END)
 
@@ -27,7 +27,7 @@ class Holds:
     Jobs that start after others are held by those.
     """
 
-    def __init__(self, trace: Trace, tick: Callable[[float], float], answers: Answers) -> None:
+    def __init__(self, trace: Trace, tick: Callable[[float], float], answers: UserAnswers) -> None:
         held_s, submit_s, after = trace.truth.held_s, trace.jobs.submit_s, trace.jobs.after
         rows = [row for row in np.flatnonzero(held_s > 0.0).tolist() if not after.get(row)]
         self._tick, self._answers = tick, answers

@@ -87,8 +87,10 @@ def _leave(medians: Medians) -> float:
 def _remark(views: Iterable[CostView], source: str) -> str:
     counts = {view.kind: view.count for view in views if view.workload is None}
     leaves = max(counts.get(kind, 0) for kind in ("leave", "checkpoint", "stop"))
-    found = {"start": counts.get("start", 0), "first step": counts.get("ready", 0), "departure": leaves}
-    few = [plural(count, what) if count else f"no {what}s" for what, count in found.items() if count < ENOUGH]
+    counted = {"start": counts.get("start", 0), "first step": counts.get("ready", 0), "departure": leaves}
+    few = [
+        plural(count, what) if count else f"no {what}s" for what, count in counted.items() if count < ENOUGH
+    ]
     for kind, what in (("restore", "restore"), ("suspend", "suspension")):  # no job may need them
         few += [plural(counts[kind], what)] if 0 < counts.get(kind, 0) < ENOUGH else []
     return f"Costs measured at {source} rest on {', '.join(few)}." if few else ""

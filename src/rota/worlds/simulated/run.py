@@ -19,7 +19,7 @@ from rota.model.trace import Trace
 from rota.scheduler.loop import Loop
 from rota.scheduler.policy import Policy, PolicySpec, parse_policy
 from rota.worlds.simulated.abilities import LATE
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.autoscale import Autoscale, ScaledWorld
 from rota.worlds.simulated.checks import recount
 from rota.worlds.simulated.costs import Costs
@@ -55,7 +55,7 @@ class Setting:
     """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
     autoscale: Autoscale | None = None
     """How far the cluster may grow and shrink; None: it is as large as it is."""
-    answers: Answers = field(default_factory=Answers)
+    answers: UserAnswers = field(default_factory=UserAnswers)
     """How users answer a later deadline; by default nobody takes one."""
     seed: int = 0
     until_s: float = float("inf")
@@ -156,7 +156,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
         **({"costs_provenance": "measured"} if isinstance(setting.costs, MeasuredCosts) else {}),
         "speed": type(loop.world.speed).__name__ if isinstance(loop.world, SimulatedWorld) else "",
         **({} if setting.autoscale is None else {"autoscale": str(setting.autoscale)}),
-        **({} if setting.answers == Answers() else {"accept": str(setting.answers)}),
+        **({} if setting.answers == UserAnswers() else {"accept": str(setting.answers)}),
         "seed": setting.seed,
     }
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rota.errors import InputError
 from rota.knowledge.given import Given
-from rota.knowledge.goodput import Batch, GoodputProfile, GoodputTable, Noise, StepFit, goodput_table
+from rota.knowledge.goodput import BatchSplit, GoodputProfile, GoodputTable, Noise, StepFit, goodput_table
 from rota.knowledge.needs import Knowledge, Provider, Table
 from rota.knowledge.throughput import accepted, given_throughput
 from rota.model.cluster import Cluster
@@ -28,7 +28,7 @@ from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 from rota.worlds.simulated.stretches import Sight
 
 
-class Goodputs:
+class GrantGoodputs:
     """Goodput of each job on what it holds, remembered by profile."""
 
     def __init__(self, profiles: Sequence[GoodputProfile], jobs: JobTable, cluster: Cluster) -> None:
@@ -65,7 +65,9 @@ class Goodputs:
         key = (id(profile), phase, kind, nodes, gpus, wanted, least)
         if key not in self._known:
             fit, noise = profile.fit_on(self._types[kind]), profile.phases[phase].noise
-            batch = None if fit is None else _batch(profile, fit, noise, nodes, gpus, wanted, least)
+            gpus //= profile.stages_on(self._types[kind])  # replicas; GPUs beyond them are idle
+            runs = fit is not None and gpus
+            batch = _batch(profile, fit, noise, nodes, gpus, wanted, least) if fit and runs else None
             self._known[key] = 0.0, Sight()
             if fit is not None and batch is not None:
                 goodput = profile.goodput(fit, noise, nodes, gpus, batch)
@@ -106,7 +108,7 @@ class GoodputSpeed:
         self.jobs = trace.jobs
         narrowed: dict[tuple[int, float], GoodputProfile] = {}
         self._profiles = [_profile_of(trace, row, table, narrowed) for row in range(len(trace))]
-        self.goodputs = Goodputs(self._profiles, trace.jobs, cluster)
+        self.goodputs = GrantGoodputs(self._profiles, trace.jobs, cluster)
         self.batch_now = np.full(len(trace), math.nan)
         """Batch size with which each job works since its rate was last asked for."""
         self._sights: dict[int, Sight] = {}
@@ -215,7 +217,7 @@ def _batch(
     gpus: int,
     wanted: float | None,
     least: float,
-) -> Batch | None:
+) -> BatchSplit | None:
     """The batch as it is wanted; without a wish the best that is not below `least`, None if none will do."""
     if wanted is not None:
         return profile.limits.split(gpus, wanted)

@@ -28,7 +28,7 @@ from rota.model.grants import Grant
 from rota.model.trace import Trace
 from rota.worlds.simulated.pace import At, Pace
 from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
-from rota.worlds.simulated.step_knowledge import Asked, StepConvergence, step_scaling
+from rota.worlds.simulated.step_knowledge import StepClass, StepConvergence, step_scaling
 from rota.worlds.simulated.stretches import Sight
 
 _Found = tuple[float, Sight]
@@ -86,11 +86,11 @@ class StepTableSpeed:
         new.batch_now, new._sights, new._last = np.full(len(self.workloads), math.nan), {}, {}
         return new
 
-    def _classes(self) -> tuple[list[Asked], Ints]:
+    def _classes(self) -> tuple[list[StepClass], Ints]:
         """Jobs alike in workload, GPUs and batch, each on the type on which they are fastest; the class of
         each row."""
         codes: dict[tuple[object, ...], int] = {}
-        classes: list[Asked] = []
+        classes: list[StepClass] = []
         of_row = np.zeros(len(self.workloads), dtype=np.int64)
         for row, kind in enumerate(self._alone_s.argmin(axis=1).tolist()):
             gpus, wanted = self.jobs.gpus.item(row), self._wanted(row, Grant(row, ()))
@@ -101,13 +101,15 @@ class StepTableSpeed:
             of_row[row] = codes[key]
         return classes, of_row
 
-    def _class(self, row: int, kind: int, wanted: float | None) -> Asked:
+    def _class(self, row: int, kind: int, wanted: float | None) -> StepClass:
         workload, gpus = self.workloads[row], self.jobs.gpus.item(row)
         times = workload.times_on(self._types[kind])
         assert times is not None, "a job without times was refused"
         shape = shape_of(whole_nodes(gpus, self._node_gpus[kind]))
-        found = [goodput for goodput, _ in self._course(row, kind, shape, wanted)]
-        return Asked(workload, times, workload.usual(times, gpus) if wanted is None else wanted, gpus, found)
+        goodputs = [goodput for goodput, _ in self._course(row, kind, shape, wanted)]
+        return StepClass(
+            workload, times, workload.usual(times, gpus) if wanted is None else wanted, gpus, goodputs
+        )
 
     def total(self, trace: Trace) -> Floats:
         return np.array([workload.epochs.ends[-1] for workload in self.workloads])
@@ -190,12 +192,12 @@ class StepTableSpeed:
     ) -> tuple[float, float]:
         """Steps per second in the first epoch, and seconds for all of them."""
         epochs, shape = self.workloads[row].epochs, shape_of(parts)
-        found = self._course(row, kind, shape, wanted)
-        if not found[0][0] > 0.0:
+        course = self._course(row, kind, shape, wanted)
+        if not course[0][0] > 0.0:
             return 0.0, math.inf
         lengths = np.diff(epochs.ends, prepend=0.0)
-        seconds = sum(length / goodput for length, (goodput, _) in zip(lengths, found, strict=True))
-        return 1.0 / found[0][1].step_s, float(seconds)
+        seconds = sum(length / goodput for length, (goodput, _) in zip(lengths, course, strict=True))
+        return 1.0 / course[0][1].step_s, float(seconds)
 
 
 def _course(

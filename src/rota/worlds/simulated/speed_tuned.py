@@ -21,10 +21,10 @@ from typing import Self
 import numpy as np
 
 from rota.knowledge.given import Provides
-from rota.knowledge.goodput import Batch
+from rota.knowledge.goodput import BatchSplit
 from rota.knowledge.goodput_sizes import GoodputSizes
 from rota.knowledge.needs import Knowledge, Provenance, Provider, Table
-from rota.knowledge.step_fit import Sample
+from rota.knowledge.step_fit import StepSample
 from rota.knowledge.step_tables import MeasuredWorkload, StepSeconds, StepTable, StepTables, shape_of
 from rota.knowledge.step_times import StepTimes
 from rota.model.cluster import Cluster
@@ -38,7 +38,7 @@ from rota.worlds.simulated.speed_steps import StepTableSpeed
 from rota.worlds.simulated.stretches import Sight
 
 
-class Tuning(StrEnum):
+class BatchBounds(StrEnum):
     """Whose jobs: what bounds the batch of one GPU."""
 
     POLLUX = "pollux"  # what any placement of that type bears
@@ -52,11 +52,11 @@ class _Running:
     devices: tuple[int, ...]
     shape: tuple[int, ...]
     kind: int
-    batch: Batch
+    batch: BatchSplit
     epoch: int
     done: float
     now: float
-    timed: tuple[int, Batch] | None = None
+    timed: tuple[int, BatchSplit] | None = None
     """Epoch and batch that it knows all about."""
     heard: float = -math.inf
     """When it was last noted what it saw, before it was asked anything."""
@@ -72,7 +72,7 @@ class TunedSpeed(StepTableSpeed):
         tables: StepTables,
         slowdowns: Slowdowns | None = None,
         *,
-        tuning: Tuning = Tuning.SIA,
+        tuning: BatchBounds = BatchBounds.SIA,
         tick_s: float = 60.0,
     ) -> None:
         super().__init__(trace, cluster, tables, slowdowns)
@@ -118,7 +118,7 @@ class TunedSpeed(StepTableSpeed):
         if own is None or own.devices != grant.devices:
             shape = shape_of(Counter(self._node_of[device] for device in grant.devices).values())
             kind = self._type_of[grant.devices[0]]
-            own = _Running(grant.devices, shape, kind, Batch(1), 0, at.done, at.now)
+            own = _Running(grant.devices, shape, kind, BatchSplit(1), 0, at.done, at.now)
             own.batch = self._choose(row, own, grant.batch_size)
             self._running[row] = own
         elif at.now > own.now and at.done > own.done:
@@ -156,7 +156,7 @@ class TunedSpeed(StepTableSpeed):
 
     # -- the batch ---------------------------------------------------------------------------------
 
-    def _choose(self, row: int, own: _Running, named: float) -> Batch:
+    def _choose(self, row: int, own: _Running, named: float) -> BatchSplit:
         """The batch that is named, or the best by what the job knows, as the authors' jobs take it."""
         workload, times, gpus = self.workloads[row], self._times(row, own), sum(own.shape)
         if not math.isnan(named):
@@ -169,7 +169,7 @@ class TunedSpeed(StepTableSpeed):
             passes = max(
                 math.ceil(local / most - 1e-8) - 1, int(gpus == 1 and wanted > workload.epochs.initial)
             )
-            batch = Batch(math.ceil(local / (passes + 1) - 1e-8), passes)
+            batch = BatchSplit(math.ceil(local / (passes + 1) - 1e-8), passes)
         else:
             key = len(own.shape), gpus
             if key not in self._sizes:
@@ -177,15 +177,15 @@ class TunedSpeed(StepTableSpeed):
             epochs = workload.epochs
             limits = np.array([epochs.initial, epochs.most, times.local_least, most, 1.0])
             best = self._sizes[key].of(fit, limits, noise)
-            batch = Batch(max(best.local.item(0), 1), best.passes.item(0))
+            batch = BatchSplit(max(best.local.item(0), 1), best.passes.item(0))
         local = batch.local
-        if self.tuning is Tuning.SIA:
+        if self.tuning is BatchBounds.SIA:
             local = min(local, times.most_of(gpus))
         return batch._replace(local=min(local, workload.epochs.most // (gpus * (batch.accumulated + 1))))
 
     def _local_most(self, workload: MeasuredWorkload, times: StepTable, shape: tuple[int, ...]) -> int:
         """Largest batch of one GPU in one pass."""
-        return times.most_on(shape) if self.tuning is Tuning.SIA else workload.most_on(times)
+        return times.most_on(shape) if self.tuning is BatchBounds.SIA else workload.most_on(times)
 
 
 def _sight(
@@ -229,11 +229,17 @@ class Learnt(Provides):
         super().__init__(Knowledge.GOODPUT, Provenance.MEASURED, self.known())
 
     def hear(
-        self, row: int, kind: int, shape: tuple[int, ...], batch: Batch, seconds: StepSeconds, noise: float
+        self,
+        row: int,
+        kind: int,
+        shape: tuple[int, ...],
+        batch: BatchSplit,
+        seconds: StepSeconds,
+        noise: float,
     ) -> None:
         """`row` has timed its steps, and measured the noise of its gradient, in examples."""
         gpus, key = sum(shape), (row, kind)
-        sample = Sample(len(shape), gpus, batch.local, 0, seconds.step_s, seconds.step_s - seconds.sync_s)
+        sample = StepSample(len(shape), gpus, batch.local, 0, seconds.step_s, seconds.step_s - seconds.sync_s)
         if self.times.add(key, sample):
             self._dirty.add(key)
         self._noise[row, 0, 1:] = (1.0, noise / self._initial[row]) if math.isfinite(noise) else (0.0, 1.0)

@@ -18,7 +18,7 @@ from rota.table.state import State
 
 
 @dataclass(frozen=True)
-class Asked:
+class StepClass:
     """A class of jobs: one workload with one batch size on one number of GPUs, at its fastest."""
 
     workload: MeasuredWorkload
@@ -41,7 +41,7 @@ class Asked:
         return ahead / self.goodputs[epoch] + self.after_s[epoch]
 
 
-def step_scaling(classes: Sequence[Asked], of_row: Ints, node_gpus: int, most: int) -> Table:
+def step_scaling(classes: Sequence[StepClass], of_row: Ints, node_gpus: int, most: int) -> Table:
     """Steps per second on 0, 1, ..., `most` GPUs, on as few nodes as these need, dips and all.
 
     Flat from where a GPU would have less of the batch than was measured.
@@ -66,7 +66,7 @@ class StepConvergence(Provides):
 
     learns = True
 
-    def __init__(self, classes: Sequence[Asked], of_row: Ints) -> None:
+    def __init__(self, classes: Sequence[StepClass], of_row: Ints) -> None:
         rows = len(of_row)
         self.left_s = np.full(rows, math.nan)
         self.steps = np.full(rows, math.nan)

@@ -27,7 +27,7 @@ from rota.scheduler.world import Batch, Change, Ended, How, Lost, Refusal
 from rota.table.progress import Progress
 from rota.table.state import Phase, State
 from rota.worlds.simulated.abilities import Abilities
-from rota.worlds.simulated.answers import Answers
+from rota.worlds.simulated.answers import UserAnswers
 from rota.worlds.simulated.costs import Costs
 from rota.worlds.simulated.faults import Fault, timeline
 from rota.worlds.simulated.groups import FirstOfGroup
@@ -81,7 +81,7 @@ class SimulatedWorld:
         retries: Retries | int | None = None,
         observation_noise: float = 0.0,
         can: Mapping[str, Can] | None = None,
-        answers: Answers | None = None,
+        answers: UserAnswers | None = None,
         seed: int = 0,
     ) -> None:
         self.trace = trace
@@ -141,9 +141,13 @@ class SimulatedWorld:
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
         """Length of the log of the state at the last of them."""
-        self._holds = Holds(trace, self._tick, answers or Answers())
+        self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
+        self._begin()
+
+    def _begin(self) -> None:
+        """For worlds with other rules of time: what they keep besides."""
 
     def attach(self, state: State) -> None:
         self.state = state
