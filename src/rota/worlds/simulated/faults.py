@@ -46,8 +46,8 @@ def random_faults(
     expected = cluster.nodes * span_s / (mtbf_s + repair_s)
     if expected > MOST_LOSSES:
         raise InputError.at(
-            f"{cluster.nodes} nodes lost every {mtbf_s:g} s, for {repair_s:g} s, in {span_s / 86400:.3g} days "
-            f"are {expected:.2g} losses",
+            f"{cluster.nodes} nodes lost every {mtbf_s:g} s, for {repair_s:g} s, are {expected:.2g} losses "
+            f"in the {span_s / 86400:.3g} days that the jobs may take",
             field="--faults",
             expected=f"at most {MOST_LOSSES:,}: a longer mtbf",
         )
