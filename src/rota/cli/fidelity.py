@@ -78,5 +78,5 @@ def _values(vary: str) -> list[str]:
     """`tie=sum/vertex` as `tie=sum` and `tie=vertex`."""
     name, _, values = vary.partition("=")
     if not name or not all(values.split("/")):
-        raise InputError.at(f"{vary!r}", field="--vary", expected="a parameter with values, as tie=sum/vertex")
+        raise InputError.at(f"{vary!r}", field="--vary", expected="a parameter with values: tie=sum/vertex")
     return [f"{name}={value}" for value in values.split("/")]

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 _LEEWAY_S = 120.0
-"""So many seconds of all that it is due a tenant may be short of, or ahead, without its tickets changing: turns
-of gangs take that."""
+"""So many seconds of all that it is due a tenant may be short of, or ahead, without its tickets changing:
+turns of gangs take that."""
 _SPEED_S = 600.0
 """For so many seconds beyond that its tickets count e times as much."""
 _MOST = 2.0
