@@ -309,6 +309,19 @@ def test_two_that_share_obtain_more_than_by_turns(tie):
     assert shares.fractions.ravel() == pytest.approx([0, 1 / 11, 10 / 11], abs=1e-4)
 
 
+@pytest.mark.parametrize("fast", [1, 10])
+def test_without_types_a_pair_is_worth_what_it_keeps(fast):
+    """8 and 7 of 10, or of 100 on a type ten times as fast: the share is that of one type of two."""
+    both = np.array([8.0, 7.0])[:, None] * [1.0, fast]
+    pairs = PairRates(np.array([0, 1]), np.array([[[np.nan] * 2, both[0]], [both[1], [np.nan] * 2]]))
+    rates = [[10, 10 * fast]] * 2
+    for capacity, paired in (((1, 0), 10 / 11), ((0, 1), 10 / 11), ((1, 1), 0.0)):
+        shares = answer("max_min", rates, capacity=capacity, pairs=pairs, aware=False)
+        assert shares.fractions[2].sum() == pytest.approx(paired, abs=1e-4)
+    bad = PairRates(pairs.classes, pairs.rates / 2.0)
+    assert len(answer("max_min", rates, pairs=bad, aware=False).members) == 2, "4 and 3.5 of 10: by turns"
+
+
 def test_who_waits_runs_beside_who_came_first():
     fast = PairRates(np.array([0, 1]), np.array([[[np.nan], [8.0]], [[8.0], [np.nan]]]))
     shares = answer("fifo", [[10], [10]], capacity=[1], pairs=fast)
