@@ -17,12 +17,13 @@ Clock     `tiresias-gandiva` and `elasticflow-gandiva`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from rota.errors import PolicyError
 from rota.model.grants import Grant, Leave
 from rota.model.jobs import JobTable
 from rota.policies.gandiva.node_sets import EqualNodeSets, NodeSet
+from rota.policies.gandiva.set_grants import all_turns, changed_turns
 from rota.policies.gandiva.turns import TAKES_TURNS
 from rota.scheduler.decision import Decision, Event, Memory, Wake
 from rota.scheduler.snapshot import Cursor, Snapshot
@@ -115,11 +116,12 @@ class SetTurns:
             lent = self._lend(snapshot, memory)
             moves = sets.resize((len(memory["nodes"]) - len(memory["lent"])) * sets.node_gpus)
         if before is None:
-            grants, away = _turns(snapshot, sets)
+            grants, away = all_turns(snapshot, sets)
             preempt = [row for row in away if self._in_sets(snapshot, row)]
         else:
-            grants, preempt = _changed_turns(snapshot, sets, before)
-        self._seated = len(snapshot.grants) - len(preempt) + sum([row not in snapshot.grants for row, *_ in grants])
+            grants, preempt = changed_turns(snapshot, sets, before)
+        come = sum([grant.job not in snapshot.grants for grant in grants])
+        self._seated = len(snapshot.grants) + come - len(preempt)
         wake = Wake(at_s=self._next_s(snapshot, memory, sets, moves))
         return Decision(memory, grants + lent, preempt, Leave.IN_MEMORY, wake=wake, otherwise=TAKES_TURNS)
 
@@ -342,8 +344,10 @@ def _retry(queue: list[int], sets: EqualNodeSets) -> None:
         place += 1
 
 
-def _sits_otherwise(ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]) -> bool:
-    """True if it is somebody else's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
+def _sits_otherwise(
+    ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]
+) -> bool:
+    """True if it is another's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
     for size in ahead.changed:
         if size not in seats:
             seats[size] = sets.seats(size)
@@ -359,58 +363,3 @@ def _next(now: float, moves: bool, sets: EqualNodeSets) -> float:
     if sets.is_crowded():
         return (math.floor(now / TURN_S) + 1) * TURN_S
     return math.inf
-
-
-def _turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], list[int]]:
-    """Grants for the jobs whose turn it is on the nodes of their set; the others leave."""
-    grants: list[Grant] = []
-    heads: set[int] = set()
-    for size, some in sets.sets.items():
-        for one in some:
-            rows = sets.heads(size, one)
-            heads.update(rows)
-            grants += _on_nodes(snapshot, one["nodes"], rows, size)
-    return grants, [row for row in snapshot.running.tolist() if row not in heads]
-
-
-def _changed_turns(
-    snapshot: Snapshot, sets: EqualNodeSets, before: Mapping[int, Sequence[NodeSet]]
-) -> tuple[list[Grant], list[int]]:
-    """The same where everybody holds what his set was given by the last decision, when the sets were `before`.
-
-    Only the sizes of which the sets have changed are looked at.
-    """
-    grants: list[Grant] = []
-    heads, sat = set[int](), dict[int, list[int]]()
-    for size in sets.changed:
-        for one in before.get(size, ()):
-            nodes = one["nodes"]
-            for row in sets.heads(size, one):
-                sat[row] = nodes
-    for size, some in sets.sets.items():
-        if size in sets.changed:
-            for one in some:
-                nodes, rows = one["nodes"], sets.heads(size, one)
-                heads.update(rows)
-                if any([sat.get(row) != nodes for row in rows]):
-                    grants += _on_nodes(snapshot, nodes, rows, size)
-    return grants, sorted([row for row in sat if row not in heads])
-
-
-def _on_nodes(snapshot: Snapshot, nodes: list[int], rows: list[int], size: int) -> list[Grant]:
-    """Devices of `nodes` for jobs that do not run there yet."""
-    held, free = snapshot.grants, snapshot.occupancy.free
-    node_of, first = free.node_of, free.first
-    staying = [row for row in rows if row in held and _lie_on(held[row].devices, nodes, node_of)]
-    if len(staying) == len(rows):
-        return []
-    devices = [device for node in nodes for device in range(first[node], first[node + 1])]
-    taken = {device for row in staying for device in held[row].devices}
-    left = [device for device in devices if device not in taken]
-    newcomers = [row for row in rows if row not in staying]
-    return [Grant(row, tuple(sorted(left[size * k : size * (k + 1)]))) for k, row in enumerate(newcomers)]
-
-
-def _lie_on(devices: tuple[int, ...], nodes: list[int], node_of: list[int]) -> bool:
-    """True if all `devices` lie on `nodes`."""
-    return all(node_of[device] in nodes for device in devices)

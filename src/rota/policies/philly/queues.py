@@ -81,6 +81,8 @@ class AttemptQueues:
         """Mask of the nodes that will do for each row, whoever is there."""
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
+        self._in_order: list[Class] | None = None
+        """These in order; None if some have come or gone."""
         self.class_of: dict[int, Class] = {}
         self.without_gpus: set[int] = set()
         self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
@@ -100,6 +102,8 @@ class AttemptQueues:
         lines[nodes].add(row, self.attempts[row]["since_s"])
         self.class_of[row] = of
         self.nodes_of[row] = nodes
+        if of not in self.classes:
+            self._in_order = None
         self.classes[of] += 1
         calendar = self._calendars.get(nodes)
         if calendar is None:
@@ -121,9 +125,16 @@ class AttemptQueues:
         self.classes[of] -= 1
         if not self.classes[of]:
             del self.classes[of]
+            self._in_order = None
         self.without_gpus.discard(row)
         self.need_of.pop(row, None)
         return of, self.attempts.pop(row)
+
+    def in_order(self) -> list[Class]:
+        """The classes that wait, in order; a list that nobody changes."""
+        if self._in_order is None:
+            self._in_order = sorted(self.classes)
+        return self._in_order
 
     def opened(self, from_s: float, to_s: float, but: Collection[int] = ()) -> list[int]:
         """Rows of which an attempt opened at one of these moments, both included; ascending.

@@ -80,7 +80,7 @@ class Philly:
         for of, ended in turn.ended:
             delays.close(of, ended, now)
         free = snapshot.cluster.gpus - len(snapshot.occupancy.down) - shares.granted
-        noted = (free, shares.used, shares.quota, sorted(queues.classes))
+        noted = (free, shares.used, shares.quota, queues.in_order())
         if queues.labelled != noted:  # else each class has the reason that it had
             delays.label(noted[-1], lambda name, gpus: label_of(shares, name, gpus, free), now)
             queues.labelled = noted

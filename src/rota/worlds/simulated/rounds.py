@@ -27,6 +27,7 @@ from rota.scheduler.decision import Event
 from rota.scheduler.world import Batch, Ended
 from rota.table.state import Phase
 from rota.worlds.simulated.semantics import Charge, Finish, RoundEnds, Work, round_s_of
+from rota.worlds.simulated.targets import Targets
 from rota.worlds.simulated.world import SimulatedWorld
 
 RESTART_S = 20.0
@@ -76,9 +77,7 @@ class RoundWorld(SimulatedWorld):
         self._empty = 0
         """Rounds in a row in which nobody could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
-        self._targets_of: Ints | None = None
-        """Rows that `_last_targets` are of; None if they may be others now."""
-        self._last_targets: Floats = np.zeros(0)
+        self._targets = Targets(self._target)
         self._step = self._steps()
         """Work of one iteration of each row, where work is counted in anything else; None if in
         iterations."""
@@ -188,7 +187,7 @@ class RoundWorld(SimulatedWorld):
         if len(rows) <= _FEW and self._is_plain() and self._open_few(rows.tolist(), begin, length):
             return
         since, rate = np.maximum(progress.since[rows], begin), progress.rate[rows]
-        target = self._targets(rows)
+        target = self._targets.of(rows)
         left = target - progress.base[rows]
         done = self._done(rows, rate, np.maximum(length - (since - begin), 0.0))
         finishes = done >= left - 1e-9 * np.maximum(target, 1.0)
@@ -203,19 +202,13 @@ class RoundWorld(SimulatedWorld):
         self._worked = stops - begin
         if self.semantics.charge is Charge.SCALED:
             done, finishes = self._scaled(rows, done, finishes)
-        if self.semantics.clock_s and self.semantics.finish is Finish.EPOCH and finishes.any():
-            stops = np.where(finishes, self._up_to_clock(stops), stops)
+        clock_s = self.semantics.clock_s
+        if clock_s and self.semantics.finish is Finish.EPOCH and finishes.any():
+            stops = np.where(finishes, np.ceil(stops / clock_s - 1e-9) * clock_s, stops)
         end = self._end_of(stops, done, begin + length)
         self._note_end(end, begin, is_empty=not (rate > 0.0).any())
         self._work = progress.base[rows] + done
         self._note_finishes(stops, finishes)
-
-    def _targets(self, rows: Ints) -> Floats:
-        """The work at which the present attempt of each of `rows`, who run, ends."""
-        if rows is not self._targets_of:
-            self._targets_of = rows
-            self._last_targets = np.array([self._target(row) for row in rows.tolist()])
-        return self._last_targets
 
     def _is_plain(self) -> bool:
         """True if every job keeps its rate in this round, and nothing is charged or rounded besides."""
@@ -316,12 +309,6 @@ class RoundWorld(SimulatedWorld):
                 done, now = done + rate * (until_s - now), until_s
         return done, now
 
-    def _up_to_clock(self, moments: Floats) -> Floats:
-        """`moments`, rounded up to the clock of the semantics."""
-        clock = self.semantics.clock_s
-        up: Floats = np.ceil(moments / clock - 1e-9) * clock
-        return up
-
     def _length(self, begin: float) -> float:
         """Seconds after which the round that opens at `begin` ends at the latest."""
         if self.semantics.round_ends is RoundEnds.LATEST_STOP:
@@ -351,9 +338,6 @@ class RoundWorld(SimulatedWorld):
         return np.floor(rate * seconds / step + _ROUNDING) * step
 
     def _note_finishes(self, stops: Floats, finishes: Bools) -> None:
-        if not finishes.any():
-            self._finishes = []
-            return
         at_end = self.semantics.finish is Finish.ROUND_END
         ending = np.flatnonzero(finishes)
         moments = np.full(len(ending), self._end) if at_end else stops[ending]
@@ -381,7 +365,7 @@ class RoundWorld(SimulatedWorld):
         for row in rows.tolist():
             counted = rebase(row, self.progress.base.item(row), self._total[row])
             if counted is not None:
-                self._targets_of = None
+                self._targets.forget()
                 done, since = self.progress.base.item(row), self.progress.since.item(row)
                 self.progress.base[row], self._total[row] = counted
                 if self.progress.per_s is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from rota.model.columns import Bools, Floats, Ints
 from rota.scheduler.world import Batch
@@ -17,6 +18,7 @@ from rota.worlds.simulated.rounds import RoundWorld
 from rota.worlds.simulated.semantics import Charge, RoundEnds
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SlotWorld(RoundWorld):
     """Replays a trace on a cluster in rounds that end when something happens."""
 
@@ -93,7 +95,10 @@ class SlotWorld(RoundWorld):
                 changing = [row for row in rows.tolist() if row in self._changing]
                 steady &= ~np.isin(rows, changing)
                 ends = [self._end_through_changes(row, begin) for row in changing]
-            since, left = np.maximum(progress.since[rows], begin), self._targets(rows) - progress.base[rows]
+            since, left = (
+                np.maximum(progress.since[rows], begin),
+                self._targets.of(rows) - progress.base[rows],
+            )
             if not steady.all():
                 since, left, rate = since[steady], left[steady], rate[steady]
             if len(rate):
