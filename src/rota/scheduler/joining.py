@@ -89,6 +89,8 @@ class LastSaid:
         ranked = [(part, one.ranking) for part, one in said if one.ranking is not None]
         joined.ranking = PartsRanking(ranked) if ranked else None
         joined.plan_of = self._plan_of if any(one.plan_of is not None for _, one in said) else None
+        known = [one.guaranteed for _, one in said if one.guaranteed is not None]
+        joined.guaranteed = joined.guaranteed if not known else frozenset().union(*known)
         if self._targets:
             values = [targets for targets, _ in self._targets.values()]
             joined.targets = Targets(lambda: {row: value for part in values for row, value in part.items()})
@@ -115,7 +117,7 @@ class PartsRanking:
 
     def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
         for part, ranking in self._parts:
-            if row in part.waiting:
+            if _is_in(part, row):
                 return ranking.ahead(snapshot.seen_as(part), row)
         return ()
 
@@ -125,6 +127,11 @@ class PartsRanking:
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
         """What its part's policy says of its turn, if jobs take turns there."""
         for part, ranking in self._parts:
-            if row in part.waiting and isinstance(ranking, KnowsTurns):
+            if isinstance(ranking, KnowsTurns) and _is_in(part, row):
                 return ranking.turn(snapshot.seen_as(part), row)
         return None
+
+
+def _is_in(part: View, row: int) -> bool:
+    """True if `row` was in `part` when it was last shown: it may have been told to leave what it had then."""
+    return row in part.waiting or row in part.running

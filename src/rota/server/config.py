@@ -63,6 +63,8 @@ class Config:
     """Pause before the first retry; it doubles."""
     back_off_most: float = 600.0
     """Longest pause before a retry."""
+    retries_alike: int = 3
+    """A job that failed of the same thing so often in a row is given up; 0 is never for that."""
     trial: float = 60.0
     """Length of the trial run of jobs that want one."""
     idle_after: float = 0.0
