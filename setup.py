@@ -62,10 +62,8 @@ HOT = [
     "src/rota/policies/philly/quota.py",
     "src/rota/policies/philly/delays.py",
     "src/rota/policies/philly/decision.py",
-    "src/rota/worlds/simulated/speed_table.py",
     "src/rota/worlds/simulated/world.py",
     "src/rota/worlds/simulated/rounds.py",
-    "src/rota/worlds/simulated/slots.py",
 ]
 """What a run spends its time in, from the inside out; everything else stays interpreted."""
 
